@@ -1,0 +1,42 @@
+# Two commands: `make demo` and `make test`. Both set up .venv in this folder first; nothing is installed elsewhere.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test setup check pytest bench results clean
+
+demo: setup
+	$(BIN)/clickvec demo --out out/demo
+
+test: check pytest
+
+setup: $(VENV)/ready
+
+# .wheels holds the run-time dependencies as files: a test installs our wheel from there into an empty environment.
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy safetensors typer
+	touch $@
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+pytest: setup
+	$(BIN)/python -m pytest
+
+# Timings, on the data that is built in.
+bench: setup
+	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/start.py
+
+# docs/results.md, from the public data in DATA (see CONTRIBUTING.md).
+DATA ?= ../shared/data
+results: setup
+	$(BIN)/python benchmarks/results.py --data $(DATA) --out docs/results.md
+
+clean:
+	rm -rf $(VENV) .wheels out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,141 @@
+"""Train many times with different settings and print the dev NDCG of each: how the recipes were chosen.
+
+    python benchmarks/sweep.py --clicks clicks.tsv.gz --dev dev.tsv.gz --recipe paper --towers lstm,rnn --random 12
+    python benchmarks/sweep.py --clicks clicks.tsv.gz --dev dev.tsv.gz --trials trials.txt
+
+`--random N` draws N settings from one of the spaces below, the same N for every tower: the same budget for each. A
+trials file has one trial a line, `key=value key=value ...`. Each result is one JSON line, the best last on stderr; dev
+is measured once, on the model that the recipe keeps. Needs numpy, torch and safetensors alone.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPACES: dict[str, dict[str, list[Any]]] = {
+    "wide": {
+        "step": [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05],
+        "gamma": [5.0, 10.0, 15.0, 20.0, 30.0],
+        "clip": [0.3, 1.0, 3.0, 10.0],
+        "epochs": [5, 10, 20],
+        "initial_scale": [0.02, 0.05, 0.1, 0.2],
+    },
+    "narrow": {  # drawn around what the wide search liked
+        "step": [0.003, 0.005, 0.01, 0.02, 0.03],
+        "gamma": [2.0, 3.0, 5.0, 7.0, 10.0],
+        "clip": [0.1, 0.3, 1.0],
+        "epochs": [5, 10],
+        "initial_scale": [0.01, 0.02, 0.05],
+    },
+}
+
+
+def random_trials(space: str, count: int, towers: list[str], seed: int) -> list[list[str]]:
+    rng = np.random.default_rng(seed)
+    choices = SPACES[space].items()
+    drawn = [[f"{key}={values[rng.integers(len(values))]}" for key, values in choices] for _ in range(count)]
+    return [[f"tower={tower}", *settings] for settings in drawn for tower in towers]
+
+
+@cache
+def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int) -> Any:  # noqa: ANN401
+    from clickvec import dataset
+    from clickvec.clicklog import read_clicks
+    from clickvec.judged import read_judged
+
+    return dataset.prepare(read_clicks(clicks), max_words, 50_000, read_judged(shown) if shown else None)
+
+
+def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
+    import torch
+
+    from clickvec import config
+    from clickvec.encoder import Encoder
+    from clickvec.errors import ClickvecError
+    from clickvec.evaluate import evaluate
+    from clickvec.judged import read_judged
+    from clickvec.rankers.neural import Neural
+    from clickvec.train.loop import train
+
+    torch.set_num_threads(given.threads)
+    recipe = config.recipe(given.recipe, settings=settings)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        data, dev = prepared(tuple(given.clicks), given.shown, recipe.max_words), read_judged(given.dev)
+        try:
+            keep_best = dev if recipe.keep == "best" else None
+            model = train(
+                data, recipe, Path(place) / "model", dev=keep_best, device=given.device, quiet=not given.verbose
+            )
+        except ClickvecError as error:
+            return {"settings": settings, "failed": str(error)}
+        seconds = time.monotonic() - begun
+        result = evaluate([Neural(Encoder(model), "dev")], dev)
+        found = dict(zip(result.measures, np.round(result.means[0], 2).tolist(), strict=True))
+        kept = model.training["kept_epoch"]
+        pace = round(model.training["kept"]["pairs_per_second"])
+        return {"settings": settings, **found, "epoch": kept, "pairs_per_second": pace, "seconds": round(seconds, 1)}
+
+
+def worker(given: argparse.Namespace, queue: Any, results: Any) -> None:  # noqa: ANN401
+    deadline = given.begun + 60 * given.minutes
+    while time.time() < deadline:
+        settings = queue.get()
+        if settings is None:
+            break
+        try:
+            results.put(one_trial(given, settings))
+        except Exception as error:  # one failed trial must not end the sweep
+            results.put({"settings": settings, "failed": repr(error)})
+    results.put(None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clicks", type=Path, nargs="+", required=True)
+    parser.add_argument("--shown", type=Path)
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--towers", default="lstm")
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--space", choices=sorted(SPACES), default="wide")
+    parser.add_argument("--trials", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no trial after this")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--verbose", action="store_true")
+    given = parser.parse_args()
+    given.begun = time.time()
+    trials = random_trials(given.space, given.random, given.towers.split(","), given.seed)
+    if given.trials:
+        trials += [line.split() for line in given.trials.read_text().splitlines() if line.strip()]
+    context = multiprocessing.get_context("spawn")
+    queue, results = context.Queue(), context.Queue()
+    for trial in [*trials, *[None] * given.workers]:
+        queue.put(trial)
+    for _ in range(given.workers):
+        context.Process(target=worker, args=(given, queue, results), daemon=True).start()
+    rows, running = [], given.workers
+    while running:
+        row = results.get()
+        if row is None:
+            running -= 1
+            continue
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    best = max((row for row in rows if "NDCG@10" in row), key=lambda row: float(row["NDCG@10"]), default=None)
+    print(f"{len(rows)} of {len(trials)} trials, {time.time() - given.begun:.0f} s; best: {best}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""clickvec: a search click log in, a small semantic search engine that you can look inside out.
+
+The names below are imported when they are first used, so that `clickvec --help` need not wait for NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clickvec.encoder import Encoder, Trace
+    from clickvec.errors import ClickvecError
+    from clickvec.index import Hit, Index
+
+__all__ = ["ClickvecError", "Encoder", "Hit", "Index", "Trace"]
+__version__ = "0.1.0"
+
+_HOMES = {"Encoder": "encoder", "Trace": "encoder", "ClickvecError": "errors", "Hit": "index", "Index": "index"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _HOMES:
+        raise AttributeError(f"module 'clickvec' has no attribute {name!r}")
+    return getattr(import_module(f"clickvec.{_HOMES[name]}"), name)

@@ -1,0 +1,50 @@
+"""What a model is, in numbers: for `clickvec info`."""
+
+import math
+from typing import Any
+
+from clickvec import forward
+from clickvec.config import Tower
+from clickvec.folder import Model, sides
+
+PAPER_TRIGRAMS = 50_000
+
+
+def parameters(tower: Tower, trigrams: int) -> tuple[int, int]:
+    """The number of weights of one tower: all of them, and the input weights alone, which is what the paper counts."""
+    counts = {name: math.prod(shape) for name, shape in forward.shapes(tower, trigrams).items()}
+    return sum(counts.values()), sum(count for name, count in counts.items() if name.endswith(".input"))
+
+
+def about_model(model: Model) -> dict[str, Any]:
+    """Facts by name."""
+    towers, trigrams = len(sides(model.shared_tower)), len(model.trigrams)
+    every, inputs = parameters(model.tower, trigrams)
+    in_paper = parameters(model.tower, PAPER_TRIGRAMS)[1]
+    return {
+        "tower": describe_tower(model.tower),
+        "towers": "one, shared by queries and titles" if model.shared_tower else "two: query and title",
+        "dimensions": model.tower.dimensions,
+        "trigrams": trigrams,
+        "words read": model.max_words,
+        "parameters": towers * every,
+        "input weights per tower": inputs,
+        "the same with 50,000 trigrams, as the paper counts": f"{in_paper / 1e6:g}M",
+        "fingerprint": model.fingerprint,
+        "data": model.training.get("data", {}),
+        "kept": model.training.get("kept", {}),
+        "recipe": model.training.get("recipe", {}),
+    }
+
+
+def describe_tower(tower: Tower) -> str:
+    """The tower in the words of the paper's table."""
+    options = " with forget gate" * tower.forget_gate + " and" * (tower.forget_gate and tower.peepholes)
+    options += " with peepholes" * tower.peepholes
+    return {
+        "rnn": f"RNN, {tower.hidden} hidden units",
+        "lstm": f"LSTM-RNN, {tower.cells} cells{options}",
+        "bilstm": f"bidirectional LSTM-RNN, {tower.cells} cells in each direction{options}",
+        "dssm": f"DSSM, {tower.hidden}/{tower.output}",
+        "clsm": f"CLSM, {tower.hidden}/{tower.output}, window {tower.window}",
+    }[tower.kind]

@@ -1,0 +1,97 @@
+"""Reads what users have: click logs here, judged sets in judged.py, titles and result lists in titles.py.
+
+Texts are given as they stand in the file; text.py makes words of them. A bad line is skipped, counted and named in
+`.bad`; ClickvecError comes only when nothing is left or more than `max_bad` of the lines are bad. How bytes become
+lines is in lines.py, how lines become fields in records.py. Import every reader from here.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.judged import Judged, JudgedQuery, read_judged, read_qrels
+from clickvec.lines import MAX_BAD, BadLines
+from clickvec.records import Schema, records
+from clickvec.titles import ResultList, Title, Titles, read_result_lists, read_titles, stream_titles
+
+__all__ = [
+    "BadLines",
+    "ClickLog",
+    "Judged",
+    "JudgedQuery",
+    "ResultList",
+    "Title",
+    "Titles",
+    "read_clicks",
+    "read_judged",
+    "read_qrels",
+    "read_result_lists",
+    "read_titles",
+    "stream_titles",
+]
+
+_CLICKS = Schema(
+    columns=("query", "title", "clicks"),
+    layouts=(
+        ("query", "title", "clicks"),
+        ("query", "title"),
+        ("time", "client", "query", "title", "position", "clicked"),
+    ),
+    aliases={"clicked": "clicks"},
+    defaults={"clicks": "1"},
+)
+
+
+@dataclass(frozen=True)
+class ClickLog:
+    """Pairs of (query, clicked title) with their clicks, in the order of the log; the same pair may come again."""
+
+    queries: list[str]
+    titles: list[str]
+    clicks: NDArray[np.float64]
+    bad: BadLines = field(default_factory=BadLines)
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.queries)
+
+
+def read_clicks(paths: str | Path | Sequence[str | Path], max_bad: float = MAX_BAD) -> ClickLog:
+    """The pairs of one log in one or several files: `query title [clicks]`, or impressions with a column `clicked`.
+
+    A line with 0 clicks is a good line, and no pair.
+    """
+    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else str(files[0]) if files else "the click log"
+    bad, queries, titles, clicks = BadLines(), list[str](), list[str](), array("d")
+    for path in files:
+        for number, (query, title, count) in records(path, _CLICKS, bad):
+            value = _count(count)
+            if not query.strip():
+                bad.add(str(path), number, "blank query")
+            elif not title.strip():
+                bad.add(str(path), number, "blank title")
+            elif value < 0:
+                bad.add(
+                    str(path), number, "clicks is no number from 0 up", f"clicks is {count[:40]!r}, no number from 0 up"
+                )
+            elif value:
+                queries.append(query)
+                titles.append(title)
+                clicks.append(value)
+    bad.check(name, max_bad, len(queries), "pair with a click")
+    return ClickLog(queries, titles, np.array(clicks, dtype=np.float64), bad)
+
+
+def _count(text: str) -> float:
+    """The clicks in a field; -1 where it holds none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text.lower(), -1.0)
+    return value if isfinite(value) and text.isascii() and "_" not in text else -1.0  # float() takes 1_0 and ١

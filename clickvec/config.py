@@ -1,0 +1,192 @@
+"""Every setting there is: the shape of a tower, the recipe of a training run, and the two named recipes.
+
+A value comes from one of three places, the later over the earlier: the named recipe, one TOML file, `--set key=value`.
+"""
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clickvec.errors import ClickvecError
+
+TOWERS = ("rnn", "lstm", "bilstm", "dssm", "clsm")
+
+
+@dataclass(frozen=True)
+class Tower:
+    """What decides the parameters of one tower, and so what a model folder must hold to run it."""
+
+    kind: str = "lstm"
+    cells: int = 96  # LSTM cells; in each direction for bilstm
+    hidden: int = 288  # units of the RNN, of the first layer of DSSM, of the convolution of CLSM
+    output: int = 96  # units of the last layer of DSSM and CLSM
+    window: int = 3  # words under the convolution of CLSM
+    forget_gate: bool = False
+    peepholes: bool = False
+
+    @property
+    def dimensions(self) -> int:
+        """The length of the vector that the tower gives."""
+        return {"rnn": self.hidden, "lstm": self.cells, "bilstm": 2 * self.cells}.get(self.kind, self.output)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training run, all of it. The defaults of the fields are the paper's own choices."""
+
+    # text
+    max_words: int = 10
+    max_trigrams: int = 50_000
+    # towers
+    tower: str = "lstm"
+    cells: int = 96
+    hidden: int = 288
+    output: int = 96
+    window: int = 3
+    forget_gate: bool = False
+    peepholes: bool = False
+    shared_tower: bool = False
+    initial_scale: float = 0.1  # weights are drawn from U(-scale, scale)
+    # objective
+    gamma: float = 10.0
+    negatives: int = 4  # titles drawn at random for each pair
+    batch_negatives: bool = False  # the other titles of the minibatch, instead of drawn ones
+    shown_negatives: int = 4  # titles that were shown and not clicked, where --shown gives them
+    click_weight: str = "none"  # none, log or count: how clicks weigh a pair
+    # optimisation
+    optimizer: str = "nesterov"
+    step: float = 0.01
+    schedule: str = "fixed"  # fixed, or linear: the step falls to 0 over all updates
+    momentum: float = 0.995
+    momentum_ends: float = 0.9  # in the first and the last `ends_share` of all updates
+    ends_share: float = 0.02
+    clip: float = 1.0  # the threshold th_G of Algorithm 1, for each tower; 0 is off
+    batch_size: int = 256
+    epochs: int = 10
+    patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0 runs them all
+    keep: str = "last"  # which model is kept: the last, or the best on dev
+    bptt_steps: int = 0  # how many steps from the end the gradient reaches; 0 is all of them
+    seed: int = 1
+
+    def tower_shape(self) -> Tower:
+        """The part of the recipe that the model folder needs."""
+        return Tower(self.tower, self.cells, self.hidden, self.output, self.window, self.forget_gate, self.peepholes)
+
+
+# Chosen on the dev set of msrd, each tower from the same trials; docs/log.md has the search and its commands.
+PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
+    "lstm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
+    "bilstm": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
+    "rnn": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
+    "dssm": {"step": 0.005, "gamma": 5.0, "clip": 0.3, "epochs": 5, "initial_scale": 0.05},
+    "clsm": {"step": 0.03, "gamma": 5.0, "clip": 0.3, "epochs": 20, "initial_scale": 0.02},
+}
+# The best that we have measured, one for the dev sets of msrd and dbpedia.
+DEFAULT: dict[str, Any] = {
+    "shared_tower": True,
+    "initial_scale": 0.02,
+    "gamma": 12.0,
+    "batch_negatives": True,
+    "optimizer": "adam",
+    "step": 0.002,
+    "schedule": "linear",
+    "clip": 0.0,
+    "batch_size": 1024,
+    "epochs": 5,
+    "keep": "best",
+}
+RECIPES = ("default", "paper")
+
+_CHOICES = {
+    "tower": TOWERS,
+    "optimizer": ("nesterov", "adam"),
+    "schedule": ("fixed", "linear"),
+    "click_weight": ("none", "log", "count"),
+    "keep": ("last", "best"),
+}
+_AT_LEAST: dict[str, float] = {
+    "max_words": 1, "max_trigrams": 1, "cells": 1, "hidden": 1, "output": 1, "window": 1, "initial_scale": 0,
+    "gamma": 0, "negatives": 1, "shown_negatives": 0, "step": 0, "momentum": 0, "momentum_ends": 0, "ends_share": 0,
+    "clip": 0, "batch_size": 1, "epochs": 1, "patience": 0, "bptt_steps": 0, "seed": 0,
+}  # fmt: skip
+
+
+def recipe(
+    name: str = "default",
+    *,
+    tower: str | None = None,
+    file: Path | None = None,
+    settings: Sequence[str] = (),
+    **overrides: object,
+) -> Recipe:
+    """The named recipe for a tower, with a TOML file, `key=value` settings and keyword overrides laid over it."""
+    if name not in RECIPES:
+        raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
+    given: dict[str, object] = dict(_read_toml(file) if file else {})
+    given |= dict(_read_setting(setting) for setting in settings)
+    given |= overrides
+    if tower is not None:
+        given["tower"] = tower
+    checked = {key: _coerce(key, value) for key, value in given.items()}
+    base: dict[str, Any] = DEFAULT
+    if name == "paper":
+        base = PAPER_BY_TOWER.get(checked.get("tower", Recipe.tower), {})
+    return Recipe(**(base | checked))
+
+
+def _read_toml(file: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ClickvecError(f"cannot read the recipe file {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ClickvecError(f"{file} is not TOML: {error}") from None
+
+
+def _read_setting(setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise ClickvecError(f"--set takes key=value, not {setting!r}")
+    return key.strip(), value.strip()
+
+
+_FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
+
+
+def _coerce(key: str, value: object) -> Any:  # noqa: ANN401
+    """The value of a setting in its field's type, or an error that says what the field takes."""
+    if key not in _FIELDS:
+        near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.0)
+        raise ClickvecError(f"there is no setting {key!r}; the nearest is {near[0]!r}")
+    kind = type(_FIELDS[key].default)
+    parsed = _parse(kind, value)
+    if parsed is None:
+        raise ClickvecError(f"the setting {key} takes {_KIND_NAMES[kind]}, not {value!r}")
+    if key in _CHOICES and parsed not in _CHOICES[key]:
+        raise ClickvecError(f"the setting {key} is one of {', '.join(_CHOICES[key])}, not {value!r}")
+    if key in _AT_LEAST and not _AT_LEAST[key] <= parsed < float("inf"):
+        raise ClickvecError(f"the setting {key} is at least {_AT_LEAST[key]:g}, not {value}")
+    if key == "window" and parsed % 2 == 0:
+        raise ClickvecError(f"the setting window is odd (a word and as many on each side), not {value}")
+    return parsed
+
+
+_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+
+
+def _parse(kind: type, value: object) -> Any:  # noqa: ANN401
+    """The value as `kind`, or None when it is not one."""
+    if kind is bool:
+        return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
+    if isinstance(value, bool):
+        return None
+    if kind is str:
+        return str(value)
+    try:
+        return kind(value) if isinstance(value, str) or kind is float or value == int(value) else None  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return None

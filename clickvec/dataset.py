@@ -1,0 +1,139 @@
+"""A click log as arrays, ready to train on: distinct queries, titles and steps, and who was clicked for what.
+
+Preparing needs text and Python; training from the arrays needs numpy, torch and safetensors alone, so a data folder
+made here can be carried to a machine where nothing can be installed.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec import folder
+from clickvec.clicklog import ClickLog
+from clickvec.errors import ClickvecError
+from clickvec.judged import Judged
+from clickvec.text import Ragged, StepTable, Vocabulary, normalise
+
+FORMAT = 1
+
+
+class Dataset(NamedTuple):
+    """Texts are rows of step ids; a step is a row of trigram ids."""
+
+    trigrams: tuple[str, ...]
+    max_words: int
+    steps: Ragged  # the trigram ids of each step
+    queries: Ragged  # the step ids of each distinct query
+    titles: Ragged  # of each distinct title: the clicked ones first, then those that were only shown
+    clicked_titles: int  # how many of the titles were clicked
+    pair_query: NDArray[np.int32]  # the distinct (query, clicked title) pairs
+    pair_title: NDArray[np.int32]
+    pair_clicks: NDArray[np.float32]
+    clicked: Ragged  # the clicked titles of each query
+    shown: Ragged  # the titles of each query that were shown and not clicked; no rows' values without `shown`
+
+
+class _Numbering(dict[str, int]):
+    """Distinct texts, by their normalised words, in order of appearance."""
+
+    def add(self, text: str) -> int:
+        return self.setdefault(" ".join(normalise(text).split()), len(self))
+
+
+def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
+    """The arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and passed over."""
+    queries, titles = _Numbering(), _Numbering()
+    query = np.fromiter(map(queries.add, log.queries), np.int64, len(log.queries))
+    title = np.fromiter(map(titles.add, log.titles), np.int64, len(log.titles))
+    width = len(titles)
+    keys, inverse = np.unique(query * width + title, return_inverse=True)
+    clicks = np.bincount(inverse, log.clicks, len(keys)).astype(np.float32)
+    pair_query, pair_title = (keys // width).astype(np.int32), (keys % width).astype(np.int32)
+    vocabulary = Vocabulary.count(_texts_of_pairs(list(queries), list(titles), pair_query, pair_title), max_trigrams)
+    clicked = _rows(pair_query, pair_title, len(queries))
+    passed_over = _passed_over(shown, queries, titles, clicked) if shown else _rows(*_NONE, len(queries))
+    table = StepTable(max_words)
+    query_steps, title_steps = table.read(queries), table.read(titles)
+    return Dataset(
+        vocabulary.trigrams, max_words, table.trigrams(vocabulary), query_steps, title_steps, width,
+        pair_query, pair_title, clicks, clicked, passed_over,
+    )  # fmt: skip
+
+
+_NONE = (np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+
+def _texts_of_pairs(
+    queries: list[str], titles: list[str], pair_query: NDArray[np.int32], pair_title: NDArray[np.int32]
+) -> Iterable[str]:
+    yield from (queries[place] for place in pair_query.tolist())
+    yield from (titles[place] for place in pair_title.tolist())
+
+
+def _rows(row: NDArray[np.int32], value: NDArray[np.int32], count: int) -> Ragged:
+    """Values grouped by row, in order of value; `row` and `value` are sorted together by row."""
+    order = np.lexsort((value, row))
+    return Ragged(value[order], np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
+
+
+def _passed_over(shown: Judged, queries: _Numbering, titles: _Numbering, clicked: Ragged) -> Ragged:
+    """For each training query, the titles of grade 0 in `shown` that the log has no click on."""
+    rows: list[int] = []
+    values: list[int] = []
+    for judged in shown:
+        query = queries.get(" ".join(normalise(judged.query).split()))
+        if query is None:
+            continue
+        known = set(clicked.values[clicked.offsets[query] : clicked.offsets[query + 1]].tolist())
+        grades = judged.grades.tolist()
+        found = {titles.add(title) for title, grade in zip(judged.titles, grades, strict=True) if grade == 0} - known
+        rows.extend([query] * len(found))
+        values.extend(sorted(found))
+    return _rows(np.array(rows, np.int32), np.array(values, np.int32), len(queries))
+
+
+_RAGGED = ("steps", "queries", "titles", "clicked", "shown")
+_PLAIN = ("pair_query", "pair_title", "pair_clicks")
+
+
+def save(data: Dataset, path: Path) -> None:
+    """Write the arrays as a data folder, whole or not at all."""
+    arrays = {name: getattr(data, name) for name in _PLAIN}
+    for name in _RAGGED:
+        arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
+    about = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
+    with folder.replacing(path, marker="data.json") as fresh:
+        folder.write_arrays(fresh / "data.safetensors", arrays)
+        folder.write_lines(fresh / "trigrams.txt", data.trigrams)
+        folder.write_json(fresh / "data.json", about)
+
+
+def load(path: Path) -> Dataset:
+    """Open a data folder; the arrays stay on disk until they are used."""
+    about = folder.read_json(path / "data.json", "data folder")
+    if about.get("format") != FORMAT:
+        raise ClickvecError(f"{path} is a data folder of format {about.get('format')}, this clickvec reads {FORMAT}")
+    arrays = folder.read_arrays(path / "data.safetensors")
+    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+    fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
+    trigrams = tuple(folder.read_lines(path / "trigrams.txt"))
+    return Dataset(trigrams, about["max_words"], clicked_titles=about["clicked_titles"], **fields)
+
+
+def describe(data: Dataset) -> dict[str, int | float]:
+    """Counts for the model card and for the alarms."""
+    by_title = np.bincount(data.pair_title, data.pair_clicks)
+    return {
+        "pairs": len(data.pair_query), "queries": len(data.queries.lengths), "titles": data.clicked_titles,
+        "trigrams": len(data.trigrams), "words": len(data.steps.lengths), "shown": len(data.shown.values),
+        "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
+    }  # fmt: skip
+
+
+def as_json(data: Dataset) -> str:
+    """`describe` as JSON."""
+    return json.dumps(describe(data))

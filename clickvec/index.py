@@ -1,0 +1,297 @@
+"""Index: the vectors of a catalogue's titles, and exact search among them. NumPy only.
+
+An index folder holds
+    index.json              format, count, dimensions, the model's fingerprint, the size of each file
+    vectors.npy             float32 (titles, dimensions), of length 1, in the order the titles were given
+    documents.jsonl         one JSON object a line: id, title and, where there is one, payload
+    documents.offsets.npy   int64: where each line begins, and where the last one ends
+    model/                  a copy of the model folder, so that an index opens by itself
+
+Search reads the vectors from the disk block by block, and of the documents only the hits.
+"""
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec import folder
+from clickvec.encoder import Encoder, Vectors
+from clickvec.errors import ClickvecError
+from clickvec.text import split_words
+
+INDEX_FORMAT = 1
+BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
+
+_MARKER = "index.json"
+_FILES = frozenset((_MARKER, "vectors.npy", "documents.jsonl", "documents.offsets.npy", "model"))
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+Positions = NDArray[np.int64]
+
+
+class Document(NamedTuple):
+    """What an index keeps of a title, beside its vector."""
+
+    id: str
+    title: str
+    payload: Any = None
+
+
+class Hit(NamedTuple):
+    """A title that was found; the score is the cosine of its vector and the query's."""
+
+    id: str
+    title: str
+    score: float
+    payload: Any = None
+
+
+class Index:
+    """Titles that can be searched. Iterating gives their documents, in the order of insertion; threads may share it."""
+
+    def __init__(self, encoder: Encoder, vectors: Vectors, documents: "_Documents") -> None:
+        """Use `build` or `open`."""
+        self.encoder = encoder
+        self._vectors, self._documents = vectors, documents
+
+    @classmethod
+    def build(
+        cls,
+        encoder: Encoder,
+        titles: Iterable[str],
+        ids: Iterable[str] | None = None,
+        payloads: Iterable[Any] | None = None,
+        progress: bool = False,
+    ) -> "Index":
+        """Encode titles; without ids they are called "0", "1", ...; a payload is anything that JSON can hold."""
+        if isinstance(titles, str):
+            raise ClickvecError(f"an index is built of a list of titles, not of one str, {titles!r}")
+        titles = list(titles)
+        documents = _Documents.of(titles, ids, payloads)
+        # Titles of the same words are encoded once: in a batch, the last bit of a vector depends on its place.
+        rows: dict[str, int] = {}
+        row = [rows.setdefault(" ".join(split_words(title)), len(rows)) for title in titles]
+        vectors = encoder.encode_document(list(rows), progress=progress)
+        return cls(encoder, vectors if len(rows) == len(row) else vectors[row], documents)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the index folder, whole or not at all; an index that is there already only with `overwrite`."""
+        path = Path(path)
+        _check_place(path, overwrite)
+        with folder.replacing(path, _MARKER) as fresh:
+            fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
+            _write_array(fresh / "vectors.npy", self._vectors)
+            _write_array(fresh / "documents.offsets.npy", self._documents.offsets)
+            (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
+            files = sorted(file for file in fresh.rglob("*") if file.is_file())
+            about = {
+                "format": INDEX_FORMAT,
+                "count": len(self),
+                "dimensions": self.encoder.dimensions,
+                "fingerprint": fingerprint,
+                "files": {str(file.relative_to(fresh).as_posix()): {"bytes": file.stat().st_size} for file in files},
+            }
+            folder.write_json(fresh / _MARKER, about)
+
+    @classmethod
+    def open(cls, path: str | Path, encoder: Encoder | None = None) -> "Index":
+        """Open an index folder, with the model in it, or with an encoder of the same model that is at hand."""
+        path = Path(path)
+        about = folder.read_json(path / _MARKER, "index folder")
+        folder.check_format(about.get("format"), INDEX_FORMAT, path, "index")
+        try:
+            count, dimensions = int(about["count"]), int(about["dimensions"])
+            fingerprint = str(about["fingerprint"])
+            for name, file in about["files"].items():
+                folder.check_size(path / name, int(file["bytes"]), _MARKER)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
+        own = Encoder.load(path / "model")
+        for one, where in ((own, "the model in it"), (encoder or own, "the encoder given")):
+            if one.fingerprint != fingerprint:
+                raise ClickvecError(
+                    f"{path} is an index of another model: it was built with {fingerprint}, and {where} is "
+                    f"{one.fingerprint or 'one that was never saved'}; build the index again with that model"
+                )
+        if dimensions != own.dimensions:
+            raise ClickvecError(f"{path}/{_MARKER} says {dimensions} dimensions, and its model has {own.dimensions}")
+        vectors = _open_array(path / "vectors.npy", np.float32, (count, dimensions))
+        return cls(encoder or own, vectors, _Documents.open(path, count))
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return len(self._documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        """The documents, in the order of insertion."""
+        return (self._documents[position] for position in range(len(self)))
+
+    @overload
+    def search(self, query: str, k: int = 10) -> list[Hit]: ...  # type: ignore[overload-overlap]  # a str iterates
+
+    @overload
+    def search(self, query: Iterable[str], k: int = 10) -> list[list[Hit]]: ...
+
+    def search(self, query: str | Iterable[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
+        """The k titles nearest to a query, best first; of many queries, such a list for each.
+
+        The answer is exact. Equal scores stand in the order of insertion, and equal titles score the same. Fewer than
+        k titles are all given. A query without words finds nothing.
+        """
+        if k < 1:
+            raise ClickvecError(f"k is at least 1, not {k}: it is how many titles a search gives")
+        vectors = self.encoder.encode_query([query] if isinstance(query, str) else query)
+        found: list[list[Hit]] = []
+        for first in range(0, len(vectors), BLOCK_QUERIES):
+            block = vectors[first : first + BLOCK_QUERIES]
+            for vector, near in zip(block, self._near(block, k), strict=True):
+                found.append(self._hits(vector, near, k))
+        return found[0] if isinstance(query, str) else found
+
+    def _near(self, queries: Vectors, k: int) -> list[Positions]:
+        """For each query, in rising order, the positions of all titles that may be among its best k.
+
+        A matrix product sums in an order that depends on the place in the matrix, so its last digits are not to be
+        trusted: what comes within `slack` of the k-th best score is kept, and `_hits` decides.
+        """
+        # A float32 sum of n products, whose sizes sum to 1 at most, is off by n/2 eps at most, and so is the other that
+        # it is compared with; this is twice that.
+        slack = 2 * self.encoder.dimensions * np.finfo(np.float32).eps
+        scores = [np.zeros(0, np.float32)] * len(queries)
+        positions = [np.zeros(0, np.int64)] * len(queries)
+        least = np.full(len(queries), -np.inf, np.float32)
+        for first in range(0, len(self), BLOCK_TITLES):
+            with np.errstate(invalid="ignore"):
+                products = queries @ self._vectors[first : first + BLOCK_TITLES].T
+            if not np.isfinite(products.sum()):
+                raise ClickvecError("a vector of the index holds what is not a number; build the index again")
+            for i, row in enumerate(products):
+                fresh = np.flatnonzero(row >= least[i])
+                if not len(fresh):
+                    continue
+                scores[i] = np.concatenate((scores[i], row[fresh]))
+                positions[i] = np.concatenate((positions[i], first + fresh))
+                if len(scores[i]) > k:
+                    least[i] = np.partition(scores[i], -k)[-k] - slack
+                    kept = scores[i] >= least[i]
+                    scores[i], positions[i] = scores[i][kept], positions[i][kept]
+        return positions
+
+    def _hits(self, query: Vectors, positions: Positions, k: int) -> list[Hit]:
+        """The best k of some titles, by their exact scores: in float64 and row by row, so equal vectors score alike."""
+        if not query.any():
+            return []
+        scores = np.zeros(len(positions), np.float32)
+        for first in range(0, len(positions), BLOCK_TITLES):
+            vectors = self._vectors[positions[first : first + BLOCK_TITLES]].astype(np.float64)
+            scores[first : first + BLOCK_TITLES] = (vectors * query).sum(axis=1)
+        best = np.argsort(-scores, kind="stable")[:k]
+        hits = []
+        for position, score in zip(positions[best].tolist(), scores[best].tolist(), strict=True):
+            document = self._documents[position]
+            hits.append(Hit(document.id, document.title, score, document.payload))
+        return hits
+
+
+def _check_place(path: Path, overwrite: bool) -> None:
+    """Refuse to replace another's folder, or what somebody put into ours; or ours, when not told to."""
+    folder.check_replaceable(path, _MARKER)
+    others = sorted(entry.name for entry in path.iterdir() if entry.name not in _FILES) if path.is_dir() else []
+    if others:
+        raise ClickvecError(f"{path} holds {others[0]}, which no index has; choose another folder")
+    if (path / _MARKER).exists() and not overwrite:
+        raise ClickvecError(f"{path} holds an index already; choose another folder, or replace it with overwrite")
+
+
+def _write_array(path: Path, values: NDArray[Any]) -> None:
+    """An .npy file, as `np.save` writes it, which however does not say why a write failed."""
+    values = np.ascontiguousarray(values)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
+        file.write(values.data)
+
+
+def _open_array(path: Path, dtype: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array of a file, mapped into memory, if it is of this type and shape."""
+    try:
+        found = np.lib.format.open_memmap(path, mode="r")
+    except FileNotFoundError:
+        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
+    except (OSError, ValueError) as error:
+        raise ClickvecError(f"{path} is damaged: {error}; build the index again") from None
+    if found.dtype != dtype or found.shape != shape:
+        raise ClickvecError(
+            f"{path} holds {found.dtype} of shape {found.shape}, and {np.dtype(dtype)} of shape {shape} was expected; "
+            "build the index again"
+        )
+    return np.asarray(found)
+
+
+class _Documents:
+    """Documents as lines of JSON, in memory or on disk, and the places where the lines begin."""
+
+    def __init__(self, lines: NDArray[np.uint8], offsets: Positions) -> None:
+        self.lines, self.offsets = lines, offsets
+
+    @classmethod
+    def of(cls, titles: list[str], ids: Iterable[str] | None, payloads: Iterable[Any] | None) -> "_Documents":
+        """The documents of these titles, checked."""
+        ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
+        payloads = [None] * len(titles) if payloads is None else list(payloads)
+        for what, values in (("ids", ids), ("payloads", payloads)):
+            if len(values) != len(titles):
+                raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {what}; give one for each title")
+        for what, texts in (("title", titles), ("id", ids)):
+            other = next((text for text in texts if not isinstance(text, str)), "")
+            if not isinstance(other, str):
+                raise ClickvecError(f"the {what} {other!r} is of type {type(other).__name__}; give a str")
+        if len(set(ids)) < len(ids):
+            again = next(two for one, two in pairwise(sorted(ids)) if one == two)
+            raise ClickvecError(f"the id {again!r} is given to more than one title; every id must be different")
+        lines, offsets = bytearray(), array("q", [0])
+        for document in map(Document, ids, titles, payloads):
+            lines += _line(document)
+            offsets.append(len(lines))
+        return cls(np.frombuffer(lines, np.uint8), np.array(offsets, np.int64))
+
+    @classmethod
+    def open(cls, path: Path, count: int) -> "_Documents":
+        """The documents of an index folder."""
+        file = path / "documents.jsonl"
+        offsets = _open_array(path / "documents.offsets.npy", np.int64, (count + 1,))
+        try:
+            lines = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
+        except OSError as error:
+            raise ClickvecError(f"{file} cannot be read: {error.strerror}") from None
+        if offsets[0] != 0 or offsets[-1] != len(lines):
+            raise ClickvecError(f"{file} and {path}/documents.offsets.npy disagree; build the index again")
+        return cls(np.asarray(lines), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, position: int) -> Document:
+        try:
+            value = json.loads(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
+            return Document(value["id"], value["title"], value.get("payload"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
+
+
+def _line(document: Document) -> bytes:
+    value = document._asdict()
+    if document.payload is None:
+        del value["payload"]
+    try:
+        try:
+            return _to_json(value).encode() + b"\n"
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say and UTF-8 cannot
+            return json.dumps(value).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ClickvecError(f"the payload of the id {document.id!r} is not JSON: {error}") from None

@@ -1,0 +1,35 @@
+"""Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation (7)."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TextEncoder(Protocol):
+    """The part of `clickvec.Encoder` that ranking needs: unit vectors of a query, (dim,), and of titles, (n, dim)."""
+
+    def encode_query(self, query: str, /) -> NDArray[np.float32]:
+        """The vector of a query."""
+        ...
+
+    def encode_document(self, titles: list[str], /) -> NDArray[np.float32]:
+        """The vectors of titles."""
+        ...
+
+
+class Neural:
+    """A trained model as a ranker."""
+
+    def __init__(self, encoder: TextEncoder, name: str) -> None:
+        """Rank with `encoder`, under `name`."""
+        self.encoder = encoder
+        self.name = name
+
+    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
+        """The cosine of the query with each title; 0 where either text is empty."""
+        if not titles:
+            return np.zeros(0, dtype=np.float32)
+        scores = self.encoder.encode_document(list(titles)) @ self.encoder.encode_query(query)
+        return np.asarray(scores, dtype=np.float32)

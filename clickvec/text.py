@@ -1,0 +1,179 @@
+"""Text -> words -> letter trigrams -> ids: the fixed hashing operator W_h of the paper (sections III-A and V).
+
+A text is read as *steps*. A step is one word, except that a text of more than `max_words` words ends in one last step
+that holds all the words left over; its trigrams are summed, as the paper does in its bath tub example ("treated as
+one word"). A step is written as its words with single spaces between them, so a step that is one word has no space.
+
+Nothing here learns, and nothing here depends on hash or set order: the same texts give the same ids.
+"""
+
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_TRIGRAMS = 50_000
+
+Ints = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+
+def normalise(text: str) -> str:
+    """NFKC and lower case. Applying it twice changes nothing."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+
+
+def split_words(text: str) -> list[str]:
+    """The white-space words of a text, lower-cased; digits kept, no stemming (section V)."""
+    return normalise(text).split()
+
+
+def split_steps(text: str, max_words: int) -> list[str]:
+    """The steps of a text: its words, the ones from `max_words` on joined into one last step."""
+    steps = normalise(text).split(None, max_words - 1)
+    if len(steps) == max_words:
+        steps[-1] = " ".join(steps[-1].split())
+    return steps
+
+
+def trigrams(step: str) -> list[str]:
+    """The letter trigrams of `#word#`, for each word of the step, repeated as often as they occur."""
+    found: list[str] = []
+    for word in step.split(" "):
+        marked = f"#{word}#"
+        found.extend(marked[at : at + 3] for at in range(len(marked) - 2))
+    return found
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths: row k is `values[offsets[k]:offsets[k + 1]]`."""
+
+    values: Ints
+    offsets: Offsets
+
+    @property
+    def lengths(self) -> Offsets:
+        """The length of each row."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: NDArray[np.integer]) -> "Ragged":
+        """The given rows, in the given order."""
+        starts, lengths = self.offsets[rows], self.lengths[rows]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
+
+
+def ragged(rows: Iterable[Sequence[int]]) -> Ragged:
+    """Rows of ints as one `Ragged`."""
+    values, lengths = array("i"), array("q")
+    for row in rows:
+        values.extend(row)
+        lengths.append(len(row))
+    return Ragged(np.array(values, np.int32), np.concatenate(([0], np.cumsum(np.array(lengths, np.int64)))))
+
+
+class Packed(NamedTuple):
+    """A batch of texts, longest first and time-major, so that the batch shrinks as short texts end.
+
+    `order[k]` is the text in place k; `sizes[t]` is how many texts have a step t; `steps` holds the step ids of time 0,
+    then of time 1, and so on, `sizes[t]` of them each.
+    """
+
+    order: Offsets
+    sizes: tuple[int, ...]
+    steps: Ints
+
+
+def pack(texts: Ragged, *, backwards: bool = False) -> Packed:
+    """Lay a batch out for the time loop; `backwards` reads each text from its last step to its first."""
+    lengths = texts.lengths
+    order = np.argsort(-lengths, kind="stable")
+    longest_first = lengths[order]
+    first, direction = texts.offsets[:-1][order], 1
+    if backwards:
+        first, direction = first + longest_first - 1, -1
+    deepest = int(longest_first[0]) if len(longest_first) else 0
+    sizes = np.searchsorted(-longest_first, -np.arange(deepest), side="left")
+    columns = [texts.values[first[:size] + direction * t] for t, size in enumerate(sizes)]
+    steps = np.concatenate(columns) if columns else np.zeros(0, np.int32)
+    return Packed(order, tuple(int(size) for size in sizes), steps)
+
+
+class Vocabulary:
+    """The trigrams a model knows; the id of a trigram is its place. Unknown trigrams count nothing."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self.trigrams = tuple(known)
+        self._ids = {trigram: place for place, trigram in enumerate(self.trigrams)}
+
+    def __len__(self) -> int:
+        """The number of trigrams."""
+        return len(self.trigrams)
+
+    @classmethod
+    def count(cls, texts: Iterable[str], limit: int = MAX_TRIGRAMS) -> "Vocabulary":
+        """The most frequent trigrams of the texts, at most `limit`, by count and then by text."""
+        words: Counter[str] = Counter()
+        for text in texts:
+            words.update(split_words(text))
+        counts: Counter[str] = Counter()
+        for word, times in words.items():
+            for trigram in trigrams(word):
+                counts[trigram] += times
+        ranked = sorted(counts, key=lambda trigram: (-counts[trigram], trigram))
+        return cls(ranked[:limit])
+
+    def ids(self, step: str) -> list[int]:
+        """The ids of a step's known trigrams, each as often as it occurs: the non-zeros of l(t) = W_h x(t)."""
+        known = self._ids
+        return [known[trigram] for trigram in trigrams(step) if trigram in known]
+
+
+class _NewIds(dict[str, int]):
+    """A dict that gives the next number to a key it has not seen."""
+
+    def __missing__(self, key: str) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+class StepTable:
+    """Distinct steps met so far -> small integers. Reading a text is then one look-up a word."""
+
+    def __init__(self, max_words: int) -> None:
+        self.max_words = max_words
+        self._ids = _NewIds()
+
+    def __len__(self) -> int:
+        """The number of distinct steps met so far."""
+        return len(self._ids)
+
+    def read(self, texts: Iterable[str]) -> Ragged:
+        """The step ids of each text; new steps get the next ids."""
+        last = self.max_words - 1
+        look_up = self._ids.__getitem__
+        values, lengths = array("i"), array("q")
+        for text in texts:
+            # The body of split_steps, unrolled: this loop sets the speed of everything that reads text.
+            steps = (text.lower() if text.isascii() else normalise(text)).split(None, last)
+            if len(steps) > last:
+                steps[last] = " ".join(steps[last].split())
+            values.extend(map(look_up, steps))
+            lengths.append(len(steps))
+        return Ragged(np.array(values, np.int32), np.concatenate(([0], np.cumsum(np.array(lengths, np.int64)))))
+
+    def steps(self, first: int = 0) -> list[str]:
+        """The steps from id `first` on, in order of id."""
+        return list(islice(self._ids, first, None))
+
+    def trigrams(self, vocabulary: Vocabulary, first: int = 0) -> Ragged:
+        """The trigram ids of the steps from id `first` on."""
+        return ragged(vocabulary.ids(step) for step in self.steps(first))

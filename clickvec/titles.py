@@ -1,0 +1,142 @@
+"""Reads catalogues (titles with ids, and whatever else their lines hold) and result lists of another search engine."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from clickvec.lines import MAX_BAD, BadLines, stream_lines
+from clickvec.records import Schema, file_format, json_cell, json_objects, table, wrong_width
+
+TITLES = Schema(
+    columns=("doc_id", "title"),
+    layouts=(("doc_id", "title"), ("title",), ("doc_id", "title", "url")),
+    aliases={"id": "doc_id"},
+    defaults={"doc_id": ""},
+)
+
+
+class Title(NamedTuple):
+    """A title of a catalogue, its id, and whatever else its line holds."""
+
+    id: str
+    title: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Titles:
+    """A catalogue: titles with distinct ids, in the order of the file."""
+
+    entries: tuple[Title, ...]
+    bad: BadLines = field(default_factory=BadLines)
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Title]:
+        """The titles, in order."""
+        return iter(self.entries)
+
+    def __getitem__(self, index: int) -> Title:
+        """The title at a place."""
+        return self.entries[index]
+
+
+class ResultList(NamedTuple):
+    """What some search engine gave for a query, in its order."""
+
+    query: str
+    ids: tuple[str, ...]
+    titles: tuple[str, ...]
+
+
+def read_titles(path: str | Path, max_bad: float = MAX_BAD) -> Titles:
+    """The titles of a file, with distinct ids: of two lines with one id the second is bad."""
+    path, bad, seen = Path(path), BadLines(), dict[str, Title]()
+    for number, entry in _titles(path, bad):
+        if entry.id in seen:
+            bad.add(str(path), number, "id given twice", f"id {entry.id} is given twice")
+        else:
+            seen[entry.id] = entry
+    bad.check(str(path), max_bad, len(seen), "title")
+    return Titles(tuple(seen.values()), bad)
+
+
+def stream_titles(path: str | Path, bad: BadLines, max_bad: float = MAX_BAD) -> Iterator[Title]:
+    """As `read_titles`, one at a time, for catalogues larger than memory: ids are not compared, shares judged last."""
+    kept = 0
+    for _, entry in _titles(Path(path), bad):
+        kept += 1
+        yield entry
+    bad.check(str(path), max_bad, kept, "title")
+
+
+def _titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
+    """Entries with their line numbers. Where a line has no id, its number from 0, less the header, is its id."""
+    rows = _json_titles(path, bad) if file_format(path) == "jsonl" else _table_titles(path, bad)
+    for number, entry in rows:
+        blank = "doc_id" if not entry.id.strip() else "title" if not entry.title.strip() else None
+        if blank:
+            bad.add(str(path), number, f"blank {blank}")
+        else:
+            yield number, entry
+
+
+def _table_titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
+    names, rows = table(path, TITLES, bad)
+    title = names.index("title")
+    doc_id = names.index("doc_id") if "doc_id" in names else None
+    others = [(name, i) for i, name in enumerate(names) if i not in (title, doc_id)]
+    for number, fields in rows:
+        key = str(number - 1 - bad.headers) if doc_id is None else fields[doc_id]
+        yield number, Title(key, fields[title], {name: fields[i] for name, i in others})
+
+
+def _json_titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
+    for number, value in json_objects(path, bad):
+        title = json_cell(value.pop("title", None))
+        key = json_cell(value.pop("doc_id" if "doc_id" in value else "id", number - 1))
+        if title is None or key is None:
+            bad.add(str(path), number, "no title" if title is None else "id is not text")
+        else:
+            yield number, Title(key, title, value)
+
+
+def read_result_lists(
+    stream: BinaryIO, bad: BadLines | None = None, max_bad: float = MAX_BAD, name: str = "standard input"
+) -> Iterator[ResultList]:
+    """Lists from lines `query<TAB>id<TAB>title`: consecutive lines with one query are one list, given as it ends.
+
+    The share of bad lines can only be judged at the end, after the last list. Pass `bad` to read the counts there.
+    """
+    bad = BadLines() if bad is None else bad
+    lists = 0
+    for query, rows in groupby(_result_rows(stream_lines(stream, name, bad), name, bad), key=itemgetter(0)):
+        _, ids, titles = zip(*rows, strict=True)
+        lists += 1
+        yield ResultList(query, ids, titles)
+    bad.check(name, max_bad, lists, "result")
+
+
+def _result_rows(blocks: Iterator[tuple[int, list[str]]], name: str, bad: BadLines) -> Iterator[Sequence[str]]:
+    columns = ("query", "id", "title")
+    for first, lines in blocks:
+        for number, line in enumerate(lines, first):
+            fields = line.split("\t")
+            if not line:
+                continue
+            if len(fields) != len(columns):
+                bad.add(name, number, *wrong_width(fields, columns))
+                continue
+            blank = next((column for column, text in zip(columns, fields, strict=True) if not text.strip()), None)
+            if blank:
+                bad.add(name, number, f"blank {blank}")
+            elif number == 1 and tuple(field.lower().replace("doc_id", "id") for field in fields) == columns:
+                bad.total -= 1
+                bad.headers += 1
+            else:
+                yield fields

@@ -1,0 +1,46 @@
+"""`python -m clickvec.train DATA --out MODEL`: training from a data folder where only numpy, torch and safetensors are.
+
+`clickvec prepare LOG --out DATA` makes the data folder; `clickvec train` does all this and more where it is installed.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from clickvec import config, dataset
+from clickvec.errors import ClickvecError
+from clickvec.judged import read_judged
+from clickvec.train.loop import train
+
+
+def main() -> int:
+    """Parse the arguments, train, and print the scores of the model that was kept."""
+    parser = argparse.ArgumentParser(prog="python -m clickvec.train", description=__doc__)
+    parser.add_argument("data", type=Path, help="a data folder")
+    parser.add_argument("--out", type=Path, required=True, help="the model folder to write")
+    parser.add_argument("--dev", type=Path, help="a judged set, measured after each epoch")
+    parser.add_argument("--recipe", default="default", help="default or paper")
+    parser.add_argument("--recipe-file", type=Path, help="a TOML file laid over the recipe")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--overwrite", action="store_true")
+    given = parser.parse_args()
+    try:
+        data = dataset.load(given.data)
+        settings = [*given.settings, f"max_words={data.max_words}"]
+        recipe = config.recipe(given.recipe, file=given.recipe_file, settings=settings)
+        dev = read_judged(given.dev) if given.dev else None
+        model = train(
+            data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
+            about_data=given.data.name,
+        )  # fmt: skip
+    except ClickvecError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{given.out}: {model.training['kept']}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""The state of an unfinished run in one file, so that a resumed run ends in the same weights as an uninterrupted one.
+
+Random numbers come from (seed, epoch, minibatch) and have no state to keep.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clickvec import folder
+from clickvec.config import Recipe
+from clickvec.dataset import Dataset
+from clickvec.errors import ClickvecError
+
+
+@dataclass
+class State:
+    """Where a run is. Everything here goes into the checkpoint."""
+
+    epoch: int = 0
+    batch: int = 0  # of the epoch: minibatches done
+    loss_sum: float = 0.0
+    weight_sum: float = 0.0
+    masked: int = 0
+    seconds: float = 0.0
+    best_epoch: int = 0
+    best_score: float = -1.0
+    history: list[dict[str, Any]] = field(default_factory=list)  # the metrics of each finished epoch
+
+
+def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Write the checkpoint in the place of the one before."""
+    about = {"state": dataclasses.asdict(state), "recipe": dataclasses.asdict(recipe), "data": data_name}
+    fresh = path.with_suffix(".tmp")
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    try:
+        folder.write_arrays(fresh, arrays, {"run": json.dumps(about)})
+        folder.replace_file(path, fresh)
+    except Exception as error:
+        fresh.unlink(missing_ok=True)
+        raise folder.cannot_write(path, error) from None
+
+
+def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
+    """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
+    about = json.loads(folder.read_metadata(path)["run"])
+    then, now = about["recipe"], dataclasses.asdict(recipe)
+    for key in now:
+        if then.get(key) != now[key]:
+            raise ClickvecError(f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}")
+    if about["data"] != data_name:
+        raise ClickvecError(f"cannot resume {path.parent}: it was begun on other data; use --overwrite to start again")
+    arrays = folder.read_arrays(path)
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            tensor.copy_(torch.tensor(arrays[name]))
+    return State(**about["state"])
+
+
+def name_data(data: Dataset) -> str:
+    """A name for the data that changes when the data does."""
+    digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
+    for rows in (data.steps, data.queries, data.titles, data.shown):
+        digest.update(rows.values.tobytes())
+    for column in (data.pair_query, data.pair_title, data.pair_clicks):
+        digest.update(column.tobytes())
+    return digest.hexdigest()[:32]

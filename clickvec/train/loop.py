@@ -1,0 +1,315 @@
+"""Algorithm 1: epochs over shuffled minibatches; after each, the dev set; at the end, a model folder.
+
+While a run is going on, its state is in `OUT.run`: `checkpoint.safetensors`, `metrics.jsonl`, and `best`, the model
+folder that would be kept if it ended now. `OUT` itself is written once, when the run is complete.
+"""
+
+import json
+import math
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clickvec import dataset, folder
+from clickvec.config import Recipe
+from clickvec.dataset import Dataset
+from clickvec.encoder import Encoder
+from clickvec.errors import ClickvecError
+from clickvec.evaluate import evaluate
+from clickvec.folder import Model
+from clickvec.judged import Judged
+from clickvec.rankers.neural import Neural
+from clickvec.terminal import Line
+from clickvec.train import alarms, card, checkpoint, optimizers
+from clickvec.train.negatives import Ids, Sampler
+from clickvec.train.nesterov import renormalise
+from clickvec.train.objective import losses, unit
+from clickvec.train.pair import TowerPair
+from clickvec.train.towers import make_batch
+
+CHECKPOINT_SECONDS = 300.0
+LOOK_EVERY = 20  # minibatches between looks at the loss, which a GPU must be stopped for
+SAMPLE_TITLES = 512
+
+
+class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
+    """The user stopped the run; its state is saved."""
+
+
+def train(
+    data: Dataset, recipe: Recipe, out: Path, *, dev: Judged | None = None, device: str = "auto",
+    resume: bool = False, overwrite: bool = False, about_data: str = "", quiet: bool = False,
+) -> Model:  # fmt: skip
+    """Train a model and write it to `out`. See `Run` for the parts."""
+    run_folder = out.with_name(out.name + ".run")
+    _check_places(out, run_folder, resume, overwrite)
+    run_folder.mkdir(parents=True, exist_ok=True)
+    with folder.locked(run_folder / "lock", str(out)):
+        if overwrite and not resume:
+            (run_folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        run = Run(data, recipe, run_folder, dev, _pick_device(device), about_data, quiet)
+        if resume:
+            run.restore()
+        run.all_epochs()
+        model = run.finish(out)
+    shutil.rmtree(run_folder, ignore_errors=True)
+    return model
+
+
+def _check_places(out: Path, run_folder: Path, resume: bool, overwrite: bool) -> None:
+    folder.check_replaceable(out, marker="config.json")
+    begun = (run_folder / "checkpoint.safetensors").exists()
+    if resume and not begun:
+        raise ClickvecError(f"there is nothing to resume: {run_folder} holds no checkpoint")
+    if begun and not resume and not overwrite:
+        raise ClickvecError(
+            f"{run_folder} holds an unfinished run; go on with --resume or start again with --overwrite"
+        )
+    if (out / "config.json").exists() and not overwrite and not resume:
+        raise ClickvecError(f"{out} holds a model already; choose another --out, or replace it with --overwrite")
+
+
+def _pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ClickvecError("there is no CUDA device here; use --device cpu")
+    return torch.device(name)
+
+
+class Run:
+    """One training run: towers, optimizer, sampler, and where it is."""
+
+    def __init__(
+        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Judged | None,
+        device: torch.device, about_data: str, quiet: bool,
+    ) -> None:  # fmt: skip
+        self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
+        self.about_data, self.quiet = about_data, quiet
+        self.pairs = len(data.pair_query)
+        self.batches = math.ceil(self.pairs / recipe.batch_size)
+        self.updates = self.batches * recipe.epochs
+        self.towers = TowerPair(recipe, len(data.trigrams), device)
+        parameters = [tensor for tower in self.towers.towers.values() for tensor in tower.parameters()]
+        self.optimizer = optimizers.make(recipe, parameters, self.updates)
+        self.sampler = Sampler(data, recipe)
+        self.state = checkpoint.State()
+        self._data_name = checkpoint.name_data(data)
+        self._weights = _click_weights(data, recipe)
+
+    # --- one minibatch -------------------------------------------------------------------------------------------
+
+    def losses(self, pairs: Ids, rng: np.random.Generator) -> tuple[Tensor, int, float]:
+        """l_r of each pair; how many known clicks were masked; how many negatives a pair had on average."""
+        found = self.sampler.draw(pairs, rng)
+        queries = make_batch(self.data.queries.take(self.data.pair_query[pairs]), self.data.steps, self.device)
+        titles = make_batch(self.data.titles.take(found.titles), self.data.steps, self.device)
+        y_q = unit(self.towers.query(queries, self.recipe.bptt_steps))
+        y_d = unit(self.towers.title(titles, self.recipe.bptt_steps))
+        positive = torch.from_numpy(found.positive).to(self.device)
+        counts = torch.from_numpy(np.ascontiguousarray(found.counts)).to(self.device)
+        if found.negative is None:
+            cosines = y_q @ y_d.T
+            clicked = cosines.gather(1, positive[:, None])[:, 0]
+            negative = cosines
+        else:
+            clicked = (y_q * y_d[positive]).sum(dim=1)
+            negative = torch.einsum("rd,rjd->rj", y_q, y_d[torch.from_numpy(found.negative).to(self.device)])
+        return losses(self.recipe.gamma, clicked, negative, counts), found.masked, float(found.counts.sum(1).mean())
+
+    def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> tuple[Tensor, float, int, float]:
+        """Gradient at the look-ahead point, re-normalised for each tower, and one step. The loss is summed."""
+        self.optimizer.look_ahead(update)
+        per_pair, masked, negatives = self.losses(pairs, rng)
+        weights = self._weights[pairs]
+        loss = (per_pair * torch.from_numpy(weights).to(self.device)).sum()
+        for tower in self.towers.towers.values():
+            for parameter in tower.parameters():
+                parameter.grad = None
+        loss.backward()  # type: ignore[no-untyped-call]
+        for tower in self.towers.towers.values():
+            renormalise([p.grad for p in tower.parameters() if p.grad is not None], self.recipe.clip)
+        self.optimizer.update(update)
+        return loss.detach(), float(weights.sum()), masked, negatives
+
+    # --- epochs --------------------------------------------------------------------------------------------------
+
+    def all_epochs(self) -> None:
+        """Run to the end, from wherever the state is."""
+        self._say(alarms.one_title_rules(float(dataset.describe(self.data)["share of the most clicked title"])))
+        with _stop_flag() as stop:
+            while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
+                self._one_epoch(stop)
+
+    def _one_epoch(self, stop: threading.Event) -> None:
+        state, size = self.state, self.recipe.batch_size
+        order = np.random.default_rng([self.recipe.seed, state.epoch, 0]).permutation(self.pairs)
+        line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs")
+        total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
+        begun = saved = time.monotonic()
+        negatives = float(self.recipe.negatives)
+        while state.batch < self.batches:
+            pairs = order[state.batch * size : (state.batch + 1) * size]
+            rng = np.random.default_rng([self.recipe.seed, state.epoch, 1, state.batch])
+            loss, weight, masked, negatives = self.one_update(pairs, rng, state.epoch * self.batches + state.batch)
+            total += loss
+            state.batch, state.weight_sum, state.masked = (
+                state.batch + 1,
+                state.weight_sum + weight,
+                state.masked + masked,
+            )
+            if state.batch % LOOK_EVERY == 0 or state.batch == self.batches:
+                state.loss_sum = float(total)
+                self._check_finite()
+                if not self.quiet:
+                    line.show(min(state.batch * size, self.pairs), f"loss {state.loss_sum / state.weight_sum:.4f}")
+            now = time.monotonic()
+            if stop.is_set() or now - saved > CHECKPOINT_SECONDS:
+                state.loss_sum, saved = float(total), now
+                self._check_finite()
+                state.seconds += now - begun
+                begun = now
+                self._save_checkpoint()
+                if stop.is_set():
+                    line.clear()
+                    raise Interrupted(self._stopped("stopped"))
+        state.seconds += time.monotonic() - begun
+        line.clear()
+        self._end_epoch(negatives)
+
+    def _check_finite(self) -> None:
+        if not math.isfinite(self.state.loss_sum):
+            raise ClickvecError(self._stopped("the loss is not a number any more (lower step or clip), stopped"))
+
+    def _stopped(self, what: str) -> str:
+        kept = f"the best model so far is {self.folder / 'best'}" if self.state.history else "no epoch was complete"
+        go_on = "; go on with --resume" if (self.folder / "checkpoint.safetensors").exists() else ""
+        return f"{what} in epoch {self.state.epoch + 1} of {self.recipe.epochs}; {kept}{go_on}"
+
+    def _end_epoch(self, negatives: float) -> None:
+        """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
+        state = self.state
+        loss = state.loss_sum / state.weight_sum
+        encoder = Encoder(self.model(self.towers.to_arrays()))
+        similar, collapse = self._mean_cosine()
+        row: dict[str, Any] = {
+            "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
+            "seconds": state.seconds, "masked": state.masked, "mean_cosine": similar,
+        }  # fmt: skip
+        score = float(state.epoch)  # without a dev set, later is better
+        if self.dev is not None:
+            result = evaluate([Neural(encoder, "dev")], self.dev)
+            row["dev"] = dict(zip(result.measures, result.means[0].tolist(), strict=True))
+            score = row["dev"]["NDCG@10"]
+        if self.recipe.keep == "last" or self.dev is None or score > state.best_score:
+            state.best_epoch, state.best_score = state.epoch + 1, score
+        state.history.append(row)
+        state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
+        if state.best_epoch == state.epoch:
+            folder.save_model(encoder.model, self.folder / "best", self._card(encoder.model))
+        self._save_checkpoint()
+        self._say(_describe(row, self.recipe.epochs))
+        self._say(collapse)
+        self._say(alarms.learns_nothing(loss, negatives))
+
+    def _mean_cosine(self) -> tuple[float, str | None]:
+        sample = np.linspace(0, self.data.clicked_titles - 1, min(SAMPLE_TITLES, self.data.clicked_titles)).astype(
+            np.int64
+        )
+        with torch.no_grad():
+            batch = make_batch(self.data.titles.take(sample), self.data.steps, self.device)
+            return alarms.collapsed(unit(self.towers.title(batch)).cpu().numpy())
+
+    def _out_of_patience(self) -> bool:
+        waited = self.state.epoch - self.state.best_epoch
+        return bool(self.recipe.patience and self.dev is not None and waited >= self.recipe.patience)
+
+    # --- files ---------------------------------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return self.towers.tensors() | self.optimizer.tensors()
+
+    def _save_checkpoint(self) -> None:
+        checkpoint.save(
+            self.folder / "checkpoint.safetensors", self.state, self.recipe, self._data_name, self._tensors()
+        )
+        (self.folder / "metrics.jsonl").write_text(self._metrics(), encoding="utf-8")
+
+    def restore(self) -> None:
+        """Go back to the checkpoint."""
+        self.state = checkpoint.restore(
+            self.folder / "checkpoint.safetensors", self.recipe, self._data_name, self._tensors()
+        )
+
+    def _metrics(self) -> str:
+        return "".join(json.dumps(row) + "\n" for row in self.state.history)
+
+    def model(self, arrays: dict[str, Any]) -> Model:
+        """The weights as a model."""
+        recipe = self.recipe
+        about = card.training(recipe, self.data, self.about_data, self.state.history, self.state.best_epoch)
+        return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
+
+    def _card(self, model: Model) -> str:
+        return card.write(model)
+
+    def finish(self, out: Path) -> Model:
+        """Write the model that is to be kept, with the history of the whole run."""
+        best = folder.open_model(self.folder / "best")
+        model = self.model(dict(best.weights))
+        fingerprint = folder.save_model(model, out, self._card(model), self._metrics())
+        return model._replace(fingerprint=fingerprint)
+
+    def _say(self, sentence: str | None) -> None:
+        if sentence and not self.quiet:
+            sys.stderr.write(sentence + "\n")
+
+
+def _click_weights(data: Dataset, recipe: Recipe) -> np.ndarray[Any, np.dtype[np.float32]]:
+    if recipe.click_weight == "count":
+        return np.asarray(data.pair_clicks, np.float32)
+    if recipe.click_weight == "log":
+        return np.log2(1 + data.pair_clicks).astype(np.float32)
+    return np.ones(len(data.pair_clicks), np.float32)
+
+
+def _describe(row: dict[str, Any], epochs: int) -> str:
+    text = f"epoch {row['epoch']}/{epochs}: loss {row['loss']:.4f}, {row['pairs_per_second']:,.0f} pairs/s"
+    if row["masked"]:
+        text += f", {row['masked']:,} known clicks masked"
+    if "dev" in row:
+        text += ", dev " + " ".join(f"{name} {value:.2f}" for name, value in row["dev"].items())
+    return text
+
+
+@contextmanager
+def _stop_flag() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C or SIGTERM, so that the minibatch under way is finished; a second one ends at once."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        flag.set()
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

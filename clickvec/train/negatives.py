@@ -1,0 +1,95 @@
+"""Which titles a clicked title has to beat: drawn at random, the others of the minibatch, or shown and not clicked."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.config import Recipe
+from clickvec.dataset import Dataset
+from clickvec.text import Ragged
+
+Ids = NDArray[np.int64]
+REDRAWS = 20
+
+
+class Candidates(NamedTuple):
+    """The titles of one minibatch: pair r should prefer `titles[positive[r]]` to `titles[negative[r]]` that count.
+
+    With in-batch negatives `negative` is None: every title of the minibatch is one, where `counts` says so.
+    """
+
+    titles: Ids
+    positive: Ids
+    negative: Ids | None
+    counts: NDArray[np.bool_]
+    masked: int  # negatives left out because they were clicked for the query
+
+
+class Sampler:
+    """Draws negatives for minibatches of a data set, never a title that was clicked for the query."""
+
+    def __init__(self, data: Dataset, recipe: Recipe) -> None:
+        self.data, self.recipe = data, recipe
+        self._clicked_keys = np.sort(self._key(data.pair_query, data.pair_title))
+        self._column = np.full(len(data.titles.lengths), -1, np.int64)
+
+    def _key(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> Ids:
+        return query.astype(np.int64) * len(self.data.titles.lengths) + title
+
+    def was_clicked(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether the log holds a click on the title for the query."""
+        keys = self._key(query, title)
+        place = np.minimum(np.searchsorted(self._clicked_keys, keys), len(self._clicked_keys) - 1)
+        found: NDArray[np.bool_] = self._clicked_keys[place] == keys
+        return found
+
+    def draw(self, pairs: Ids, rng: np.random.Generator) -> Candidates:
+        """The candidates of a minibatch of pairs."""
+        queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
+        drawn, counts = self._shown(queries, rng)
+        if self.recipe.batch_negatives:
+            return self._whole_batch(queries, clicked, drawn[counts])
+        random, random_counts = self._random(queries, rng)
+        drawn, counts = np.concatenate([random, drawn], axis=1), np.concatenate([random_counts, counts], axis=1)
+        titles, places = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
+        places = places.reshape(len(pairs), -1)
+        masked = int((~random_counts).sum())
+        return Candidates(titles.astype(np.int64), places[:, 0], places[:, 1:], counts, masked)
+
+    def _random(self, queries: NDArray[np.integer], rng: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
+        """Titles of the training log at random; where every redraw was clicked too, the last one does not count."""
+        shape = (len(queries), self.recipe.negatives)
+        titles = rng.integers(0, self.data.clicked_titles, shape)
+        queries = np.broadcast_to(queries[:, None], shape)
+        again = self.was_clicked(queries, titles)
+        for _ in range(REDRAWS):
+            if not again.any():
+                break
+            titles[again] = rng.integers(0, self.data.clicked_titles, int(again.sum()))
+            again = self.was_clicked(queries, titles)
+        return titles, ~again
+
+    def _shown(self, queries: NDArray[np.integer], rng: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
+        """Titles that were shown for the query and not clicked; none count where the query has none."""
+        shown, wanted = self.data.shown, self.recipe.shown_negatives
+        if not len(shown.values) or not wanted:
+            return np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.bool_)
+        lengths, starts = shown.lengths[queries][:, None], shown.offsets[queries][:, None]
+        # A random start and a step through the list: distinct titles as long as there are enough of them.
+        offset = rng.integers(0, np.maximum(lengths, 1)) + np.arange(wanted)
+        counts = np.broadcast_to(np.arange(wanted) < lengths, offset.shape)
+        places = np.where(counts, starts + offset % np.maximum(lengths, 1), 0)
+        return shown.values[places].astype(np.int64), counts
+
+    def _whole_batch(self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids) -> Candidates:
+        """Every title of the minibatch against every query, known clicked titles masked."""
+        titles = np.unique(np.concatenate([clicked.astype(np.int64), extra]))
+        self._column[titles] = np.arange(len(titles))
+        positive = self._column[clicked]
+        known: Ragged = self.data.clicked.take(queries)
+        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), self._column[known.values]
+        counts = np.ones((len(queries), len(titles)), np.bool_)
+        counts[rows[columns >= 0], columns[columns >= 0]] = False  # the pair's own title is among them
+        self._column[titles] = -1
+        return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))

@@ -1,0 +1,20 @@
+"""What training minimises: equations 3, 4 and 5."""
+
+import torch
+from torch import Tensor
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors scaled to length 1, so that a product of two is the cosine of equation 3; a zero vector stays zero."""
+    length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / torch.where(length > 0, length, torch.ones_like(length))
+
+
+def losses(gamma: float, positive: Tensor, negative: Tensor, counts: Tensor) -> Tensor:
+    """l_r of equation 5 for each pair: log(1 + Σ_j exp(-γ Δ_j)), stable for any γ.
+
+    `positive` (pairs,) is R(Q, D+); `negative` (pairs, n) is R(Q, D-); `counts` (pairs, n) says which of the n count.
+    """
+    delta = positive[:, None] - negative
+    exponents = torch.where(counts, -gamma * delta, torch.full_like(delta, -torch.inf))
+    return torch.logsumexp(torch.cat([torch.zeros_like(delta[:, :1]), exponents], dim=1), dim=1)

@@ -1,0 +1,82 @@
+"""Nesterov as in the paper, or Adam, behind the same two calls: `look_ahead`, gradient, `update`."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from clickvec.config import Recipe
+from clickvec.train.nesterov import Nesterov, momentum
+
+
+class Optimizer(Protocol):
+    """What the training loop knows of an optimizer."""
+
+    def look_ahead(self, update: int) -> None:
+        """Called before the gradient of an update is taken."""
+
+    def update(self, update: int) -> None:
+        """Called when it has been."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep."""
+
+
+def step_size(recipe: Recipe, update: int, updates: int) -> float:
+    """ε at one of all updates."""
+    return recipe.step * (1 - update / updates if recipe.schedule == "linear" else 1.0)
+
+
+class PaperNesterov:
+    """Equation 6 over the course of a run, with its momentum schedule."""
+
+    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
+        self._rule, self._recipe, self._updates = Nesterov(parameters), recipe, updates
+
+    def look_ahead(self, update: int) -> None:
+        """Go to the point where the gradient is taken."""
+        self._rule.look_ahead(momentum(self._recipe, update, self._updates))
+
+    def update(self, update: int) -> None:
+        """Take the step."""
+        self._rule.update(step_size(self._recipe, update, self._updates))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """ΔΛ."""
+        return {f"change.{place}": change for place, change in enumerate(self._rule.change)}
+
+
+class Adam:
+    """torch's Adam."""
+
+    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
+        self._recipe, self._updates = recipe, updates
+        self._rule = torch.optim.Adam(parameters, lr=recipe.step, fused=True)
+        for (
+            parameter
+        ) in parameters:  # made now rather than at the first update, so that a checkpoint has a place for it
+            self._rule.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+    def look_ahead(self, update: int) -> None:
+        """Nothing: Adam takes the gradient where it stands."""
+
+    def update(self, update: int) -> None:
+        """Take the step."""
+        for group in self._rule.param_groups:
+            group["lr"] = step_size(self._recipe, update, self._updates)
+        self._rule.step()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The step count and the two moments of each parameter."""
+        states = enumerate(self._rule.state.values())
+        return {f"adam.{place}.{name}": tensor for place, state in states for name, tensor in state.items()}
+
+
+def make(recipe: Recipe, parameters: Sequence[Tensor], updates: int) -> Optimizer:
+    """The optimizer that the recipe names."""
+    return (Adam if recipe.optimizer == "adam" else PaperNesterov)(parameters, recipe, updates)

@@ -1,0 +1,192 @@
+"""The towers of `forward.py` once more, in torch, for gradients. Read that file first: names and equations are there.
+
+A tower holds its weights under the names of the model folder, except that the input matrices, the large ones, are one
+tensor `input`, side by side, so that the trigrams of a word are looked up once for all the gates.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from clickvec import forward
+from clickvec.config import Tower
+from clickvec.text import Ragged, pack
+
+
+class Batch(NamedTuple):
+    """A batch of texts on a device, packed as `text.Packed`; each distinct step is looked up and projected once."""
+
+    trigrams: Tensor  # the trigram ids of the distinct steps, one after the other
+    starts: Tensor  # where each distinct step begins in `trigrams`
+    sizes: tuple[int, ...]  # texts with a step t
+    steps: Tensor  # time-major places among the distinct steps, longest text first
+    backwards: Tensor  # the same, each text read from its last step to its first
+    place: Tensor  # where each text went when the longest came first
+
+
+def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str = "cpu") -> Batch:
+    """Lay out texts of step ids, given the trigrams of every step id."""
+    distinct, places = np.unique(texts.values, return_inverse=True)
+    trigrams = step_trigrams.take(distinct)
+    local = Ragged(places.astype(np.int32), texts.offsets)
+    there, back = pack(local), pack(local, backwards=True)
+
+    def send(values: NDArray[np.integer]) -> Tensor:
+        return torch.from_numpy(values.astype(np.int64)).to(device, non_blocking=True)
+
+    return Batch(
+        send(trigrams.values), send(trigrams.offsets[:-1]), there.sizes,
+        send(there.steps), send(back.steps), send(np.argsort(there.order)),
+    )  # fmt: skip
+
+
+class TorchTower:
+    """The weights of one tower as leaf tensors, and the function they compute."""
+
+    def __init__(self, tower: Tower, trigrams: int) -> None:
+        self.tower = tower
+        self.shapes = forward.shapes(tower, trigrams)
+        self.input_names = [name for name in self.shapes if name.endswith(".input")]
+        self.weights: dict[str, Tensor] = {}
+
+    @classmethod
+    def from_arrays(
+        cls, tower: Tower, arrays: forward.Weights, dtype: torch.dtype, device: torch.device | str = "cpu"
+    ) -> "TorchTower":
+        """A tower with the weights of a model folder."""
+        made = cls(tower, next(len(array) for name, array in arrays.items() if name.endswith(".input")))
+        flat = [np.asarray(arrays[name]).reshape(len(arrays[name]), -1) for name in made.input_names]
+        weights = {"input": np.concatenate(flat, axis=1)}
+        weights |= {name: np.asarray(arrays[name]) for name in made.shapes if name not in made.input_names}
+        made.weights = {
+            name: torch.tensor(array, dtype=dtype, device=device, requires_grad=True) for name, array in weights.items()
+        }
+        return made
+
+    def to_arrays(self) -> dict[str, forward.Array]:
+        """The weights under the names and shapes of the model folder."""
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.weights.items()}
+        whole = arrays.pop("input")
+        widths = [int(np.prod(self.shapes[name][1:])) for name in self.input_names]
+        parts = np.split(whole, np.cumsum(widths)[:-1], axis=1)
+        split = {name: part.reshape(self.shapes[name]) for name, part in zip(self.input_names, parts, strict=True)}
+        return {name: np.ascontiguousarray(split[name] if name in split else arrays[name]) for name in self.shapes}
+
+    def parameters(self) -> list[Tensor]:
+        """The leaf tensors."""
+        return list(self.weights.values())
+
+    def __call__(self, batch: Batch, bptt_steps: int = 0) -> Tensor:
+        """The vectors of a batch, (texts, dimensions), before scaling to unit length."""
+        W_l = functional.embedding_bag(batch.trigrams, self.weights["input"], batch.starts, mode="sum")
+        kind, w = self.tower.kind, self.weights
+        if kind == "bilstm":
+            there, back = W_l.chunk(2, dim=1)
+            there, back = functional.embedding(batch.steps, there), functional.embedding(batch.backwards, back)
+            packed = torch.cat([
+                self._lstm(_direction(w, "forward"), there, batch.sizes, bptt_steps),
+                self._lstm(_direction(w, "backward"), back, batch.sizes, bptt_steps),
+            ], dim=1)  # fmt: skip
+        else:
+            # functional.embedding is W_l[batch.steps] with a faster gradient.
+            W_l = functional.embedding(batch.steps, W_l)
+            if kind == "lstm":
+                packed = self._lstm(w, W_l, batch.sizes, bptt_steps)
+            elif kind == "rnn":
+                packed = self._rnn(W_l, batch.sizes, bptt_steps)
+            elif kind == "dssm":
+                packed = self._dssm(W_l, batch.sizes)
+            else:
+                packed = self._clsm(W_l, batch.sizes)
+        empty = len(batch.place) - len(packed)
+        return functional.pad(packed, (0, 0, 0, empty))[batch.place]
+
+    def _rnn(self, W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
+        """Equation 1."""
+        W_rec, W_l = self.weights["hidden.recurrent"].T, W_l + self.weights["hidden.bias"]
+        y, ended = _zeros(sizes, self.tower.hidden, W_l), []
+        for t, x in enumerate(torch.split(W_l, list(sizes))):
+            y = torch.tanh(torch.addmm(x, y[: sizes[t]], W_rec))
+            ended.append(y[_next(sizes, t) :])
+            y = _cut(y, sizes, t, bptt_steps)
+        return _longest_first(ended, y)
+
+    def _lstm(self, w: dict[str, Tensor], W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
+        """Equation 2."""
+        names = forward.gates(self.tower)
+        W_rec = torch.cat([w[f"{gate}.recurrent"] for gate in names]).T
+        W_l = W_l + torch.cat([w[f"{gate}.bias"] for gate in names])
+        y, ended = _zeros(sizes, self.tower.cells, W_l), []
+        c = y
+        for t, x in enumerate(torch.split(W_l, list(sizes))):
+            y, c = y[: sizes[t]], c[: sizes[t]]
+            a = dict(zip(names, torch.addmm(x, y, W_rec).chunk(len(names), dim=1), strict=True))
+            i = torch.sigmoid(_peep(w, "input_gate", a["input_gate"], c))
+            kept = torch.sigmoid(_peep(w, "forget_gate", a["forget_gate"], c)) * c if self.tower.forget_gate else c
+            c = torch.addcmul(kept, i, torch.tanh(a["cell_input"]))
+            o = torch.sigmoid(_peep(w, "output_gate", a["output_gate"], c))
+            y = o * torch.tanh(c)
+            ended.append(y[_next(sizes, t) :])
+            y, c = _cut(y, sizes, t, bptt_steps), _cut(c, sizes, t, bptt_steps)
+        return _longest_first(ended, y)
+
+    def _dssm(self, W_l: Tensor, sizes: tuple[int, ...]) -> Tensor:
+        """The bag of trigrams; a feed-forward net has no time to cut, so `bptt_steps` means nothing here."""
+        bag, ended = _zeros(sizes, self.tower.hidden, W_l), []
+        for t, x in enumerate(torch.split(W_l, list(sizes))):
+            bag = bag[: sizes[t]] + x
+            ended.append(bag[_next(sizes, t) :])
+        return self._second_layer(torch.tanh(_longest_first(ended, bag) + self.weights["layer1.bias"]))
+
+    def _clsm(self, W_l: Tensor, sizes: tuple[int, ...]) -> Tensor:
+        """Convolution over windows of words, the greatest over time, and a layer on top."""
+        window, hidden = self.tower.window, self.tower.hidden
+        parts = [x.reshape(-1, window, hidden) for x in torch.split(W_l, list(sizes))]
+        pooled, ended = _zeros(sizes, hidden, W_l) - 1, []  # tanh is above -1
+        for t, n in enumerate(sizes):
+            h = self.weights["convolution.bias"].expand(n, hidden)
+            for k in range(window):
+                seen = t + k - window // 2
+                if 0 <= seen < len(sizes):
+                    m = min(n, sizes[seen])
+                    h = h + functional.pad(parts[seen][:m, k], (0, 0, 0, n - m))
+            pooled = torch.maximum(pooled[:n], torch.tanh(h))
+            ended.append(pooled[_next(sizes, t) :])
+        return self._second_layer(_longest_first(ended, pooled))
+
+    def _second_layer(self, h: Tensor) -> Tensor:
+        return torch.tanh(torch.addmm(self.weights["layer2.bias"], h, self.weights["layer2.weight"].T))
+
+
+def _zeros(sizes: tuple[int, ...], width: int, like: Tensor) -> Tensor:
+    return like.new_zeros(sizes[0] if sizes else 0, width)
+
+
+def _next(sizes: tuple[int, ...], t: int) -> int:
+    """How many texts go on after step t; the others end there."""
+    return sizes[t + 1] if t + 1 < len(sizes) else 0
+
+
+def _cut(state: Tensor, sizes: tuple[int, ...], t: int, bptt_steps: int) -> Tensor:
+    """Let no gradient pass to step t from texts that go on for more than `bptt_steps` steps after it."""
+    if not bptt_steps or t + bptt_steps >= len(sizes):
+        return state
+    beyond = sizes[t + bptt_steps]
+    return torch.cat([state[:beyond].detach(), state[beyond:]])
+
+
+def _longest_first(ended: list[Tensor], like: Tensor) -> Tensor:
+    """The texts that ended at the last step, then those of the step before, and so on."""
+    return torch.cat(ended[::-1]) if ended else like
+
+
+def _peep(w: dict[str, Tensor], gate: str, a: Tensor, c: Tensor) -> Tensor:
+    return torch.addmm(a, c, w[f"{gate}.peephole"].T) if f"{gate}.peephole" in w else a
+
+
+def _direction(w: dict[str, Tensor], way: str) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{way}."): value for name, value in w.items() if name.startswith(f"{way}.")}

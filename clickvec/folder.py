@@ -191,7 +191,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mappi
 
     path.touch()
     mode = path.stat().st_mode  # what the umask grants; safetensors makes a file that its owner alone can read
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, dict(metadata or {}))
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
     path.chmod(mode)
 
 

@@ -142,7 +142,8 @@ class Index:
         """The k titles nearest to a query, best first; of many queries, such a list for each.
 
         The answer is exact. Equal scores stand in the order of insertion, and equal titles score the same. Fewer than
-        k titles are all given. A query without words finds nothing.
+        k titles are all given. A query without words finds nothing. Asked among others, a query's vector, and so a
+        score, may differ from that of the query alone in the last digit.
         """
         if k < 1:
             raise ClickvecError(f"k is at least 1, not {k}: it is how many titles a search gives")

@@ -204,12 +204,15 @@ def test_search_equals_brute_force_on_many_vectors() -> None:
     vectors[::100] = vectors[39_999]
     lines = index_module._Documents.of([""] * len(vectors), None, None)
     index = Index(encoder, vectors, lines)
-    exact = (vectors.astype(np.float64) * query).sum(axis=1).astype(np.float32)
-    best = np.argsort(-exact, kind="stable")
+    queries = ["hotels in shanghai", "new york", "paint a bathtub"]
+    together = encoder.encode_query(queries)
     for k in (1, 10, 390, 1000):
-        for hits in (index.search("hotels in shanghai", k), *index.search(["hotels in shanghai"] * 3, k)):
-            assert [int(hit.id) for hit in hits] == best[:k].tolist()
-            assert [hit.score for hit in hits] == exact[best[:k]].tolist()
+        found = [(query, index.search("hotels in shanghai", k)), *zip(together, index.search(queries, k), strict=True)]
+        for vector, hits in found:
+            exact = (vectors.astype(np.float64) * vector).sum(axis=1).astype(np.float32)
+            best = np.argsort(-exact, kind="stable")[:k]
+            assert [int(hit.id) for hit in hits] == best.tolist()
+            assert [hit.score for hit in hits] == exact[best].tolist()
 
 
 def test_threads_may_share_an_index(index: Index) -> None:

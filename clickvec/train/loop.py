@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from clickvec import dataset, folder
 from clickvec.config import Recipe
@@ -124,8 +125,10 @@ class Run:
             clicked = cosines.gather(1, positive[:, None])[:, 0]
             negative = cosines
         else:
-            clicked = (y_q * y_d[positive]).sum(dim=1)
-            negative = torch.einsum("rd,rjd->rj", y_q, y_d[torch.from_numpy(found.negative).to(self.device)])
+            # functional.embedding is y_d[...] with a gradient that does not depend on the order of threads.
+            y_negative = functional.embedding(torch.from_numpy(found.negative).to(self.device), y_d)
+            clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
+            negative = torch.einsum("rd,rjd->rj", y_q, y_negative)
         return losses(self.recipe.gamma, clicked, negative, counts), found.masked, float(found.counts.sum(1).mean())
 
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> tuple[Tensor, float, int, float]:
@@ -201,7 +204,7 @@ class Run:
         """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
         state = self.state
         loss = state.loss_sum / state.weight_sum
-        encoder = Encoder(self.model(self.towers.to_arrays()))
+        arrays = self.towers.to_arrays()
         similar, collapse = self._mean_cosine()
         row: dict[str, Any] = {
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
@@ -209,7 +212,7 @@ class Run:
         }  # fmt: skip
         score = float(state.epoch)  # without a dev set, later is better
         if self.dev is not None:
-            result = evaluate([Neural(encoder, "dev")], self.dev)
+            result = evaluate([Neural(Encoder(self.model(arrays)), "dev")], self.dev)
             row["dev"] = dict(zip(result.measures, result.means[0].tolist(), strict=True))
             score = row["dev"]["NDCG@10"]
         if self.recipe.keep == "last" or self.dev is None or score > state.best_score:
@@ -217,7 +220,8 @@ class Run:
         state.history.append(row)
         state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
         if state.best_epoch == state.epoch:
-            folder.save_model(encoder.model, self.folder / "best", self._card(encoder.model))
+            model = self.model(arrays)
+            folder.save_model(model, self.folder / "best", card.write(model))
         self._save_checkpoint()
         self._say(_describe(row, self.recipe.epochs))
         self._say(collapse)
@@ -261,14 +265,11 @@ class Run:
         about = card.training(recipe, self.data, self.about_data, self.state.history, self.state.best_epoch)
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
-    def _card(self, model: Model) -> str:
-        return card.write(model)
-
     def finish(self, out: Path) -> Model:
         """Write the model that is to be kept, with the history of the whole run."""
         best = folder.open_model(self.folder / "best")
         model = self.model(dict(best.weights))
-        fingerprint = folder.save_model(model, out, self._card(model), self._metrics())
+        fingerprint = folder.save_model(model, out, card.write(model), self._metrics())
         return model._replace(fingerprint=fingerprint)
 
     def _say(self, sentence: str | None) -> None:

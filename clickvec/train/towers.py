@@ -92,7 +92,7 @@ class TorchTower:
                 self._lstm(_direction(w, "backward"), back, batch.sizes, bptt_steps),
             ], dim=1)  # fmt: skip
         else:
-            # functional.embedding is W_l[batch.steps] with a faster gradient.
+            # functional.embedding is W_l[batch.steps] with a faster gradient, and the same at every run.
             W_l = functional.embedding(batch.steps, W_l)
             if kind == "lstm":
                 packed = self._lstm(w, W_l, batch.sizes, bptt_steps)
@@ -103,7 +103,7 @@ class TorchTower:
             else:
                 packed = self._clsm(W_l, batch.sizes)
         empty = len(batch.place) - len(packed)
-        return functional.pad(packed, (0, 0, 0, empty))[batch.place]
+        return functional.pad(packed, (0, 0, 0, empty)).index_select(0, batch.place)
 
     def _rnn(self, W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
         """Equation 1."""

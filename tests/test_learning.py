@@ -1,0 +1,196 @@
+"""The objective, the optimizer and the negatives, against hand-worked numbers and other implementations."""
+
+import math
+
+import numpy as np
+import pytest
+
+from clickvec import dataset
+from clickvec.clicklog import ClickLog
+from clickvec.config import recipe
+from clickvec.judged import Judged, JudgedQuery
+from clickvec.lines import BadLines
+
+torch = pytest.importorskip("torch")
+
+from clickvec.train.negatives import Sampler  # noqa: E402
+from clickvec.train.nesterov import Nesterov, momentum, renormalise  # noqa: E402
+from clickvec.train.objective import losses, unit  # noqa: E402
+
+
+def log_of(pairs: list[tuple[str, str]]) -> ClickLog:
+    queries, titles = zip(*pairs, strict=True)
+    return ClickLog(list(queries), list(titles), np.ones(len(pairs)), BadLines())
+
+
+def all_count(shape: tuple[int, int]) -> torch.Tensor:
+    return torch.ones(shape, dtype=torch.bool)
+
+
+# --- equations 3, 4, 5 -------------------------------------------------------------------------------------------
+
+
+def test_the_loss_is_minus_the_log_of_the_softmax() -> None:
+    positive, negative = torch.tensor([0.7], dtype=torch.float64), torch.tensor([[0.1, -0.4, 0.3]], dtype=torch.float64)
+    exponents = [math.exp(10 * score) for score in (0.7, 0.1, -0.4, 0.3)]
+    by_hand = -math.log(exponents[0] / sum(exponents))
+    assert losses(10.0, positive, negative, all_count((1, 3))).item() == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_a_model_without_an_opinion_pays_log_1_plus_n() -> None:
+    found = losses(10.0, torch.zeros(1), torch.zeros(1, 4), all_count((1, 4)))
+    assert found.item() == pytest.approx(math.log(5))
+
+
+def test_the_loss_is_stable_at_any_gamma() -> None:
+    positive = torch.tensor([-1.0, 1.0], requires_grad=True)
+    found = losses(1e6, positive, torch.tensor([[1.0], [-1.0]]), all_count((2, 1)))
+    found.sum().backward()
+    assert found.tolist() == [2e6, 0.0]
+    assert torch.isfinite(positive.grad).all()
+
+
+def test_a_negative_that_does_not_count_changes_nothing() -> None:
+    counts = torch.tensor([[True, False]])
+    with_it = losses(5.0, torch.tensor([0.2]), torch.tensor([[0.1, 0.9]]), counts)
+    without = losses(5.0, torch.tensor([0.2]), torch.tensor([[0.1]]), all_count((1, 1)))
+    assert with_it.item() == pytest.approx(without.item())
+    none = losses(5.0, torch.tensor([0.2]), torch.tensor([[0.1, 0.9]]), torch.zeros(1, 2, dtype=torch.bool))
+    assert none.item() == 0
+
+
+def test_the_gradient_of_a_zero_vector_is_finite() -> None:
+    vectors = torch.zeros(2, 3, requires_grad=True)
+    unit(vectors).sum().backward()
+    assert torch.isfinite(vectors.grad).all()
+
+
+# --- equation 6 --------------------------------------------------------------------------------------------------
+
+
+def test_nesterov_is_equation_6_to_the_letter() -> None:
+    """Λ_k = Λ_{k-1} + ΔΛ_k with ΔΛ_k = μ ΔΛ_{k-1} - ε ∇L(Λ_{k-1} + μ ΔΛ_{k-1}), worked out in NumPy."""
+    hessian, target = np.diag([1.0, 7.0]), np.array([3.0, -2.0])
+    rates = [(0.9, 0.1), (0.995, 0.1), (0.995, 0.05), (0.5, 0.1)]
+    point, change = np.array([1.0, 1.0]), np.zeros(2)
+    parameter = torch.tensor([1.0, 1.0], dtype=torch.float64, requires_grad=True)
+    rule = Nesterov([parameter])
+    for mu, step in rates:
+        change = mu * change - step * hessian @ (point + mu * change - target)
+        point = point + change
+        rule.look_ahead(mu)
+        parameter.grad = torch.tensor(hessian @ (parameter.detach().numpy() - target))
+        rule.update(step)
+        np.testing.assert_allclose(parameter.detach().numpy(), point, rtol=1e-14)
+        np.testing.assert_allclose(rule.change[0].numpy(), change, rtol=1e-12)
+
+
+def test_nesterov_agrees_with_torch_at_constant_momentum() -> None:
+    """torch keeps the look-ahead point as its parameter; ours is a step of momentum behind it."""
+    ours = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    rule, sgd = Nesterov([ours]), torch.optim.SGD([theirs], lr=0.05, momentum=0.9, nesterov=True)
+    for _ in range(20):
+        rule.look_ahead(0.9)
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+        for parameter in (ours, theirs):
+            parameter.grad = None
+            (parameter**4).sum().backward()
+        rule.update(0.05)
+        sgd.step()
+
+
+def test_momentum_is_low_in_the_first_and_last_two_per_cent() -> None:
+    paper = recipe("paper")
+    values = [momentum(paper, update, 1000) for update in range(1000)]
+    assert values[:20] == [0.9] * 20
+    assert values[-20:] == [0.9] * 20
+    assert values[20:-20] == [0.995] * 960
+
+
+def test_renormalise_scales_the_whole_tower_and_only_when_it_is_long() -> None:
+    one, other = torch.tensor([3.0]), torch.tensor([0.0, 4.0])
+    assert renormalise([one, other], 10.0).item() == 5.0
+    assert (one.item(), other.tolist()) == (3.0, [0.0, 4.0])
+    assert renormalise([one, other], 1.0).item() == 5.0
+    np.testing.assert_allclose([one.item(), *other.tolist()], [0.6, 0.0, 0.8], rtol=1e-6)
+
+
+# --- negatives ---------------------------------------------------------------------------------------------------
+
+PAIRS = [("a", "t1"), ("a", "t2"), ("b", "t2"), ("c", "t3"), ("d", "t4"), ("d", "t1"), ("e", "t5")]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 6, 8, 50])
+def test_random_negatives_were_never_clicked_for_the_query(n: int) -> None:
+    data = dataset.prepare(log_of(PAIRS), 10, 1000)
+    sampler = Sampler(data, recipe("paper", negatives=n))
+    for seed in range(20):
+        found = sampler.draw(np.arange(len(PAIRS)), np.random.default_rng(seed))
+        assert found.negative is not None
+        assert found.negative.shape == (len(PAIRS), n)
+        assert found.counts.all()
+        queries = np.repeat(data.pair_query[:, None], n, axis=1)
+        assert not sampler.was_clicked(queries, found.titles[found.negative]).any()
+        np.testing.assert_array_equal(found.titles[found.positive], data.pair_title)
+
+
+def test_a_query_that_clicked_everything_has_no_negatives() -> None:
+    data = dataset.prepare(log_of([("a", "t1"), ("a", "t2"), ("b", "t1")]), 10, 1000)
+    found = Sampler(data, recipe("paper")).draw(np.arange(3), np.random.default_rng(0))
+    assert not found.counts[data.pair_query == 0].any()
+    assert found.counts[data.pair_query == 1].all()
+    assert found.masked == 8
+
+
+def test_batch_negatives_mask_every_known_click() -> None:
+    data = dataset.prepare(log_of(PAIRS), 10, 1000)
+    found = Sampler(data, recipe("default")).draw(np.arange(len(PAIRS)), np.random.default_rng(0))
+    clicked = set(zip(data.pair_query.tolist(), data.pair_title.tolist(), strict=True))
+    for row, query in enumerate(data.pair_query.tolist()):
+        for column, title in enumerate(found.titles.tolist()):
+            assert found.counts[row, column] == ((query, title) not in clicked)
+    # a clicked t1 and t2, d clicked t4 and t1: four pairs have one other known click each
+    assert found.masked == 4
+
+
+def test_shown_titles_become_negatives_unless_they_were_clicked() -> None:
+    shown = Judged(
+        (
+            JudgedQuery("1", "A", ("x", "y", "z"), ("T1", "t9", "t8"), np.array([0, 0, 1])),
+            JudgedQuery("2", "not in the log", ("x",), ("t7",), np.array([0])),
+        ),
+        BadLines(),
+    )
+    data = dataset.prepare(log_of(PAIRS), 10, 1000, shown)
+    assert data.shown.lengths.tolist() == [1, 0, 0, 0, 0]  # t9: T1 was clicked, t8 is relevant
+    assert len(data.titles.lengths) == 6
+    assert data.clicked_titles == 5
+    only_shown = data.shown.values[0]
+    found = Sampler(data, recipe("paper", shown_negatives=3)).draw(np.array([0]), np.random.default_rng(0))
+    assert found.negative is not None
+    assert found.counts[0].tolist() == [True] * 5 + [False] * 2  # four drawn, and the one that there is
+    assert found.titles[found.negative[0, 4]] == only_shown
+    assert only_shown not in found.titles[found.negative[0, :4]]
+    in_batch = Sampler(data, recipe("default")).draw(np.array([0]), np.random.default_rng(0))
+    assert only_shown in in_batch.titles
+
+
+# --- the prepared data -------------------------------------------------------------------------------------------
+
+
+def test_texts_that_differ_in_case_and_space_are_one() -> None:
+    data = dataset.prepare(log_of([("Hot  Dogs", "Buy"), ("hot dogs", "BUY "), ("ｈｏｔ dogs", "buy")]), 10, 1000)
+    assert len(data.pair_query) == 1
+    assert data.pair_clicks.tolist() == [3.0]
+
+
+def test_data_folder_round_trip(tmp_path) -> None:  # noqa: ANN001
+    data = dataset.prepare(log_of(PAIRS), 10, 1000)
+    dataset.save(data, tmp_path / "data")
+    back = dataset.load(tmp_path / "data")
+    assert back.trigrams == data.trigrams
+    for name in ("steps", "queries", "titles", "clicked", "shown"):
+        np.testing.assert_array_equal(getattr(back, name).values, getattr(data, name).values)
+        np.testing.assert_array_equal(getattr(back, name).offsets, getattr(data, name).offsets)
+    np.testing.assert_array_equal(back.pair_clicks, data.pair_clicks)

@@ -1,0 +1,304 @@
+"""Training from end to end on a small log: it learns, stops, resumes exactly, and says what is wrong."""
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clickvec import Encoder, dataset, folder
+from clickvec.clicklog import read_clicks
+from clickvec.config import TOWERS, Recipe, recipe
+from clickvec.errors import ClickvecError
+from clickvec.evaluate import evaluate
+from clickvec.judged import Judged, read_judged
+from clickvec.rankers.neural import Neural
+from clickvec.simulate import write
+
+torch = pytest.importorskip("torch")
+
+from clickvec.train import alarms, loop  # noqa: E402
+
+SMALL = {"cells": 16, "hidden": 16, "output": 16, "epochs": 2, "batch_size": 256}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("site") / "site"
+    write(path, impressions=40_000, dev_queries=60, test_queries=60, log=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(site: Path) -> dataset.Dataset:
+    return dataset.prepare(read_clicks(site / "clicks.tsv.gz"), 10, 50_000)
+
+
+@pytest.fixture(scope="module")
+def dev(site: Path) -> Judged:
+    return read_judged(site / "dev.tsv.gz")
+
+
+def weights_of(model: folder.Model) -> dict[str, np.ndarray]:
+    return {name: np.array(weight) for name, weight in model.weights.items()}
+
+
+def assert_same(one: folder.Model, other: folder.Model) -> None:
+    assert one.fingerprint == other.fingerprint
+    for name, weight in one.weights.items():
+        np.testing.assert_array_equal(weight, other.weights[name])
+
+
+def ndcg(encoder: Encoder, judged: Judged) -> float:
+    return evaluate([Neural(encoder, "model")], judged).mean("model", "NDCG@10")
+
+
+@pytest.mark.parametrize("tower", TOWERS)
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_every_tower_learns_with_every_recipe(
+    tower: str, name: str, data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    fast = {"step": 0.02, "clip": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else {"step": 0.01}
+    chosen = recipe(name, tower=tower, **(SMALL | fast))
+    untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
+    before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
+    model = loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True)
+    after = ndcg(Encoder.load(tmp_path / "model"), dev)
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
+    assert losses[-1] < losses[0]
+    assert after > before + 3
+    assert after == pytest.approx(model.training["kept"]["dev"]["NDCG@10"], abs=0.05)
+
+
+def test_a_misspelled_word_lands_near_the_word(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen = recipe("default", **(SMALL | {"epochs": 3, "step": 0.01}))
+    loop.train(data, chosen, tmp_path / "model", quiet=True)
+    encoder = Encoder.load(tmp_path / "model")
+    known = ["infection", "pizza", "shanghai", "bathroom", "camera", "mortgage"]
+    misspelled = ["infecton", "piizza", "shangai", "bathrom", "camra", "morgage"]
+    cosines = encoder.similarity(encoder.encode_query(misspelled), encoder.encode_query(known))
+    assert (cosines.argmax(axis=1) == np.arange(len(known))).mean() >= 0.8
+    assert np.diag(cosines).mean() > cosines.mean() + 0.3
+
+
+def test_the_same_seed_gives_the_same_model(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen = recipe("paper", **SMALL)
+    one, other = (loop.train(data, chosen, tmp_path / name, quiet=True) for name in "ab")
+    assert_same(one, other)
+    third = loop.train(data, dataclasses.replace(chosen, seed=2), tmp_path / "c", quiet=True)
+    assert third.fingerprint != one.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper", {}),
+        ("default", {}),
+        ("default", {"click_weight": "log", "patience": 1}),
+        ("paper", {"tower": "bilstm"}),
+    ],
+)
+def test_a_resumed_run_ends_in_the_same_weights(
+    name: str,
+    settings: dict[str, object],
+    data: dataset.Dataset,
+    dev: Judged,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = recipe(name, **(SMALL | settings))
+    whole = loop.train(data, chosen, tmp_path / "whole", dev=dev, quiet=True)
+    for stop_after in (3, math.ceil(len(data.pair_query) / chosen.batch_size) + 2):  # in the first and the second epoch
+        with monkeypatch.context() as patched:
+            stop_at_update(patched, stop_after)
+            with pytest.raises(loop.Interrupted, match="go on with --resume"):
+                loop.train(data, chosen, tmp_path / "cut", dev=dev, quiet=True, resume=stop_after > 3)
+        assert not (tmp_path / "cut").exists()
+    resumed = loop.train(data, chosen, tmp_path / "cut", dev=dev, quiet=True, resume=True)
+    assert_same(whole, resumed)
+    assert not (tmp_path / "cut.run").exists()
+    histories = [
+        [json.loads(line) for line in (tmp_path / place / "metrics.jsonl").read_text().splitlines()]
+        for place in ("whole", "cut")
+    ]
+    for one, other in zip(*histories, strict=True):
+        assert (one["loss"], one["masked"], one["dev"]) == (other["loss"], other["masked"], other["dev"])
+
+
+def stop_at_update(patched: pytest.MonkeyPatch, stop_after: int) -> None:
+    """Send this process a Ctrl-C during the given update."""
+    original: Callable[..., object] = loop.Run.one_update
+
+    def one_update(self: loop.Run, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+        if update == stop_after:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, pairs, rng, update)
+
+    patched.setattr(loop.Run, "one_update", one_update)
+
+
+def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
+    dataset.save(data, tmp_path / "data")
+    settings = ["cells=16", "epochs=40", "batch_size=256"]
+    command = [sys.executable, "-m", "clickvec.train", str(tmp_path / "data"), "--out", str(tmp_path / "model")]
+    command += [part for setting in settings for part in ("--set", setting)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "model.run" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.kill()
+    running.communicate()
+    assert (tmp_path / "model.run" / "checkpoint.safetensors").exists()
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "--resume" in refused.stderr
+    assert subprocess.run([*command, "--resume"], capture_output=True).returncode == 0
+    chosen = recipe("default", settings=settings)
+    whole = loop.train(data, chosen, tmp_path / "whole", quiet=True)
+    assert whole.fingerprint == folder.open_model(tmp_path / "model").fingerprint
+
+
+def test_a_resume_with_another_recipe_or_other_data_is_refused(
+    data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = recipe("default", **SMALL)
+    with monkeypatch.context() as patched:
+        stop_at_update(patched, 2)
+        with pytest.raises(loop.Interrupted):
+            loop.train(data, chosen, tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match=r"gamma=12\.0, not 3\.0"):
+        loop.train(data, dataclasses.replace(chosen, gamma=3.0), tmp_path / "model", quiet=True, resume=True)
+    other = data._replace(pair_clicks=data.pair_clicks + 1)
+    with pytest.raises(ClickvecError, match="other data"):
+        loop.train(other, chosen, tmp_path / "model", quiet=True, resume=True)
+
+
+def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen = recipe("default", **(SMALL | {"epochs": 1}))
+    first = loop.train(data, chosen, tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="holds a model already"):
+        loop.train(data, chosen, tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="nothing to resume"):
+        loop.train(data, chosen, tmp_path / "model", quiet=True, resume=True)
+    assert folder.verify_model(tmp_path / "model").fingerprint == first.fingerprint
+    second = loop.train(data, dataclasses.replace(chosen, seed=9), tmp_path / "model", quiet=True, overwrite=True)
+    assert folder.verify_model(tmp_path / "model").fingerprint == second.fingerprint != first.fingerprint
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ClickvecError, match="other things in it"):
+        loop.train(data, chosen, tmp_path / "mine", quiet=True, overwrite=True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_path: Path) -> None:
+    (tmp_path / "model.run").mkdir()
+    with (
+        folder.locked(tmp_path / "model.run" / "lock", "model"),
+        pytest.raises(ClickvecError, match="in use by another process"),
+    ):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_model(
+    data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = loop.Run.one_update
+    batches = math.ceil(len(data.pair_query) / 256)
+
+    def poisoned(self: loop.Run, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+        if update == batches + 1:
+            with torch.no_grad():
+                self.towers.query.weights["input"].fill_(math.nan)
+        return original(self, pairs, rng, update)
+
+    monkeypatch.setattr(loop.Run, "one_update", poisoned)
+    with pytest.raises(ClickvecError, match=r"not a number any more.*in epoch 2 of 2; the best model so far"):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
+    kept = folder.verify_model(tmp_path / "model.run" / "best")
+    assert kept.training["kept_epoch"] == 1
+    assert np.isfinite(Encoder(kept).encode_query("pizza")).all()
+
+
+def test_the_best_model_is_kept_and_patience_ends_the_run(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([50.0, 60.0, 55.0, 54.0, 70.0])
+
+    class Fake:
+        measures = ("NDCG@1", "NDCG@3", "NDCG@10")
+
+        def __init__(self) -> None:
+            self.means = np.array([[1.0, 1.0, next(scores)]])
+
+    monkeypatch.setattr(loop, "evaluate", lambda rankers, judged: Fake())
+    chosen = recipe("default", **(SMALL | {"epochs": 5, "patience": 2}))
+    model = loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True)
+    assert model.training["kept_epoch"] == 2
+    assert len((tmp_path / "model" / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_training_names_the_data_and_the_recipe_in_the_model_card(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    loop.train(data, recipe("default", **SMALL), tmp_path / "model", dev=dev, about_data="clicks.tsv", quiet=True)
+    card = (tmp_path / "model" / "README.md").read_text()
+    for part in ("clicks.tsv", f"| pairs | {len(data.pair_query):,} |", "dev NDCG@10", "gamma = 12.0"):
+        assert part in card
+    recipe_in_card = card.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "recipe.toml").write_text(recipe_in_card)
+    assert recipe("paper", file=tmp_path / "recipe.toml") == recipe("default", **SMALL)
+
+
+def test_one_pair_one_title_and_one_query_train_without_a_crash(tmp_path: Path) -> None:
+    from test_learning import log_of
+
+    for pairs in ([("a", "b")], [("a", "b"), ("c", "b")], [("a", "b"), ("a", "c")]):
+        for name in ("paper", "default"):
+            place = tmp_path / f"{name}{len(pairs)}{pairs[-1]}"
+            model = loop.train(dataset.prepare(log_of(pairs), 10, 50), recipe(name, **SMALL), place, quiet=True)
+            assert np.isfinite(Encoder(model).encode_query(["a", "", "zzz"])).all()
+
+
+def test_alarms_speak_when_they_should() -> None:
+    alike = np.tile([[1.0, 0.0]], (10, 1))
+    assert alarms.collapsed(alike)[0] == pytest.approx(1.0)
+    assert "collapsed" in (alarms.collapsed(alike)[1] or "")
+    assert alarms.collapsed(np.eye(5)) == (0.0, None)
+    assert "guessing gives log(1+n) = 1.609" in (alarms.learns_nothing(math.log(5), 4) or "")
+    assert alarms.learns_nothing(1.0, 4) is None
+    assert "40% of all clicks" in (alarms.one_title_rules(0.4) or "")
+    assert alarms.one_title_rules(0.01) is None
+
+
+def test_alarms_are_heard_in_a_run(data: dataset.Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # No step at all: the loss stays at log(1+n); one title with most clicks; equal weights make equal vectors.
+    clicks = data.pair_clicks.copy()
+    clicks[0] = clicks.sum()
+    still = recipe("paper", **(SMALL | {"step": 0.0, "epochs": 1, "initial_scale": 0.0}))
+    loop.train(data._replace(pair_clicks=clicks), still, tmp_path / "still")
+    said = capsys.readouterr().err
+    assert "one title has" in said
+    assert "guessing gives" in said
+    run = loop.Run(data, dataclasses.replace(still, initial_scale=0.01), tmp_path, None, torch.device("cpu"), "", False)
+    with torch.no_grad():
+        for weight in run.towers.tensors().values():
+            weight.fill_(0.1)
+    assert "collapsed" in (run._mean_cosine()[1] or "")
+
+
+def test_a_click_weight_is_as_good_as_repeating_the_pair() -> None:
+    run_weights = loop._click_weights
+    from test_learning import log_of
+
+    data = dataset.prepare(log_of([("a", "x"), ("a", "x"), ("a", "x"), ("b", "y")]), 10, 50)
+    assert run_weights(data, Recipe(click_weight="none")).tolist() == [1, 1]
+    assert run_weights(data, Recipe(click_weight="count")).tolist() == [3, 1]
+    assert run_weights(data, Recipe(click_weight="log")).tolist() == [2, 1]

@@ -48,8 +48,7 @@ def random_trials(space: str, count: int, towers: list[str], seed: int) -> list[
 @cache
 def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int) -> Any:  # noqa: ANN401
     from clickvec import dataset
-    from clickvec.clicklog import read_clicks
-    from clickvec.judged import read_judged
+    from clickvec.readers import read_clicks, read_judged
 
     return dataset.prepare(read_clicks(clicks), max_words, 50_000, read_judged(shown) if shown else None)
 
@@ -61,8 +60,8 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
     from clickvec.encoder import Encoder
     from clickvec.errors import ClickvecError
     from clickvec.evaluate import evaluate
-    from clickvec.judged import read_judged
     from clickvec.rankers.neural import Neural
+    from clickvec.readers import read_judged
     from clickvec.train.loop import train
 
     torch.set_num_threads(given.threads)

@@ -16,9 +16,8 @@ from clickvec.errors import ClickvecError
 if TYPE_CHECKING:
     from clickvec.dataset import Dataset
     from clickvec.encoder import Encoder
-    from clickvec.judged import Judged
-    from clickvec.lines import BadLines
     from clickvec.rankers import Ranker
+    from clickvec.readers import BadLines, Judged
 
 app = typer.Typer(
     help="Turn a search click log into a small semantic search engine that you can look inside.",
@@ -157,8 +156,7 @@ def encode(
 ) -> None:
     """Write the vectors of titles as a .npy file, (titles, dimensions) float32, a row a line."""
     from clickvec.encoder import Encoder
-    from clickvec.lines import BadLines
-    from clickvec.titles import stream_titles
+    from clickvec.readers import BadLines, stream_titles
     from clickvec.vectors import write_vectors
 
     encoder, bad = Encoder.load(model), BadLines()
@@ -173,7 +171,7 @@ def index(model: ModelPath, titles: TitlesPath, out: Out, overwrite: Overwrite =
     """Build an index of titles, with a copy of the model in it."""
     from clickvec.encoder import Encoder
     from clickvec.index import Index
-    from clickvec.titles import read_titles
+    from clickvec.readers import read_titles
 
     encoder, found = Encoder.load(model), read_titles(titles, max_bad)
     _report(found.bad)
@@ -209,8 +207,8 @@ def search(
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     """Re-order another engine's results: query, id, title by tabs from stdin, one list a query; the score is added."""
     from clickvec.encoder import Encoder
-    from clickvec.lines import BadLines
-    from clickvec.rerank import rerank_lines
+    from clickvec.rankers.rerank import rerank_lines
+    from clickvec.readers import BadLines
 
     bad = BadLines()
     for line in rerank_lines(Encoder.load(model), sys.stdin.buffer, bad, max_bad):
@@ -270,7 +268,7 @@ def _import_training() -> Any:  # noqa: ANN401
 
 def _read_data(logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float) -> "Dataset":
     from clickvec import dataset
-    from clickvec.clicklog import read_clicks
+    from clickvec.readers import read_clicks
 
     log = read_clicks(logs, max_bad)
     _report(log.bad)
@@ -294,7 +292,7 @@ def _load_or_read(logs: list[Path], shown: Path | None, recipe: Any, max_bad: fl
 
 
 def _read_judged(path: Path, max_bad: float, queries: Path | None = None, titles: Path | None = None) -> "Judged":
-    from clickvec.judged import read_judged, read_qrels
+    from clickvec.readers import read_judged, read_qrels
 
     if (queries is None) != (titles is None):
         raise typer.BadParameter("TREC qrels need both --queries and --titles")
@@ -309,7 +307,7 @@ def _ranker(name: str, judged: "Judged", catalogue: Path | None) -> "Ranker":
 
     if name == "bm25" and not Path(name).exists():
         from clickvec.rankers.lexical import BM25
-        from clickvec.titles import read_titles
+        from clickvec.readers import read_titles
 
         known = [title.title for title in read_titles(catalogue)] if catalogue else []
         return BM25([*known, *(title for query in judged for title in query.titles)])
@@ -321,7 +319,7 @@ def _over_catalogue(rankers: "list[Ranker]", judged: "Judged", path: Path, max_b
     from clickvec.evaluate import evaluate_catalogue
     from clickvec.index import Index
     from clickvec.rankers.neural import Neural
-    from clickvec.titles import read_titles
+    from clickvec.readers import read_titles
 
     titles = read_titles(path, max_bad)
     _report(titles.bad)

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec import folder
-from clickvec.clicklog import ClickLog
+from clickvec import files
 from clickvec.errors import ClickvecError
-from clickvec.judged import Judged
+from clickvec.readers import ClickLog, Judged
 from clickvec.text import Ragged, StepTable, Vocabulary, normalise
 
 FORMAT = 1
@@ -106,21 +105,21 @@ def save(data: Dataset, path: Path) -> None:
     for name in _RAGGED:
         arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
     about = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
-    with folder.replacing(path, marker="data.json") as fresh:
-        folder.write_arrays(fresh / "data.safetensors", arrays)
-        folder.write_lines(fresh / "trigrams.txt", data.trigrams)
-        folder.write_json(fresh / "data.json", about)
+    with files.replacing(path, marker="data.json") as fresh:
+        files.write_arrays(fresh / "data.safetensors", arrays)
+        files.write_lines(fresh / "trigrams.txt", data.trigrams)
+        files.write_json(fresh / "data.json", about)
 
 
 def load(path: Path) -> Dataset:
     """Open a data folder; the arrays stay on disk until they are used."""
-    about = folder.read_json(path / "data.json", "data folder")
+    about = files.read_json(path / "data.json", "data folder")
     if about.get("format") != FORMAT:
         raise ClickvecError(f"{path} is a data folder of format {about.get('format')}, this clickvec reads {FORMAT}")
-    arrays = folder.read_arrays(path / "data.safetensors")
+    arrays = files.read_arrays(path / "data.safetensors")
     fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
     fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
-    trigrams = tuple(folder.read_lines(path / "trigrams.txt"))
+    trigrams = tuple(files.read_lines(path / "trigrams.txt"))
     return Dataset(trigrams, about["max_words"], clicked_titles=about["clicked_titles"], **fields)
 
 

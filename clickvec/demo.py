@@ -7,15 +7,13 @@ from pathlib import Path
 import typer
 
 from clickvec import config, dataset, plots, simulate
-from clickvec.clicklog import read_clicks
 from clickvec.encoder import Encoder
 from clickvec.evaluate import evaluate
 from clickvec.index import Index
-from clickvec.judged import read_judged
 from clickvec.rankers.lexical import BM25
 from clickvec.rankers.neural import Neural
+from clickvec.readers import read_clicks, read_judged, read_titles
 from clickvec.terminal import table
-from clickvec.titles import read_titles
 
 SEARCHES = ("hotels in shanghai", "how to cure an infecton", "pizza near me")
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.clicklog import JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.metrics import Measure, Ranking, Scores, rank_order, with_relevant
 from clickvec.rankers import Ranker
+from clickvec.readers import JudgedQuery
 
 Search = Callable[[list[str], int], Sequence[Sequence[str]]]
 

@@ -1,245 +1,40 @@
-"""What is on disk: atomic writes, arrays, and the model folder, the seam between training and the run time.
+"""The model folder, the seam between training and the run time: `train/` writes it, `encoder.py` reads it.
 
-A model folder holds
+It holds
     config.json           format, tower, text settings, fingerprint, size and hash of each file, how it was trained
     weights.safetensors   the weights, by name: `query.input_gate.recurrent`, ... (`shared.` when one tower serves both)
     trigrams.txt          the vocabulary, one trigram a line; the id of a trigram is its line
     README.md             the model card
     metrics.jsonl         one JSON object for each epoch of training
-
-A folder is written under a temporary name, synced, then put in place in one rename: a killed run leaves the old folder
-or the new one. Nothing is unpickled, ever.
 """
 
-import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clickvec import forward
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
+from clickvec.files import (
+    check_size,
+    read_arrays,
+    read_json,
+    read_lines,
+    replacing,
+    write_arrays,
+    write_json,
+    write_lines,
+)
 
 MODEL_FORMAT = 1
 _MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
 _BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
-
-
-# --- atomic writes -----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def replacing(path: Path, marker: str) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the place of `path` when all went well; else `path` stays as it was.
-
-    `marker` is a file that tells a folder of ours: a folder without it is somebody else's, and is not replaced.
-    """
-    check_replaceable(path, marker)
-    place = path.resolve()  # of a link to a folder, the folder is replaced
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    try:
-        yield fresh
-        fresh.chmod(0o755)
-        _sync_tree(fresh)
-        _put_in_place(fresh, place)
-    except Exception as error:
-        if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
-            raise cannot_write(path, error) from None
-        raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def check_replaceable(path: Path, marker: str) -> None:
-    """Refuse to replace what is not a folder of ours."""
-    if path.is_dir():
-        if any(path.iterdir()) and not (path / marker).exists():
-            raise ClickvecError(f"{path} is a folder with other things in it (no {marker}); choose another --out")
-    elif path.exists():
-        raise ClickvecError(f"{path} is a file, and a folder is to be written there; choose another --out")
-
-
-def cannot_write(path: Path, error: Exception) -> ClickvecError:
-    """The error of a write that failed."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ClickvecError(f"cannot write {path}: {reason}; what was there before is unchanged")
-
-
-def _put_in_place(fresh: Path, path: Path) -> None:
-    """Rename `fresh` to `path`; where `path` exists the two are swapped, in one system call on Linux."""
-    try:
-        fresh.rename(path)
-    except OSError:
-        if not path.exists():
-            raise
-        if not _swap(fresh, path):
-            aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.rename(aside / path.name)
-            try:
-                fresh.rename(path)
-            except OSError:
-                (aside / path.name).rename(path)
-                aside.rmdir()
-                raise
-            shutil.rmtree(aside, ignore_errors=True)
-    _sync(path.parent)
-
-
-def _swap(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically: renameat2 with RENAME_EXCHANGE, which Python does not offer."""
-    with contextlib.suppress(OSError, AttributeError):
-        at_cwd, exchange = -100, 2
-        renameat2 = ctypes.CDLL(None).renameat2
-        return bool(renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0)
-    return False
-
-
-def replace_file(path: Path, fresh: Path) -> None:
-    """Put a finished file in the place of another, synced."""
-    _sync(fresh)
-    fresh.replace(path)
-    _sync(path.parent)
-
-
-def _sync_tree(folder: Path) -> None:
-    for place in sorted(folder.rglob("*")):
-        _sync(place)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    with contextlib.suppress(PermissionError):  # some systems do not open folders
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextlib.contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file, which the system frees when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two runs into one folder are then the user's own affair
-        yield
-        return
-    with path.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ClickvecError(f"{what} is in use by another process; wait for it or choose another --out") from None
-        yield
-
-
-# --- JSON, lines and arrays --------------------------------------------------------------------------------------
-
-
-def write_json(path: Path, value: object) -> None:
-    """JSON that a person can read."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def read_json(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a file that makes its folder a `what`."""
-    if not path.parent.exists():
-        raise ClickvecError(f"there is no {what} at {path.parent}")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not a whole {what}: {path.name} is missing") from None
-    except NotADirectoryError:
-        raise ClickvecError(f"{path.parent} is a file and no {what}") from None
-    except (ValueError, OSError) as error:
-        raise ClickvecError(f"{path} cannot be read: {error}") from None
-    if not isinstance(value, dict):
-        raise ClickvecError(f"{path} does not hold a JSON object")
-    return value
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """One string a line."""
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file; only a line feed ends one."""
-    try:
-        return _read(path).decode().split("\n")[:-1]
-    except UnicodeDecodeError as error:
-        raise ClickvecError(f"{path} is damaged: {error}; copy or make it again") from None
-
-
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Arrays by name, as safetensors."""
-    from safetensors.numpy import save_file
-
-    path.touch()
-    mode = path.stat().st_mode  # what the umask grants; safetensors makes a file that its owner alone can read
-    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
-    path.chmod(mode)
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file, mapped into memory and read-only."""
-    header, start = _safetensors_header(path)
-    arrays: dict[str, NDArray[Any]] = {}
-    whole = np.memmap(path, np.uint8, "r")
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        first, last = entry["data_offsets"]
-        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
-        if start + last > len(whole) or last - first != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
-            raise ClickvecError(f"{path} is truncated or damaged at {name}; copy or make it again")
-        arrays[name] = whole[start + first : start + last].view(dtype).reshape(shape)
-    return arrays
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """The strings stored beside the arrays of a safetensors file."""
-    return dict(_safetensors_header(path)[0].get("__metadata__", {}))
-
-
-def _safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
-    try:
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            if not 0 < size <= 100_000_000:
-                raise ValueError
-            header = json.loads(file.read(size))
-    except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
-    except (ValueError, OSError):
-        raise ClickvecError(f"{path} is not a whole safetensors file; copy or make it again") from None
-    return header, 8 + size
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
-    except OSError as error:
-        raise ClickvecError(f"{path} cannot be read: {error.strerror}") from None
-
-
-# --- the model folder --------------------------------------------------------------------------------------------
 
 
 class Model(NamedTuple):
@@ -348,16 +143,6 @@ def check_format(found: object, known: int, path: Path, what: str) -> None:
         raise ClickvecError(f"{path} is no {what} folder of clickvec: it names no format")
     if found > known:
         raise ClickvecError(f"{path} is of {what} format {found}, newer than {known}: update clickvec")
-
-
-def check_size(path: Path, size: int, record: str) -> None:
-    """Refuse a file that is missing, or has not the size that the file `record` says."""
-    try:
-        found = path.stat().st_size
-    except OSError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
-    if found != size:
-        raise ClickvecError(f"{path} has {found:,} bytes, {record} says {size:,}: copy or make it again")
 
 
 def _check_weights(model: Model, path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec import folder
+from clickvec import files, folder
 from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
 from clickvec.text import split_words
@@ -84,32 +84,32 @@ class Index:
         """Write the index folder, whole or not at all; an index that is there already only with `overwrite`."""
         path = Path(path)
         _check_place(path, overwrite)
-        with folder.replacing(path, _MARKER) as fresh:
+        with files.replacing(path, _MARKER) as fresh:
             fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
             _write_array(fresh / "vectors.npy", self._vectors)
             _write_array(fresh / "documents.offsets.npy", self._documents.offsets)
             (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
-            files = sorted(file for file in fresh.rglob("*") if file.is_file())
+            written = sorted(file for file in fresh.rglob("*") if file.is_file())
             about = {
                 "format": INDEX_FORMAT,
                 "count": len(self),
                 "dimensions": self.encoder.dimensions,
                 "fingerprint": fingerprint,
-                "files": {str(file.relative_to(fresh).as_posix()): {"bytes": file.stat().st_size} for file in files},
+                "files": {str(file.relative_to(fresh).as_posix()): {"bytes": file.stat().st_size} for file in written},
             }
-            folder.write_json(fresh / _MARKER, about)
+            files.write_json(fresh / _MARKER, about)
 
     @classmethod
     def open(cls, path: str | Path, encoder: Encoder | None = None) -> "Index":
         """Open an index folder, with the model in it, or with an encoder of the same model that is at hand."""
         path = Path(path)
-        about = folder.read_json(path / _MARKER, "index folder")
+        about = files.read_json(path / _MARKER, "index folder")
         folder.check_format(about.get("format"), INDEX_FORMAT, path, "index")
         try:
             count, dimensions = int(about["count"]), int(about["dimensions"])
             fingerprint = str(about["fingerprint"])
             for name, file in about["files"].items():
-                folder.check_size(path / name, int(file["bytes"]), _MARKER)
+                files.check_size(path / name, int(file["bytes"]), _MARKER)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
         own = Encoder.load(path / "model")
@@ -202,7 +202,7 @@ class Index:
 
 def _check_place(path: Path, overwrite: bool) -> None:
     """Refuse to replace another's folder, or what somebody put into ours; or ours, when not told to."""
-    folder.check_replaceable(path, _MARKER)
+    files.check_replaceable(path, _MARKER)
     others = sorted(entry.name for entry in path.iterdir() if entry.name not in _FILES) if path.is_dir() else []
     if others:
         raise ClickvecError(f"{path} holds {others[0]}, which no index has; choose another folder")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clickvec import folder
-from clickvec.clicklog import JudgedQuery
+from clickvec import files
 from clickvec.errors import ClickvecError
+from clickvec.readers import JudgedQuery
 
 Scores = NDArray[np.float32]
 
@@ -132,8 +132,8 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     try:
         with fresh.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
-        folder.replace_file(path, fresh)
+        files.replace_file(path, fresh)
     except OSError as error:
-        raise folder.cannot_write(path, error) from error
+        raise files.cannot_write(path, error) from error
     finally:
         fresh.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from clickvec import folder
+from clickvec import files
 from clickvec.encoder import BATCH_SIZE, Encoder
 from clickvec.terminal import track
 
@@ -24,9 +24,9 @@ def write_vectors(path: Path, encoder: Encoder, texts: Iterable[str], *, queries
                 count += len(batch)
             file.seek(0)
             file.write(_header(count, encoder.dimensions))
-        folder.replace_file(path, fresh)
+        files.replace_file(path, fresh)
     except OSError as error:
-        raise folder.cannot_write(path, error) from None
+        raise files.cannot_write(path, error) from None
     finally:
         fresh.unlink(missing_ok=True)
     return count

@@ -272,7 +272,7 @@ def test_no_nan_leaves_the_encoder(tmp_path: Path, fields: dict[str, Any]) -> No
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None  # an import of it fails
-from clickvec import clicklog, evaluate, metrics
+from clickvec import evaluate, metrics, readers
 from clickvec.encoder import Encoder
 from clickvec.index import Index
 encoder = Encoder.load(sys.argv[1])

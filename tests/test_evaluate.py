@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from clickvec.clicklog import JudgedQuery, read_clicks, read_judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate, evaluate_catalogue, run
 from clickvec.metrics import write_run
 from clickvec.rankers import BM25, Neural, Ranker
+from clickvec.readers import JudgedQuery, read_clicks, read_judged
 
 MSRD = Path(__file__).parents[2] / "shared" / "data" / "msrd"  # beside the checkout, never in it
 

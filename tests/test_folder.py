@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from tiny import TOWERS, tiny, tiny_model
 
-from clickvec import folder
+from clickvec import files, folder
 from clickvec.errors import ClickvecError
-from clickvec.folder import copy_model, locked, open_model, replacing, save_model, verify_model
+from clickvec.files import locked, replacing
+from clickvec.folder import copy_model, open_model, save_model, verify_model
 
 FILES = ("README.md", "config.json", "metrics.jsonl", "trigrams.txt", "weights.safetensors")
 ROOT = str(Path(folder.__file__).parents[1])
@@ -104,23 +105,23 @@ def bytes_of(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], No
 
 
 def put_nan(path: Path) -> None:
-    arrays = {name: np.array(value) for name, value in folder.read_arrays(path / "weights.safetensors").items()}
+    arrays = {name: np.array(value) for name, value in files.read_arrays(path / "weights.safetensors").items()}
     arrays["query.input_gate.bias"][3] = np.nan
-    folder.write_arrays(path / "weights.safetensors", arrays)
+    files.write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
 def wrong_shape(path: Path) -> None:
-    arrays = dict(folder.read_arrays(path / "weights.safetensors"))
+    arrays = dict(files.read_arrays(path / "weights.safetensors"))
     arrays["query.input_gate.recurrent"] = np.zeros((7, 6), np.float32)
-    folder.write_arrays(path / "weights.safetensors", arrays)
+    files.write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
 def no_weight(path: Path) -> None:
-    arrays = dict(folder.read_arrays(path / "weights.safetensors"))
+    arrays = dict(files.read_arrays(path / "weights.safetensors"))
     del arrays["title.output_gate.bias"]
-    folder.write_arrays(path / "weights.safetensors", arrays)
+    files.write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
@@ -228,7 +229,7 @@ def test_an_older_folder_is_replaced_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("swaps", [True, False])
 def test_the_swap_and_what_stands_in_for_it(tmp_path: Path, swaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not swaps:
-        monkeypatch.setattr(folder, "_swap", lambda one, other: False)
+        monkeypatch.setattr(files, "_swap", lambda one, other: False)
     path = tiny_model(tmp_path / "m")
     opened = open_model(path)
     tiny_model(path, seed=1)
@@ -242,11 +243,11 @@ def test_the_swap_is_one_system_call(tmp_path: Path) -> None:
     one.mkdir()
     two.mkdir()
     (one / "1").touch()
-    if not folder._swap(one, two):
+    if not files._swap(one, two):
         pytest.skip("this system does not exchange folders")
     assert (two / "1").exists()
     assert not (one / "1").exists()
-    assert not folder._swap(one, tmp_path / "nowhere")
+    assert not files._swap(one, tmp_path / "nowhere")
 
 
 def test_without_the_swap_a_failed_rename_puts_the_old_folder_back(
@@ -254,7 +255,7 @@ def test_without_the_swap_a_failed_rename_puts_the_old_folder_back(
 ) -> None:
     path = tiny_model(tmp_path / "m")
     before = contents(path)
-    monkeypatch.setattr(folder, "_swap", lambda one, other: False)
+    monkeypatch.setattr(files, "_swap", lambda one, other: False)
     rename = Path.rename
 
     def failing(self: Path, target: Path) -> Path:
@@ -299,7 +300,7 @@ def full_disk(*_: object, **__: object) -> None:
 def test_a_full_disk_leaves_the_old_folder(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_model(tmp_path / "m")
     before = contents(path)
-    monkeypatch.setattr(folder, place, full_disk)
+    monkeypatch.setattr(files if place == "_sync_tree" else folder, place, full_disk)
     with pytest.raises(ClickvecError, match=r"cannot write .*m: No space left on device; what was there before"):
         tiny_model(path, seed=1)
     assert contents(path) == before
@@ -354,7 +355,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from clickvec.folder import replacing
+from clickvec.files import replacing
 with replacing(Path(sys.argv[2]), "config.json") as fresh:
     (fresh / "config.json").write_text("half of it")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -375,7 +376,7 @@ HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from clickvec.folder import locked
+from clickvec.files import locked
 with locked(Path(sys.argv[2]), "it"):
     print("held", flush=True)
     sys.stdin.read()
@@ -402,29 +403,29 @@ def test_a_lock_is_held_by_one_process_and_freed_with_it(tmp_path: Path) -> None
 
 def test_lines_end_in_a_line_feed_only(tmp_path: Path) -> None:
     lines = ["a\u2028b", "c\x85d", "", "上海", "\r"]
-    folder.write_lines(tmp_path / "x", lines)
-    assert folder.read_lines(tmp_path / "x") == lines
-    folder.write_lines(tmp_path / "x", [])
-    assert folder.read_lines(tmp_path / "x") == []
+    files.write_lines(tmp_path / "x", lines)
+    assert files.read_lines(tmp_path / "x") == lines
+    files.write_lines(tmp_path / "x", [])
+    assert files.read_lines(tmp_path / "x") == []
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<f2", "<i8", "<i4", "|u1", "|b1"])
 def test_arrays_of_every_type(tmp_path: Path, dtype: str) -> None:
     arrays = {"b": np.arange(6).reshape(2, 3).astype(dtype), "a": np.zeros((0, 3), dtype), "s": np.ones((), dtype)}
-    folder.write_arrays(tmp_path / "x", arrays, {"about": "上海"})
-    found = folder.read_arrays(tmp_path / "x")
+    files.write_arrays(tmp_path / "x", arrays, {"about": "上海"})
+    found = files.read_arrays(tmp_path / "x")
     assert found.keys() == arrays.keys()
     for name, value in arrays.items():
         np.testing.assert_array_equal(found[name], value)
         assert found[name].dtype == value.dtype
-    assert folder.read_metadata(tmp_path / "x") == {"about": "上海"}
+    assert files.read_metadata(tmp_path / "x") == {"about": "上海"}
 
 
 def test_every_truncation_of_an_array_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    folder.write_arrays(path, {"a": np.arange(5, dtype=np.float32), "b": np.ones((2, 2), np.float32)})
+    files.write_arrays(path, {"a": np.arange(5, dtype=np.float32), "b": np.ones((2, 2), np.float32)})
     data = path.read_bytes()
     for size in range(len(data)):
         path.write_bytes(data[:size])
         with pytest.raises(ClickvecError, match="make it again"):
-            folder.read_arrays(path)
+            files.read_arrays(path)

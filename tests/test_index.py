@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec import folder
+from clickvec import files
 from clickvec import index as index_module
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
@@ -380,7 +380,7 @@ def test_a_full_disk_leaves_the_old_index(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for module, place in ((index_module, "_write_array"), (folder, "write_json"), (shutil, "copyfile")):
+    for module, place in ((index_module, "_write_array"), (files, "write_json"), (shutil, "copyfile")):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
             with pytest.raises(ClickvecError, match=r"cannot write .*index: No space left on device; what was there"):

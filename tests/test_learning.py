@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from clickvec import dataset
-from clickvec.clicklog import ClickLog
 from clickvec.config import recipe
-from clickvec.judged import Judged, JudgedQuery
-from clickvec.lines import BadLines
+from clickvec.readers import BadLines, ClickLog, Judged, JudgedQuery
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,6 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickvec.clicklog import JudgedQuery, read_qrels
 from clickvec.errors import ClickvecError
 from clickvec.metrics import (
     Measure,
@@ -22,6 +21,7 @@ from clickvec.metrics import (
     write_qrels,
     write_run,
 )
+from clickvec.readers import JudgedQuery, read_qrels
 
 
 def judged_query(grades: list[int], query_id: str = "q", ids: tuple[str, ...] | None = None) -> JudgedQuery:

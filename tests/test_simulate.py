@@ -18,9 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickvec import simulate, simulated_topics
+from clickvec import simulate
 from clickvec.errors import ClickvecError
-from clickvec.simulate import BUY, DEV, NAVIGATE, TEST, TRAIN, Impressions, Site, Summary
+from clickvec.simulate import Impressions, Site, Summary, traffic
+from clickvec.simulate import topics as simulated_topics
+from clickvec.simulate.site import BUY, DEV, NAVIGATE, TEST, TRAIN, Text, Texts
 
 SHANGHAI, BATH_TUB = simulated_topics.PAPER_PAIRS
 
@@ -129,30 +131,30 @@ def test_every_query_has_fifteen_different_titles_and_one_that_is_worth_a_click(
 
 
 def test_grades_follow_from_intent_attribute_purpose_and_site() -> None:
-    def texts(*rows: simulate.Text) -> simulate.Texts:
-        return simulate.Texts.of(list(rows))
+    def texts(*rows: Text) -> Texts:
+        return Texts.of(list(rows))
 
-    query = texts(simulate.Text("", topic=0, family=1, intent=2, attribute=3))
+    query = texts(Text("", topic=0, family=1, intent=2, attribute=3))
     titles = texts(
-        simulate.Text("exact", 0, 1, 2, 3),
-        simulate.Text("no attribute", 0, 1, 2),
-        simulate.Text("exact, but sells", 0, 1, 2, 3, kind=BUY),
-        simulate.Text("another attribute", 0, 1, 2, 4),
-        simulate.Text("another intent", 0, 1, 5, 3),
-        simulate.Text("another family", 0, 6, 7, 3),
-        simulate.Text("another topic", 8, 9, 10, -1),
+        Text("exact", 0, 1, 2, 3),
+        Text("no attribute", 0, 1, 2),
+        Text("exact, but sells", 0, 1, 2, 3, kind=BUY),
+        Text("another attribute", 0, 1, 2, 4),
+        Text("another intent", 0, 1, 5, 3),
+        Text("another family", 0, 6, 7, 3),
+        Text("another topic", 8, 9, 10, -1),
     )
     every = np.arange(len(titles))
     assert simulate.grade(query, titles, np.zeros_like(every), every).tolist() == [3, 2, 2, 1, 1, 0, 0]
 
-    query = texts(simulate.Text("", topic=0, site=1, kind=NAVIGATE))
+    query = texts(Text("", topic=0, site=1, kind=NAVIGATE))
     titles = texts(
-        simulate.Text("home page", 0, site=1, kind=NAVIGATE),
-        simulate.Text("section", 0, 2, site=1, kind=NAVIGATE),
-        simulate.Text("article there", 0, 2, 3, site=1),
-        simulate.Text("home page of a rival", 0, site=2, kind=NAVIGATE),
-        simulate.Text("article elsewhere", 0, 2, 3, site=2),
-        simulate.Text("article of no site", 0, 2, 3),
+        Text("home page", 0, site=1, kind=NAVIGATE),
+        Text("section", 0, 2, site=1, kind=NAVIGATE),
+        Text("article there", 0, 2, 3, site=1),
+        Text("home page of a rival", 0, site=2, kind=NAVIGATE),
+        Text("article elsewhere", 0, 2, 3, site=2),
+        Text("article of no site", 0, 2, 3),
     )
     every = np.arange(len(titles))
     assert simulate.grade(query, titles, np.zeros_like(every), every).tolist() == [3, 2, 2, 1, 0, 0]
@@ -271,7 +273,7 @@ def test_judged_sets(folder: tuple[Path, Summary]) -> None:
 
 def test_judged_queries_are_of_all_kinds(site: Site) -> None:
     for split in (DEV, TEST):
-        queries = simulate._judged(site, split, 600, 0)
+        queries = traffic._judged(site, split, 600, 0)
         kind = site.queries.kind[queries]
         assert (site.split[queries] == split).all()
         assert (site.clean[queries] != queries).mean() == pytest.approx(0.2, abs=0.05)
@@ -313,7 +315,7 @@ def test_same_seed_same_bytes_in_another_process_with_another_hash_seed(tmp_path
     code = (
         "import sys; from pathlib import Path; from clickvec import simulate; simulate.write(Path(sys.argv[1]), 12_345)"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(simulate.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(simulate.__file__).parents[2])}
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "b")], env=environment)
     simulate.write(tmp_path / "a", 12_345)
     assert other.wait(timeout=60) == 0

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickvec import Encoder, dataset, folder
-from clickvec.clicklog import read_clicks
+from clickvec import Encoder, dataset, files, folder
 from clickvec.config import TOWERS, Recipe, recipe
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
-from clickvec.judged import Judged, read_judged
 from clickvec.rankers.neural import Neural
+from clickvec.readers import Judged, read_clicks, read_judged
 from clickvec.simulate import write
 
 torch = pytest.importorskip("torch")
@@ -201,7 +200,7 @@ def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: 
 def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_path: Path) -> None:
     (tmp_path / "model.run").mkdir()
     with (
-        folder.locked(tmp_path / "model.run" / "lock", "model"),
+        files.locked(tmp_path / "model.run" / "lock", "model"),
         pytest.raises(ClickvecError, match="in use by another process"),
     ):
         loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clickvec import config, dataset
 from clickvec.errors import ClickvecError
-from clickvec.judged import read_judged
+from clickvec.readers import read_judged
 from clickvec.train.loop import train
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clickvec import folder
+from clickvec import files
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
@@ -41,23 +41,23 @@ def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapp
     fresh = path.with_suffix(".tmp")
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
     try:
-        folder.write_arrays(fresh, arrays, {"run": json.dumps(about)})
-        folder.replace_file(path, fresh)
+        files.write_arrays(fresh, arrays, {"run": json.dumps(about)})
+        files.replace_file(path, fresh)
     except Exception as error:
         fresh.unlink(missing_ok=True)
-        raise folder.cannot_write(path, error) from None
+        raise files.cannot_write(path, error) from None
 
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
     """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
-    about = json.loads(folder.read_metadata(path)["run"])
+    about = json.loads(files.read_metadata(path)["run"])
     then, now = about["recipe"], dataclasses.asdict(recipe)
     for key in now:
         if then.get(key) != now[key]:
             raise ClickvecError(f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}")
     if about["data"] != data_name:
         raise ClickvecError(f"cannot resume {path.parent}: it was begun on other data; use --overwrite to start again")
-    arrays = folder.read_arrays(path)
+    arrays = files.read_arrays(path)
     with torch.no_grad():
         for name, tensor in tensors.items():
             tensor.copy_(torch.tensor(arrays[name]))

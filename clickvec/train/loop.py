@@ -22,15 +22,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clickvec import dataset, folder
+from clickvec import dataset, files, folder
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
 from clickvec.folder import Model
-from clickvec.judged import Judged
 from clickvec.rankers.neural import Neural
+from clickvec.readers import Judged
 from clickvec.terminal import Line
 from clickvec.train import alarms, card, checkpoint, optimizers
 from clickvec.train.negatives import Ids, Sampler
@@ -56,7 +56,7 @@ def train(
     run_folder = out.with_name(out.name + ".run")
     _check_places(out, run_folder, resume, overwrite)
     run_folder.mkdir(parents=True, exist_ok=True)
-    with folder.locked(run_folder / "lock", str(out)):
+    with files.locked(run_folder / "lock", str(out)):
         if overwrite and not resume:
             (run_folder / "checkpoint.safetensors").unlink(missing_ok=True)
         run = Run(data, recipe, run_folder, dev, _pick_device(device), about_data, quiet)
@@ -69,7 +69,7 @@ def train(
 
 
 def _check_places(out: Path, run_folder: Path, resume: bool, overwrite: bool) -> None:
-    folder.check_replaceable(out, marker="config.json")
+    files.check_replaceable(out, marker="config.json")
     begun = (run_folder / "checkpoint.safetensors").exists()
     if resume and not begun:
         raise ClickvecError(f"there is nothing to resume: {run_folder} holds no checkpoint")

@@ -1,11 +1,8 @@
-"""The built-in click log: a small simulated search site with known topics and grades.
+"""Page views on the simulated site, and the files of the built-in log.
 
-`simulated_site.Site` has a catalogue of titles, a table of queries, and for every query a list of 15 titles with their
-grades. A page view shows ten of them; the reader looks at a title the less the lower it stands, and clicks the more the
-better it is.
-
-Everything follows from the seed. Page views are drawn in blocks, each with its own generator, so a log of any length
-takes the same memory, and a short log is the beginning of a longer one.
+A page view shows ten of a query's fifteen titles; the reader looks at a title the less the lower it stands, and clicks
+the more the better it is. Everything follows from the seed. Page views are drawn in blocks, each with a generator of
+its own, so a log of any length takes the same memory, and a short log is the beginning of a longer one.
 """
 
 from __future__ import annotations
@@ -19,39 +16,18 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.folder import replacing
-from clickvec.simulated_site import (
+from clickvec.files import replacing
+from clickvec.simulate.site import (
     BUY,
     DEV,
     LIST_LENGTH,
     MISSPELLINGS,
     NAVIGATE,
     TEST,
-    TRAIN,
     Flags,
     Ints,
     Site,
-    Text,
-    Texts,
-    grade,
 )
-
-__all__ = [
-    "BUY",
-    "DEV",
-    "NAVIGATE",
-    "TEST",
-    "TRAIN",
-    "Impressions",
-    "Site",
-    "Summary",
-    "Text",
-    "Texts",
-    "encoded_lines",
-    "grade",
-    "impressions",
-    "write",
-]
 
 MISSPELLED_SHARE = 0.2
 PAGE_LENGTH = 10  # titles shown at a page view, so impressions a view

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickvec import lines
-from clickvec.clicklog import (
+from clickvec.errors import ClickvecError
+from clickvec.readers import (
     BadLines,
     ClickLog,
+    lines,
     read_clicks,
     read_judged,
     read_qrels,
@@ -25,7 +26,6 @@ from clickvec.clicklog import (
     read_titles,
     stream_titles,
 )
-from clickvec.errors import ClickvecError
 
 File = Callable[..., Path]
 

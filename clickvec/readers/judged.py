@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.lines import MAX_BAD, BadLines, file_lines
-from clickvec.records import Schema, records, wrong_width
-from clickvec.titles import TITLES
+from clickvec.readers.lines import MAX_BAD, BadLines, file_lines
+from clickvec.readers.records import Schema, records, wrong_width
+from clickvec.readers.titles import TITLES
 
 MAX_GRADE = 50  # 2^grade - 1 stays exact; a higher one is a score in per cent or an id in the wrong column
 

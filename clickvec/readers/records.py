@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.errors import ClickvecError
-from clickvec.lines import BadLines, file_lines
+from clickvec.readers.lines import BadLines, file_lines
 
 _LOOK_AHEAD = 100  # lines that vote on the layout of a file without header: the first one alone may be a bad line
 

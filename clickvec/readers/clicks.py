@@ -1,9 +1,4 @@
-"""Reads what users have: click logs here, judged sets in judged.py, titles and result lists in titles.py.
-
-Texts are given as they stand in the file; text.py makes words of them. A bad line is skipped, counted and named in
-`.bad`; ClickvecError comes only when nothing is left or more than `max_bad` of the lines are bad. How bytes become
-lines is in lines.py, how lines become fields in records.py. Import every reader from here.
-"""
+"""Click logs: (query, title, clicks), or every impression with whether it was clicked."""
 
 from array import array
 from collections.abc import Sequence
@@ -14,26 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.judged import Judged, JudgedQuery, read_judged, read_qrels
-from clickvec.lines import MAX_BAD, BadLines
-from clickvec.records import Schema, records
-from clickvec.titles import ResultList, Title, Titles, read_result_lists, read_titles, stream_titles
-
-__all__ = [
-    "BadLines",
-    "ClickLog",
-    "Judged",
-    "JudgedQuery",
-    "ResultList",
-    "Title",
-    "Titles",
-    "read_clicks",
-    "read_judged",
-    "read_qrels",
-    "read_result_lists",
-    "read_titles",
-    "stream_titles",
-]
+from clickvec.readers.lines import MAX_BAD, BadLines
+from clickvec.readers.records import Schema, records
 
 _CLICKS = Schema(
     columns=("query", "title", "clicks"),

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from clickvec.encoder import Encoder
-from clickvec.lines import BadLines
 from clickvec.metrics import rank_order
 from clickvec.rankers.neural import Neural
-from clickvec.titles import read_result_lists
+from clickvec.readers import BadLines, read_result_lists
 
 
 def rerank_lines(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) -> Iterator[str]:

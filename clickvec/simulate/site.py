@@ -1,6 +1,6 @@
 """The simulated site behind `simulate`: its titles and queries, the lists of titles, and the grades.
 
-A `Site` is phrased from the intents of `simulated_topics`. People and publishers prefer different synonyms, so many
+A `Site` is phrased from the intents of `topics.py`. People and publishers prefer different synonyms, so many
 clicked titles share no word with their query. Every query has a list of 15 titles: right ones, related ones, ones that
 only look alike, and chance ones. Everything follows from the seed.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec import simulated_topics as vocabulary
+from clickvec.simulate import topics as vocabulary
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

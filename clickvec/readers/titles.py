@@ -7,8 +7,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from clickvec.lines import MAX_BAD, BadLines, stream_lines
-from clickvec.records import Schema, file_format, json_cell, json_objects, table, wrong_width
+from clickvec.readers.lines import MAX_BAD, BadLines, stream_lines
+from clickvec.readers.records import Schema, file_format, json_cell, json_objects, table, wrong_width
 
 TITLES = Schema(
     columns=("doc_id", "title"),

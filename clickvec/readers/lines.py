@@ -1,7 +1,7 @@
 """Files as lines of text: plain or gzip, UTF-8, every bad line counted and named, no line longer than memory allows.
 
 A line ends with "\\n" or "\\r\\n" and with nothing else: U+2028, form feed and their like are text. This file knows
-nothing of columns; records.py splits lines into fields, clicklog.py gives the fields their meaning.
+nothing of columns: records.py splits lines into fields; clicks.py, judged.py and titles.py give them their meaning.
 """
 
 import gzip

@@ -1,0 +1,27 @@
+"""Readers of what users have: click logs, judged sets, titles, result lists. Import them from here.
+
+Texts are given as they stand in the file; text.py makes words of them. A bad line is skipped, counted and named in
+`.bad`; ClickvecError comes only when nothing is left or more than `max_bad` of the lines are bad. How bytes become
+lines is in lines.py, how lines become fields in records.py.
+"""
+
+from clickvec.readers.clicks import ClickLog, read_clicks
+from clickvec.readers.judged import Judged, JudgedQuery, read_judged, read_qrels
+from clickvec.readers.lines import BadLines
+from clickvec.readers.titles import ResultList, Title, Titles, read_result_lists, read_titles, stream_titles
+
+__all__ = [
+    "BadLines",
+    "ClickLog",
+    "Judged",
+    "JudgedQuery",
+    "ResultList",
+    "Title",
+    "Titles",
+    "read_clicks",
+    "read_judged",
+    "read_qrels",
+    "read_result_lists",
+    "read_titles",
+    "stream_titles",
+]

@@ -83,7 +83,7 @@ PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
     "bilstm": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
     "rnn": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
     "dssm": {"step": 0.005, "gamma": 5.0, "clip": 0.3, "epochs": 5, "initial_scale": 0.05},
-    "clsm": {"step": 0.03, "gamma": 5.0, "clip": 0.3, "epochs": 20, "initial_scale": 0.02},
+    "clsm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
 }
 # The best that we have measured, one for the dev sets of msrd and dbpedia.
 DEFAULT: dict[str, Any] = {

@@ -15,17 +15,18 @@ from clickvec.rankers.neural import Neural
 from clickvec.readers import read_clicks, read_judged, read_titles
 from clickvec.terminal import table
 
-SEARCHES = ("hotels in shanghai", "how to cure an infecton", "pizza near me")
+IMPRESSIONS = 600_000
+SEARCHES = ("hotels in shanghai", "ear infecton medicine", "bath tub wont turn off")
 
 
-def run(out: Path) -> None:
+def run(out: Path, impressions: int = IMPRESSIONS) -> None:
     """Simulate, train, evaluate beside BM25, index, search, and draw two pictures into `out`."""
     from clickvec.train.loop import train
 
     begun = time.monotonic()
     site, model_path, index_path = out / "site", out / "model", out / "index"
-    _step(f"clickvec simulate {site}")
-    summary = simulate.write(site)
+    _step(f"clickvec simulate {site} --impressions {impressions}")
+    summary = simulate.write(site, impressions)
     typer.echo(
         f"{summary.impressions:,} impressions, {summary.clicks:,} clicks, {summary.queries:,} queries, "
         f"{summary.titles:,} titles; {summary.no_common_word:.0%} of clicked titles share no word with their query"

@@ -23,18 +23,18 @@ GATE_MAPS = {
 
 def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Loss and dev NDCG against epochs, from the rows of metrics.jsonl."""
-    figure = _figure(6.4, 3.6)
-    loss = figure.add_subplot()
+    figure = _figure(6.4, 3.8)
+    axes = figure.add_subplot()
     epochs = [row["epoch"] for row in history]
-    loss.plot(epochs, [row["loss"] for row in history], color="#b5482a", marker="o", label="training loss")
-    loss.set(xlabel="epoch", ylabel="training loss, log scale", yscale="log", xticks=epochs)
+    axes.plot(epochs, [row["loss"] for row in history], color="#b5482a", marker="o", label="training loss")
+    axes.set(xlabel="epoch", ylabel="training loss", xticks=epochs, ylim=(0, None))
     if all("dev" in row for row in history):
-        ndcg = loss.twinx()
-        for measure, style in zip(history[0]["dev"], (":", "--", "-"), strict=False):
-            ndcg.plot(epochs, [row["dev"][measure] for row in history], style, color="#22577a", label=f"dev {measure}")
+        ndcg = axes.twinx()
+        for measure, colour in zip(history[0]["dev"], ("#9cc5a1", "#49a078", "#216869"), strict=False):
+            values = [row["dev"][measure] for row in history]
+            ndcg.plot(epochs, values, color=colour, marker="s", label=f"dev {measure}")
         ndcg.set_ylabel("NDCG, per cent")
-        ndcg.legend(loc="center right", frameon=False)
-    loss.legend(loc="upper right", frameon=False)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False)
     _save(figure, path)
 
 
@@ -50,10 +50,12 @@ def gates(trace: Trace, path: Path) -> None:
 
 
 def _heat_map(figure: "Figure", axes: "Axes", values: np.ndarray[Any, Any], title: str, words: Sequence[str]) -> None:
-    signed = values.min() < 0
-    limit = float(np.abs(values).max()) or 1.0
-    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if signed else {"cmap": "viridis", "vmin": 0, "vmax": 1}
-    image = axes.imshow(values, aspect="auto", interpolation="nearest", **colours)  # type: ignore[arg-type]
+    """One map, its colours centred on the value that says nothing: 0, or 0.5 for a gate that is half open."""
+    centre = 0.0 if values.min() < 0 else 0.5
+    limit = float(np.abs(values - centre).max()) or 1.0
+    image = axes.imshow(
+        values, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=centre - limit, vmax=centre + limit
+    )
     axes.set(title=title, ylabel="cell")
     axes.set_xticks(range(len(words)), labels=list(words), rotation=45, ha="right")
     figure.colorbar(image, ax=axes, fraction=0.08)

@@ -43,8 +43,9 @@ class Line:
         rate = done / max(now - self._begun, 1e-9)
         text = f"{self.label} {done:,}"
         if self.total:
-            left = (self.total - done) / rate if rate else 0.0
-            text += f" of {self.total:,} ({100 * done / self.total:.0f}%), {_clock(left)} left"
+            share, left = done / self.total, (self.total - done) / rate if rate else 0.0
+            bar = f" {'━' * round(20 * share):╌<20}" if self._live else ""
+            text = f"{self.label}{bar} {share:.0%} of {self.total:,}, {_clock(left)} left"
         text += f", {rate:,.0f}{self.unit}/s" + (f", {note}" if note else "")
         sys.stderr.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
         sys.stderr.flush()

@@ -165,6 +165,31 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset
     assert whole.fingerprint == folder.open_model(tmp_path / "model").fingerprint
 
 
+def test_training_from_a_data_folder_needs_numpy_torch_and_safetensors_alone(
+    site: Path, data: dataset.Dataset, tmp_path: Path
+) -> None:
+    dataset.save(data, tmp_path / "data")
+    blocked = (
+        "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'bm25s', 'matplotlib', 'scipy', 'click'])); "
+    )
+    code = blocked + "sys.argv[0] = 'train'; import runpy; runpy.run_module('clickvec.train', run_name='__main__')"
+    arguments = [str(tmp_path / "data"), "--out", str(tmp_path / "model"), "--dev", str(site / "dev.tsv.gz")]
+    arguments += ["--set", "cells=8", "--set", "epochs=1"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "NDCG@10" in done.stdout
+    assert Encoder.load(tmp_path / "model").dimensions == 8
+
+
+def test_a_dev_set_without_a_relevant_title_is_refused_before_training(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    nothing = Judged(tuple(query._replace(grades=query.grades * 0) for query in dev), dev.bad)
+    with pytest.raises(ClickvecError, match="no query with a relevant title"):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", dev=nothing, quiet=True)
+    assert not (tmp_path / "model.run").exists()
+
+
 def test_a_resume_with_another_recipe_or_other_data_is_refused(
     data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

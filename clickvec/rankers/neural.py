@@ -1,10 +1,12 @@
-"""Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation (7)."""
+"""Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation 3."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clickvec.text import split_words
 
 
 class TextEncoder(Protocol):
@@ -31,5 +33,8 @@ class Neural:
         """The cosine of the query with each title; 0 where either text is empty."""
         if not titles:
             return np.zeros(0, dtype=np.float32)
-        scores = self.encoder.encode_document(list(titles)) @ self.encoder.encode_query(query)
-        return np.asarray(scores, dtype=np.float32)
+        # Titles of the same words are scored once: in a batch the last bit depends on the row, and would undo a tie.
+        rows: dict[str, int] = {}
+        row = [rows.setdefault(" ".join(split_words(title)), len(rows)) for title in titles]
+        scores = self.encoder.encode_document(list(rows)) @ self.encoder.encode_query(query)
+        return np.asarray(scores, dtype=np.float32)[row]

@@ -29,6 +29,7 @@ from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
 from clickvec.folder import Model
+from clickvec.metrics import with_relevant
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
@@ -40,7 +41,7 @@ from clickvec.train.pair import TowerPair
 from clickvec.train.towers import make_batch
 
 CHECKPOINT_SECONDS = 300.0
-LOOK_EVERY = 20  # minibatches between looks at the loss, which a GPU must be stopped for
+LOOK_EVERY = 20  # minibatches between looks at the loss on a GPU, which must be stopped for it
 SAMPLE_TITLES = 512
 
 
@@ -53,6 +54,10 @@ def train(
     resume: bool = False, overwrite: bool = False, about_data: str = "", quiet: bool = False,
 ) -> Model:  # fmt: skip
     """Train a model and write it to `out`. See `Run` for the parts."""
+    if dev is not None and not with_relevant(dev):
+        raise ClickvecError(
+            "the dev set has no query with a relevant title (grade 1 or more); nothing could be measured"
+        )
     run_folder = out.with_name(out.name + ".run")
     _check_places(out, run_folder, resume, overwrite)
     run_folder.mkdir(parents=True, exist_ok=True)
@@ -162,6 +167,7 @@ class Run:
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         begun = saved = time.monotonic()
         negatives = float(self.recipe.negatives)
+        look_every = 1 if self.device.type == "cpu" else LOOK_EVERY
         while state.batch < self.batches:
             pairs = order[state.batch * size : (state.batch + 1) * size]
             rng = np.random.default_rng([self.recipe.seed, state.epoch, 1, state.batch])
@@ -172,7 +178,7 @@ class Run:
                 state.weight_sum + weight,
                 state.masked + masked,
             )
-            if state.batch % LOOK_EVERY == 0 or state.batch == self.batches:
+            if state.batch % look_every == 0 or state.batch == self.batches:
                 state.loss_sum = float(total)
                 self._check_finite()
                 if not self.quiet:

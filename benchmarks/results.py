@@ -2,22 +2,26 @@
 
     python benchmarks/results.py --data DIR --out docs/results.md
 
-DIR holds msrd/{clicks,titles,train_judged,dev,test}.tsv.gz (see CONTRIBUTING.md). Runs that are complete are kept in
---work and not trained again, so that the command can be stopped and started. The last line is JSON.
+DIR holds msrd/{clicks,titles,train_judged,dev,test}.tsv.gz (see CONTRIBUTING.md). Each run has one core, and --jobs of
+them go on at once. Runs that are complete are kept in --work, under the hash of their recipe and data, and not trained
+again, so the command can be stopped and started. The last line is JSON.
 """
 
 import argparse
+import dataclasses
+import hashlib
 import json
-import resource
+import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clickvec.about import describe_tower
+from clickvec import config
 from clickvec.encoder import Encoder
 from clickvec.evaluate import evaluate
 from clickvec.rankers import Ranker
@@ -41,18 +45,32 @@ SYSTEMS = {
 
 
 def train(data: Path, work: Path, options: str, seed: int) -> dict[str, Any]:
-    """One run in a process of its own, timed, with its peak memory; a finished one is not run again."""
-    name = "".join(c if c.isalnum() else "-" for c in options.replace("{shown}", "shown")).strip("-") + f"-{seed}"
+    """One run in a process of its own, on one core, with its time and peak memory; a finished one is not run again."""
+    arguments = [*options.format(shown=data / "train_judged.tsv.gz").split(), "--set", f"seed={seed}"]
+    name = run_name(data, arguments)
     out, note = work / name, work / f"{name}.json"
     if not note.exists():
-        arguments = options.format(shown=data / "train_judged.tsv.gz").split()
         command = [sys.executable, "-m", "clickvec.cli", "train", data / "clicks.tsv.gz", "--dev", data / "dev.tsv.gz"]
-        command += [*arguments, "--set", f"seed={seed}", "--out", out, "--overwrite"]
+        command += [*arguments, "--out", out, "--overwrite"]
         begun = time.monotonic()
-        subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        running = subprocess.Popen(
+            [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )  # fmt: skip
+        _, status, usage = os.wait4(running.pid, 0)
+        if status:
+            raise RuntimeError(f"training failed: {command}")
         note.write_text(json.dumps({"seconds": time.monotonic() - begun, "peak_mb": usage.ru_maxrss / 1024}))
+        print(f"{' '.join(map(str, arguments))}: {note.read_text()}", file=sys.stderr, flush=True)
     return {"model": out, **json.loads(note.read_text())}
+
+
+def run_name(data: Path, arguments: list[str]) -> str:
+    """Changes with the recipe, as it is in config.py now, and with the data."""
+    value = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    recipe = config.recipe(value["--recipe"], tower=value.get("--tower"), settings=[value["--set"]])
+    about = [dataclasses.asdict(recipe), bool(value.get("--shown")), (data / "clicks.tsv.gz").stat().st_size]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
 def means(rankers: list[Ranker], judged: Judged) -> np.ndarray[Any, Any]:
@@ -60,16 +78,18 @@ def means(rankers: list[Ranker], judged: Judged) -> np.ndarray[Any, Any]:
     return evaluate(rankers, judged).means
 
 
-def measure(data: Path, work: Path) -> tuple[list[dict[str, Any]], dict[str, Judged]]:
+def measure(data: Path, work: Path, jobs: int) -> tuple[list[dict[str, Any]], dict[str, Judged]]:
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = [pool.submit(train, data, work, options, seed) for options in SYSTEMS.values() for seed in SEEDS]
+        done = iter([run.result() for run in runs])
     sets = {name: read_judged(data / f"{name}.tsv.gz") for name in ("dev", "test")}
     rows: list[dict[str, Any]] = []
     for name, options in SYSTEMS.items():
-        runs = [train(data, work, options, seed) for seed in SEEDS]
+        runs = [next(done) for _ in SEEDS]
         rankers: list[Ranker] = [Neural(Encoder.load(run["model"]), str(seed)) for seed, run in enumerate(runs)]
         row: dict[str, Any] = {"system": name, "options": options.format(shown="train_judged.tsv.gz")}
         row |= {split: means(rankers, judged) for split, judged in sets.items()}
         row |= {"seconds": [run["seconds"] for run in runs], "peak_mb": max(run["peak_mb"] for run in runs)}
-        row["tower"] = describe_tower(Encoder.load(runs[0]["model"]).model.tower)
         rows.append(row)
         print(f"{name}: dev {figures(row['dev'])}", file=sys.stderr)
     titles = [title.title for title in read_titles(data / "titles.tsv.gz")]
@@ -99,17 +119,17 @@ is the mean of 3 seeds of NDCG@1 / @3 / @10 in per cent; ± is the standard devi
 |---|---|---|---|---|---|---|
 """
 FOOT = """
-Seconds and memory are those of the whole command, reading the log and measuring dev after each epoch included, on the
-machine that wrote this page: 2 cores, no GPU. The commands, for seed 1:
+Seconds and memory are those of the whole command, reading the log and measuring dev after each epoch included, with one
+thread on one core of {cores}, {jobs} commands at a time. The commands, for seed 1:
 
 ```
 {commands}
-clickvec evaluate MODEL bm25 --judged test.tsv.gz
+clickvec evaluate bm25 --judged test.tsv.gz --catalogue titles.tsv.gz
 ```
 """
 
 
-def page(rows: list[dict[str, Any]], sets: dict[str, Judged]) -> str:
+def page(rows: list[dict[str, Any]], sets: dict[str, Judged], jobs: int) -> str:
     lines = []
     for row in rows:
         cost = f"{np.mean(row['seconds']):.0f} | {row['peak_mb']:,.0f} MB" if "seconds" in row else "|"
@@ -118,7 +138,9 @@ def page(rows: list[dict[str, Any]], sets: dict[str, Judged]) -> str:
     command = "clickvec train clicks.tsv.gz --dev dev.tsv.gz {} --set seed=1 --out MODEL"
     commands = "\n".join(command.format(row["options"]) for row in rows if "options" in row)
     sizes = {split: len(judged) for split, judged in sets.items()}
-    return HEAD.format(**sizes) + "\n".join(lines) + "\n" + FOOT.format(commands=commands)
+    return (
+        HEAD.format(**sizes) + "\n".join(lines) + "\n" + FOOT.format(commands=commands, cores=os.cpu_count(), jobs=jobs)
+    )
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -131,11 +153,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("out/results"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
-    rows, sets = measure(given.data / "msrd", given.work)
-    given.out.write_text(page(rows, sets))
-    print(page(rows, sets))
+    rows, sets = measure(given.data / "msrd", given.work, given.jobs)
+    text = page(rows, sets, given.jobs)
+    given.out.write_text(text)
+    print(text)
     print(json.dumps(summary(rows)))
 
 

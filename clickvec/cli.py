@@ -4,22 +4,56 @@ Exit 0: done; 1: bad data or a bad model, in one sentence; 2: wrong usage; 130: 
 what it needs when it runs, so that `--help` answers at once.
 """
 
+import io
 import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
+from typer.core import TyperGroup
 
+from clickvec import cli_input as given
+from clickvec.cli_input import report, tell
 from clickvec.errors import ClickvecError
 
 if TYPE_CHECKING:
-    from clickvec.dataset import Dataset
-    from clickvec.encoder import Encoder
-    from clickvec.rankers import Ranker
-    from clickvec.readers import BadLines, Judged
+    from clickvec.readers import BadLines
+
+
+class Verbs(TyperGroup):
+    """Runs a verb; when that cannot go on, one sentence and the exit status."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
+        try:
+            return super().invoke(ctx)
+        except ClickvecError as error:
+            raise _end(str(error), 130 if type(error).__name__ == "Interrupted" else 1) from None
+        except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            raise _end("stopped", 130) from None
+        except OSError as error:
+            place = os.fsdecode(error.filename) if error.filename else "the output cannot be written"
+            raise _end(f"{place}: {error.strerror or error}", 1) from None
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
+                raise
+            raise _end(
+                "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less", 1
+            ) from None
+
+
+def _end(sentence: str, status: int) -> typer.Exit:
+    tell(f"clickvec: {sentence}")
+    return typer.Exit(status)
+
 
 app = typer.Typer(
+    cls=Verbs,
     help="Turn a search click log into a small semantic search engine that you can look inside.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
@@ -65,12 +99,14 @@ def prepare(
     shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
     max_words: Annotated[int, typer.Option(min=1, help="Words past this one form one last step.")] = 10,
     max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
+    overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
     """Make a data folder, from which training needs only numpy, torch and safetensors: python -m clickvec.train."""
     from clickvec import dataset
 
-    data = _read_data(logs, shown, max_words, max_trigrams, max_bad)
+    dataset.check_place(out, overwrite)
+    data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
     dataset.save(data, out)
     typer.echo(dataset.as_json(data))
 
@@ -97,13 +133,15 @@ def train(
     from clickvec import config
 
     chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
-    loop = _import_training()
-    data = _load_or_read(logs, shown, chosen, max_bad)
-    judged = _read_judged(dev, max_bad) if dev else None
-    names = ", ".join(path.name for path in logs)
+    loop = given.import_training()
+    loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
+    loop.pick_device(device)
+    data = given.load_or_read(logs, shown, chosen, max_bad)
+    judged = given.read_judged_set(dev, max_bad) if dev else None
     model = loop.train(
-        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite, about_data=names
-    )
+        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
+        about_data=given.names_of(logs),
+    )  # fmt: skip
     kept = model.training["kept"]
     if as_json:
         typer.echo(json.dumps({"model": str(out), "fingerprint": model.fingerprint, **kept}))
@@ -128,22 +166,25 @@ def evaluate(
     from clickvec.metrics import write_run
     from clickvec.terminal import table
 
+    twice = next((name for name in models if models.count(name) > 1), None)
+    if twice:
+        raise typer.BadParameter(f"{twice} is given twice; give each model once")
     if run and len(models) != 1:
         raise typer.BadParameter("one run file holds one system; give one model with --run")
-    sets = _read_judged(judged, max_bad, queries, titles)
-    rankers = [_ranker(name, sets, catalogue) for name in models]
-    result = measure.evaluate(rankers, sets)
-    found = [result, *(_over_catalogue(rankers, sets, catalogue, max_bad) if catalogue else [])]
     if run:
-        write_run(run, measure.run(rankers[0], sets), rankers[0].name.replace(" ", "_"))
-    if as_json:
-        typer.echo(json.dumps([one.as_json() for one in found]))
-        return
-    for one in found:
-        typer.echo(table(one.as_table()))
-        left_out = f", {one.left_out} without a relevant title left out" if one.left_out else ""
-        absent = f", {one.absent} of {one.relevant} relevant titles not in the catalogue" if one.absent else ""
-        _tell(f"{len(one.query_ids):,} queries{left_out}{absent}")
+        given.check_run_file(run, (judged, queries, titles, catalogue))
+    sets = given.read_judged_set(judged, max_bad, queries, titles)
+    known = given.read_catalogue(catalogue, max_bad) if catalogue else None
+    rankers = [given.make_ranker(name, sets, known) for name in models]
+    result = measure.evaluate(rankers, sets)
+    if known:
+        result = result.beside(given.measure_catalogue(rankers, sets, known))
+    typer.echo(json.dumps(result.as_json()) if as_json else table(result.as_table()))
+    left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
+    absent = f", {result.absent:,} of {result.relevant:,} relevant titles not in the catalogue" if result.absent else ""
+    tell(f"{len(result.query_ids):,} queries{left_out}{absent}")
+    if run:
+        write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
 
 
 @app.command()
@@ -152,6 +193,7 @@ def encode(
     titles: TitlesPath,
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
+    overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
     """Write the vectors of titles as a .npy file, (titles, dimensions) float32, a row a line."""
@@ -159,10 +201,11 @@ def encode(
     from clickvec.readers import BadLines, stream_titles
     from clickvec.vectors import write_vectors
 
+    given.check_new_file(out, overwrite, [titles])
     encoder, bad = Encoder.load(model), BadLines()
     texts = (title.title for title in stream_titles(titles, bad, max_bad))
     count = write_vectors(out, encoder, texts, queries=queries)
-    _report(bad)
+    report(bad)
     typer.echo(f"{out}: {count:,} vectors of {encoder.dimensions} numbers")
 
 
@@ -170,11 +213,10 @@ def encode(
 def index(model: ModelPath, titles: TitlesPath, out: Out, overwrite: Overwrite = False, max_bad: MaxBad = 0.01) -> None:
     """Build an index of titles, with a copy of the model in it."""
     from clickvec.encoder import Encoder
-    from clickvec.index import Index
-    from clickvec.readers import read_titles
+    from clickvec.index import Index, check_place
 
-    encoder, found = Encoder.load(model), read_titles(titles, max_bad)
-    _report(found.bad)
+    check_place(out, overwrite)  # now, and not after an hour of encoding
+    encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad)
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
     built = Index.build(encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True)
     built.save(out, overwrite=overwrite)
@@ -190,17 +232,31 @@ def search(
 ) -> None:
     """Search an index."""
     from clickvec.index import Index
+    from clickvec.readers import BadLines
 
-    opened = Index.open(folder)
-    asked = queries or [line.rstrip("\n") for line in sys.stdin]
-    for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
-        if as_json:
-            typer.echo(json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False))
-            continue
-        if len(asked) > 1:
-            typer.echo(f"{query}:")
-        for hit in hits:
-            typer.echo(f"{hit.score:.3f}  {hit.id}  {hit.title}" + (f"  {hit.payload}" if hit.payload else ""))
+    opened, bad = Index.open(folder), BadLines()
+    for asked in [queries] if queries else _lines(bad):
+        for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
+            if as_json:
+                typer.echo(json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False))
+                continue
+            if query.strip() and (not queries or len(queries) > 1):
+                typer.echo(f"{query}:")
+            for hit in hits:
+                payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
+                typer.echo(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+    report(bad)
+
+
+def _lines(bad: "BadLines") -> Iterator[list[str]]:
+    """The lines of stdin as they come, a blank one for one that is no text, so that answers stay beside questions."""
+    from clickvec.readers.lines import stream_lines
+
+    return (lines for _, lines in stream_lines(_stdin(), "standard input", bad))
+
+
+def _stdin() -> BinaryIO:
+    return sys.stdin.buffer if sys.stdin else io.BytesIO()  # it may be closed
 
 
 @app.command()
@@ -211,9 +267,9 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     from clickvec.readers import BadLines
 
     bad = BadLines()
-    for line in rerank_lines(Encoder.load(model), sys.stdin.buffer, bad, max_bad):
+    for line in rerank_lines(Encoder.load(model), _stdin(), bad, max_bad):
         typer.echo(line)
-    _report(bad)
+    report(bad)
 
 
 @app.command()
@@ -229,129 +285,17 @@ def info(
     facts = about_model((verify_model if verify else open_model)(model))
     if verify:
         facts["verified"] = "every byte"
-    typer.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {_plain(value)}" for name, value in facts.items()))
-
-
-# --- what the verbs share ----------------------------------------------------------------------------------------
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(part)}" for name, part in value.items())
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _tell(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _report(bad: "BadLines") -> None:
-    if bad.count:
-        _tell(f"{bad.count:,} of {bad.total:,} lines skipped:")
-        for example in bad.examples:
-            _tell(f"  {example}")
-        if bad.count > len(bad.examples):
-            _tell(f"  and {bad.count - len(bad.examples):,} more")
-
-
-def _import_training() -> Any:  # noqa: ANN401
-    try:
-        from clickvec.train import loop
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        from clickvec.errors import missing_extra
-
-        raise missing_extra("torch", "train") from None
-    return loop
-
-
-def _read_data(logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float) -> "Dataset":
-    from clickvec import dataset
-    from clickvec.readers import read_clicks
-
-    log = read_clicks(logs, max_bad)
-    _report(log.bad)
-    return dataset.prepare(log, max_words, max_trigrams, _read_judged(shown, max_bad) if shown else None)
-
-
-def _load_or_read(logs: list[Path], shown: Path | None, recipe: Any, max_bad: float) -> "Dataset":  # noqa: ANN401
-    from clickvec import dataset
-
-    if len(logs) != 1 or not (logs[0] / "data.json").exists():
-        return _read_data(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad)
-    if shown:
-        raise ClickvecError("--shown belongs to prepare when training from a data folder: it is part of the folder")
-    data = dataset.load(logs[0])
-    if data.max_words != recipe.max_words:
-        raise ClickvecError(
-            f"{logs[0]} was prepared with max_words {data.max_words}, the recipe has {recipe.max_words}: prepare it "
-            f"again, or add --set max_words={data.max_words}"
-        )
-    return data
-
-
-def _read_judged(path: Path, max_bad: float, queries: Path | None = None, titles: Path | None = None) -> "Judged":
-    from clickvec.readers import read_judged, read_qrels
-
-    if (queries is None) != (titles is None):
-        raise typer.BadParameter("TREC qrels need both --queries and --titles")
-    judged = read_qrels(path, queries, titles, max_bad) if queries and titles else read_judged(path, max_bad)
-    _report(judged.bad)
-    return judged
-
-
-def _ranker(name: str, judged: "Judged", catalogue: Path | None) -> "Ranker":
-    from clickvec.encoder import Encoder
-    from clickvec.rankers.neural import Neural
-
-    if name == "bm25" and not Path(name).exists():
-        from clickvec.rankers.lexical import BM25
-        from clickvec.readers import read_titles
-
-        known = [title.title for title in read_titles(catalogue)] if catalogue else []
-        return BM25([*known, *(title for query in judged for title in query.titles)])
-    return Neural(Encoder.load(name), name)
-
-
-def _over_catalogue(rankers: "list[Ranker]", judged: "Judged", path: Path, max_bad: float) -> list[Any]:
-    """Recall@100 and MRR@10 of each model over all the titles of a catalogue."""
-    from clickvec.evaluate import evaluate_catalogue
-    from clickvec.index import Index
-    from clickvec.rankers.neural import Neural
-    from clickvec.readers import read_titles
-
-    titles = read_titles(path, max_bad)
-    _report(titles.bad)
-    found = []
-    for ranker in rankers:
-        if isinstance(ranker, Neural):
-            encoder: Encoder = ranker.encoder  # type: ignore[assignment]
-            built = Index.build(encoder, [title.title for title in titles], [title.id for title in titles])
-
-            def look_up(queries: list[str], k: int, built: Index = built) -> list[list[str]]:
-                return [[hit.id for hit in hits] for hits in built.search(queries, k=k)]
-
-            found.append(evaluate_catalogue(look_up, judged, {title.id for title in titles}, name=ranker.name))
-    return found
+    typer.echo(
+        json.dumps(facts) if as_json else "\n".join(f"{name}: {given.plain(value)}" for name, value in facts.items())
+    )
 
 
 def main() -> None:
-    """Run the command line, with errors as one sentence."""
-    try:
-        app()
-    except ClickvecError as error:
-        _tell(f"clickvec: {error}")
-        raise SystemExit(130 if type(error).__name__ == "Interrupted" else 1) from None
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
-        raise SystemExit(0) from None
-    except KeyboardInterrupt:
-        _tell("clickvec: stopped")
-        raise SystemExit(130) from None
-    except OSError as error:
-        _tell(f"clickvec: {error.filename or ''}: {error.strerror or error}")
-        raise SystemExit(1) from None
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a query or a path may hold bytes that are no text
+            stream.reconfigure(errors="backslashreplace")
+    app()
 
 
 if __name__ == "__main__":

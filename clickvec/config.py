@@ -54,7 +54,7 @@ class Recipe:
     # objective
     gamma: float = 10.0
     negatives: int = 4  # titles drawn at random for each pair
-    batch_negatives: bool = False  # the other titles of the minibatch, instead of drawn ones
+    batch_negatives: bool = False  # the other titles of the minibatch, in place of drawn ones
     shown_negatives: int = 4  # titles that were shown and not clicked, where --shown gives them
     click_weight: str = "none"  # none, log or count: how clicks weigh a pair
     # optimisation
@@ -80,7 +80,7 @@ class Recipe:
 # Chosen on the dev set of msrd, each tower from the same trials; docs/log.md has the search and its commands.
 PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
     "lstm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
-    "bilstm": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
+    "bilstm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
     "rnn": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
     "dssm": {"step": 0.005, "gamma": 5.0, "clip": 0.3, "epochs": 5, "initial_scale": 0.05},
     "clsm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
@@ -113,20 +113,21 @@ _AT_LEAST: dict[str, float] = {
     "gamma": 0, "negatives": 1, "shown_negatives": 0, "step": 0, "momentum": 0, "momentum_ends": 0, "ends_share": 0,
     "clip": 0, "batch_size": 1, "epochs": 1, "patience": 0, "bptt_steps": 0, "seed": 0,
 }  # fmt: skip
+_AT_MOST: dict[str, float] = {"momentum": 0.9999, "momentum_ends": 0.9999, "ends_share": 0.5, "initial_scale": 10}
 
 
 def recipe(
     name: str = "default",
     *,
     tower: str | None = None,
-    file: Path | None = None,
+    file: str | Path | None = None,
     settings: Sequence[str] = (),
     **overrides: object,
 ) -> Recipe:
     """The named recipe for a tower, with a TOML file, `key=value` settings and keyword overrides laid over it."""
     if name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
-    given: dict[str, object] = dict(_read_toml(file) if file else {})
+    given: dict[str, object] = dict(_read_toml(Path(file)) if file else {})
     given |= dict(_read_setting(setting) for setting in settings)
     given |= overrides
     if tower is not None:
@@ -135,7 +136,10 @@ def recipe(
     base: dict[str, Any] = DEFAULT
     if name == "paper":
         base = PAPER_BY_TOWER.get(checked.get("tower", Recipe.tower), {})
-    return Recipe(**(base | checked))
+    chosen = Recipe(**(base | checked))
+    if chosen.batch_negatives and chosen.negatives != Recipe.negatives:
+        raise ClickvecError(f"negatives={chosen.negatives} does nothing while batch_negatives is on; set that to false")
+    return chosen
 
 
 def _read_toml(file: Path) -> Mapping[str, object]:
@@ -170,6 +174,8 @@ def _coerce(key: str, value: object) -> Any:  # noqa: ANN401
         raise ClickvecError(f"the setting {key} is one of {', '.join(_CHOICES[key])}, not {value!r}")
     if key in _AT_LEAST and not _AT_LEAST[key] <= parsed < float("inf"):
         raise ClickvecError(f"the setting {key} is at least {_AT_LEAST[key]:g}, not {value}")
+    if key in _AT_MOST and parsed > _AT_MOST[key]:
+        raise ClickvecError(f"the setting {key} is at most {_AT_MOST[key]:g}, not {value}")
     if key == "window" and parsed % 2 == 0:
         raise ClickvecError(f"the setting window is odd (a word and as many on each side), not {value}")
     return parsed
@@ -188,5 +194,5 @@ def _parse(kind: type, value: object) -> Any:  # noqa: ANN401
         return str(value)
     try:
         return kind(value) if isinstance(value, str) or kind is float or value == int(value) else None  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clickvec import files
 from clickvec.errors import ClickvecError
 from clickvec.readers import ClickLog, Judged
-from clickvec.text import Ragged, StepTable, Vocabulary, normalise
+from clickvec.text import Ragged, StepTable, Vocabulary, canonical
 
 FORMAT = 1
 
@@ -40,7 +40,7 @@ class _Numbering(dict[str, int]):
     """Distinct texts, by their normalised words, in order of appearance."""
 
     def add(self, text: str) -> int:
-        return self.setdefault(" ".join(normalise(text).split()), len(self))
+        return self.setdefault(canonical(text), len(self))
 
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
@@ -81,22 +81,29 @@ def _rows(row: NDArray[np.int32], value: NDArray[np.int32], count: int) -> Ragge
 
 def _passed_over(shown: Judged, queries: _Numbering, titles: _Numbering, clicked: Ragged) -> Ragged:
     """For each training query, the titles of grade 0 in `shown` that the log has no click on."""
-    rows: list[int] = []
-    values: list[int] = []
+    best: dict[tuple[int, str], int] = {}  # the best grade of each query and title, which may stand there twice
     for judged in shown:
-        query = queries.get(" ".join(normalise(judged.query).split()))
-        if query is None:
-            continue
-        known = set(clicked.values[clicked.offsets[query] : clicked.offsets[query + 1]].tolist())
-        grades = judged.grades.tolist()
-        found = {titles.add(title) for title, grade in zip(judged.titles, grades, strict=True) if grade == 0} - known
-        rows.extend([query] * len(found))
-        values.extend(sorted(found))
-    return _rows(np.array(rows, np.int32), np.array(values, np.int32), len(queries))
+        query = queries.get(canonical(judged.query))
+        if query is not None:
+            for title, grade in zip(judged.titles, judged.grades.tolist(), strict=True):
+                key = query, canonical(title)
+                best[key] = max(best.get(key, 0), grade)
+    known = zip(np.repeat(np.arange(len(queries)), clicked.lengths).tolist(), clicked.values.tolist(), strict=True)
+    passed = {(query, titles.add(title)) for (query, title), grade in best.items() if grade == 0}
+    pairs = np.array(sorted(passed.difference(known)), np.int32).reshape(-1, 2)
+    return _rows(pairs[:, 0], pairs[:, 1], len(queries))
 
 
+_FILES = ("data.json", "data.safetensors", "trigrams.txt")
 _RAGGED = ("steps", "queries", "titles", "clicked", "shown")
 _PLAIN = ("pair_query", "pair_title", "pair_clicks")
+
+
+def check_place(path: Path, overwrite: bool) -> None:
+    """Refuse to write a data folder over something else; over another one, when not told to."""
+    files.check_replaceable(path, "data.json", _FILES)
+    if (path / "data.json").exists() and not overwrite:
+        raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
 
 
 def save(data: Dataset, path: Path) -> None:
@@ -105,7 +112,7 @@ def save(data: Dataset, path: Path) -> None:
     for name in _RAGGED:
         arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
     about = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
-    with files.replacing(path, marker="data.json") as fresh:
+    with files.replacing(path, "data.json", _FILES) as fresh:
         files.write_arrays(fresh / "data.safetensors", arrays)
         files.write_lines(fresh / "trigrams.txt", data.trigrams)
         files.write_json(fresh / "data.json", about)
@@ -117,10 +124,13 @@ def load(path: Path) -> Dataset:
     if about.get("format") != FORMAT:
         raise ClickvecError(f"{path} is a data folder of format {about.get('format')}, this clickvec reads {FORMAT}")
     arrays = files.read_arrays(path / "data.safetensors")
-    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
-    fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
     trigrams = tuple(files.read_lines(path / "trigrams.txt"))
-    return Dataset(trigrams, about["max_words"], clicked_titles=about["clicked_titles"], **fields)
+    try:
+        fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+        fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
+        return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ClickvecError(f"{path} is damaged: it lacks or misspells {error}; make it again with prepare") from None
 
 
 def describe(data: Dataset) -> dict[str, int | float]:
@@ -128,7 +138,7 @@ def describe(data: Dataset) -> dict[str, int | float]:
     by_title = np.bincount(data.pair_title, data.pair_clicks)
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.lengths), "titles": data.clicked_titles,
-        "trigrams": len(data.trigrams), "words": len(data.steps.lengths), "shown": len(data.shown.values),
+        "trigrams": len(data.trigrams), "distinct steps": len(data.steps.lengths), "shown": len(data.shown.values),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip
 

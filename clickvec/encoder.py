@@ -93,12 +93,13 @@ class Encoder:
             raise ClickvecError(f"batch_size is at least 1, not {batch_size}")
         total = len(texts) if isinstance(texts, list | tuple) else None
         batches = [
-            reader.encode(batch) for batch in track(_batches(texts, batch_size), "encoding", total, enabled=progress)
+            reader.encode(batch) for batch in track(in_batches(texts, batch_size), "encoding", total, enabled=progress)
         ]
         return np.concatenate(batches) if batches else np.zeros((0, self.dimensions), np.float32)
 
 
-def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+def in_batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """The texts, `size` at a time."""
     iterator = iter(texts)
     while batch := list(islice(iterator, size)):
         yield batch
@@ -120,6 +121,7 @@ class _Reader:
     def _forget(self) -> None:
         self._steps = StepTable(self._model.max_words)
         self._table = np.zeros((0, self._width), np.float32)
+        self._characters = 0  # of the steps: the last step of a long text can be longer than its row
 
     def encode(self, texts: list[str]) -> Vectors:
         """The unit vectors of a batch."""
@@ -144,12 +146,13 @@ class _Reader:
                 raise
 
     def _look_up(self, texts: list[str]) -> Ragged:
-        if len(self._steps) > self._limit:
+        if len(self._steps) + self._characters // (4 * self._width) > self._limit:
             self._forget()
         known = len(self._steps)
         step_ids = self._steps.read(texts)
         if len(self._steps) > known:
             fresh = forward.project(self._weights, self._steps.trigrams(self._vocabulary, first=known))
+            self._characters += sum(map(len, self._steps.steps(first=known)))
             if len(self._steps) > len(self._table):  # double the room, so that growing costs little on average
                 room = np.empty((2 * len(self._steps), self._width), fresh.dtype)
                 room[:known] = self._table[:known]

@@ -1,5 +1,6 @@
 """Any rankers on any judged set -> one Evaluation: means in per cent, and the value of every query behind them."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,22 @@ class Evaluation:
         values: NDArray[np.float64] = self.values[self.systems.index(system), self.measures.index(measure)]
         return values
 
+    def beside(self, other: "Evaluation") -> "Evaluation":
+        """These measures and those of the other, of the same systems on the same queries, as one."""
+        if (self.systems, self.query_ids) != (other.systems, other.query_ids):
+            raise ClickvecError("the two evaluations are not of the same systems on the same queries")
+        values = np.concatenate((self.values, other.values), axis=1)
+        return dataclasses.replace(
+            self, measures=self.measures + other.measures, values=values, absent=self.absent + other.absent
+        )
+
+    def above(self, other: "Evaluation") -> "Evaluation":
+        """These systems and those of the other, by the same measures on the same queries, as one."""
+        if (self.measures, self.query_ids) != (other.measures, other.query_ids):
+            raise ClickvecError("the two evaluations are not by the same measures on the same queries")
+        values = np.concatenate((self.values, other.values), axis=0)
+        return dataclasses.replace(self, systems=self.systems + other.systems, values=values)
+
     def as_table(self) -> list[list[str]]:
         """A header row, then one row a system, to one decimal."""
         rows = zip(self.systems, self.means.tolist(), strict=True)
@@ -75,7 +92,7 @@ def evaluate(
     measures = [Measure.parse(f"NDCG@{k}") for k in cutoffs]
     names = tuple(ranker.name for ranker in rankers)
     if len(set(names)) < len(names):
-        raise ClickvecError(f"two systems have the same name; they are called {', '.join(names)}")
+        raise ClickvecError(f"two systems have the same name ({', '.join(names)}); give each once, or rename one")
     queries, left_out = _measurable(judged)
     values = np.empty((len(names), len(measures), len(queries)))
     for i, ranker in enumerate(rankers):

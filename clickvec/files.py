@@ -10,9 +10,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4",
 
 
 @contextlib.contextmanager
-def replacing(path: Path, marker: str) -> Iterator[Path]:
+def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[Path]:
     """A fresh folder to fill, which takes the place of `path` when all went well; else `path` stays as it was.
 
-    `marker` is a file that tells a folder of ours: a folder without it is somebody else's, and is not replaced.
+    `marker` is a file that tells a folder of ours: a folder without it is somebody else's, and is not replaced. Nor is
+    one that holds anything but `names`, where they are given.
     """
-    check_replaceable(path, marker)
-    place = path.resolve()  # of a link to a folder, the folder is replaced
+    check_replaceable(path, marker, names)
+    place = _resolve(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
@@ -48,13 +49,53 @@ def replacing(path: Path, marker: str) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def check_replaceable(path: Path, marker: str) -> None:
-    """Refuse to replace what is not a folder of ours."""
+def check_replaceable(path: Path, marker: str, names: Collection[str] = ()) -> None:
+    """Refuse to replace what is not a folder of ours, or holds more than `names`."""
+    if path.name in ("", ".."):
+        raise ClickvecError(f"{path} is no name for a folder to write; choose another --out")
     if path.is_dir():
-        if any(path.iterdir()) and not (path / marker).exists():
+        found = sorted(entry.name for entry in path.iterdir())
+        if found and marker not in found:
             raise ClickvecError(f"{path} is a folder with other things in it (no {marker}); choose another --out")
+        others = [name for name in found if names and name not in names]
+        if others:
+            raise ClickvecError(
+                f"{path} holds {others[0]}, which clickvec did not put there; move it away or choose another --out"
+            )
     elif path.exists():
         raise ClickvecError(f"{path} is a file, and a folder is to be written there; choose another --out")
+
+
+@contextlib.contextmanager
+def replacing_file(path: Path) -> Iterator[BinaryIO]:
+    """A fresh file to fill, which takes the place of `path` when all went well; else `path` stays as it was."""
+    check_replaceable_file(path)
+    place = _resolve(path)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with fresh.open("wb") as file:
+                yield file
+            replace_file(place, fresh)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def check_replaceable_file(path: Path) -> None:
+    """Refuse to replace a folder, a device or a pipe by a file."""
+    if path.exists() and not path.is_file():
+        raise ClickvecError(f"{path} is {'a folder' if path.is_dir() else 'no plain file'}; name a file to write")
+
+
+def _resolve(path: Path) -> Path:
+    """Where a path leads: of a link to a folder, the folder is replaced, and not the link."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 have RuntimeError for links in a circle
+        raise ClickvecError(f"cannot write {path}: its links lead in a circle; choose another --out") from None
 
 
 def cannot_write(path: Path, error: Exception) -> ClickvecError:
@@ -125,6 +166,8 @@ def locked(path: Path, what: str) -> Iterator[None]:
     with path.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle.fileno()).st_ino != path.stat().st_ino:
+                raise OSError  # the run that had it has just ended, and taken the file along
         except OSError:
             raise ClickvecError(f"{what} is in use by another process; wait for it or choose another --out") from None
         yield
@@ -186,17 +229,21 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        first, last = entry["data_offsets"]
-        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
-        if start + last > len(whole) or last - first != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
-            raise ClickvecError(f"{path} is truncated or damaged at {name}; copy or make it again")
-        arrays[name] = whole[start + first : start + last].view(dtype).reshape(shape)
+        try:
+            first, last = entry["data_offsets"]
+            dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+            if not 0 <= first <= last <= len(whole) - start:
+                raise ValueError
+            arrays[name] = whole[start + first : start + last].view(dtype).reshape(shape)
+        except (KeyError, TypeError, ValueError):
+            raise ClickvecError(f"{path} is truncated or damaged at {name}; copy or make it again") from None
     return arrays
 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """The strings stored beside the arrays of a safetensors file."""
-    return dict(_safetensors_header(path)[0].get("__metadata__", {}))
+    found = _safetensors_header(path)[0].get("__metadata__", {})
+    return found if isinstance(found, dict) else {}
 
 
 def _safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
@@ -206,6 +253,8 @@ def _safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
             if not 0 < size <= 100_000_000:
                 raise ValueError
             header = json.loads(file.read(size))
+            if not isinstance(header, dict):
+                raise ValueError
     except FileNotFoundError:
         raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
     except (ValueError, OSError):

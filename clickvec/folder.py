@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickvec import forward
-from clickvec.config import Tower
+from clickvec.config import TOWERS, Tower
 from clickvec.errors import ClickvecError
 from clickvec.files import (
+    check_replaceable,
     check_size,
     read_arrays,
     read_json,
@@ -59,9 +60,14 @@ def sides(shared_tower: bool) -> tuple[str, ...]:
     return ("shared",) if shared_tower else ("query", "title")
 
 
+def check_model_place(path: Path) -> None:
+    """Refuse to write a model where there is anything but a model, or nothing."""
+    check_replaceable(path, "config.json", _MODEL_FILES)
+
+
 def save_model(model: Model, path: Path, card: str, metrics: str = "") -> str:
     """Write a model folder, whole or not at all; returns its fingerprint."""
-    with replacing(path, marker="config.json") as fresh:
+    with replacing(path, "config.json", _MODEL_FILES) as fresh:
         return _write_model(model, fresh, card, metrics)
 
 
@@ -112,6 +118,7 @@ def open_model(path: Path) -> Model:
     try:
         tower = Tower(**config["tower"])
         files, fingerprint = config["files"], str(config["fingerprint"])
+        _check_kinds(tower, config)
         if fingerprint != _fingerprint(config):
             raise ClickvecError(f"{path}/config.json was changed after it was written: its fingerprint disagrees")
         for name, about in files.items():
@@ -127,11 +134,24 @@ def open_model(path: Path) -> Model:
     return model
 
 
+def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
+    """Raise ValueError, with the name of the setting, where one is not of its kind."""
+    kinds: dict[str, type] = {"shared_tower": bool, "max_words": int, "training": dict}
+    settings = {key: config[key] for key in kinds}
+    kinds |= {field.name: type(field.default) for field in dataclasses.fields(Tower)}
+    settings |= dataclasses.asdict(tower)
+    for name, value in settings.items():
+        if type(value) is not kinds[name] or (isinstance(value, int) and kinds[name] is int and value < 1):
+            raise ValueError(f"{name}: {value!r}")
+    if tower.kind not in TOWERS:
+        raise ValueError(f"kind: {tower.kind!r}")
+
+
 def verify_model(path: Path) -> Model:
     """Open a model folder and read every byte of it: hashes, and no weight that is not a number."""
     model = open_model(path)
     for name, about in read_json(path / "config.json", "model folder")["files"].items():
-        if _about_file(path / name)["sha256"] != about["sha256"]:
+        if _about_file(path / name)["sha256"] != about.get("sha256"):
             raise ClickvecError(f"{path}/{name} was changed after it was written: its hash disagrees")
     _check_finite(model.weights, path)
     return model

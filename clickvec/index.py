@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from clickvec import files, folder
 from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
-from clickvec.text import split_words
+from clickvec.text import canonical
 
 INDEX_FORMAT = 1
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
@@ -76,14 +77,14 @@ class Index:
         documents = _Documents.of(titles, ids, payloads)
         # Titles of the same words are encoded once: in a batch, the last bit of a vector depends on its place.
         rows: dict[str, int] = {}
-        row = [rows.setdefault(" ".join(split_words(title)), len(rows)) for title in titles]
+        row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
         vectors = encoder.encode_document(list(rows), progress=progress)
         return cls(encoder, vectors if len(rows) == len(row) else vectors[row], documents)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the index folder, whole or not at all; an index that is there already only with `overwrite`."""
         path = Path(path)
-        _check_place(path, overwrite)
+        check_place(path, overwrite)
         with files.replacing(path, _MARKER) as fresh:
             fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
             _write_array(fresh / "vectors.npy", self._vectors)
@@ -200,14 +201,14 @@ class Index:
         return hits
 
 
-def _check_place(path: Path, overwrite: bool) -> None:
+def check_place(path: Path, overwrite: bool) -> None:
     """Refuse to replace another's folder, or what somebody put into ours; or ours, when not told to."""
     files.check_replaceable(path, _MARKER)
     others = sorted(entry.name for entry in path.iterdir() if entry.name not in _FILES) if path.is_dir() else []
     if others:
         raise ClickvecError(f"{path} holds {others[0]}, which no index has; choose another folder")
     if (path / _MARKER).exists() and not overwrite:
-        raise ClickvecError(f"{path} holds an index already; choose another folder, or replace it with overwrite")
+        raise ClickvecError(f"{path} holds an index already; choose another folder, or replace it with --overwrite")
 
 
 def _write_array(path: Path, values: NDArray[Any]) -> None:
@@ -224,7 +225,7 @@ def _open_array(path: Path, dtype: type[Any], shape: tuple[int, ...]) -> NDArray
         found = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SyntaxError, TokenError) as error:  # the latter two from NumPy's reader of headers
         raise ClickvecError(f"{path} is damaged: {error}; build the index again") from None
     if found.dtype != dtype or found.shape != shape:
         raise ClickvecError(

@@ -128,12 +128,5 @@ def _id(text: str, what: str) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        with fresh.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        files.replace_file(path, fresh)
-    except OSError as error:
-        raise files.cannot_write(path, error) from error
-    finally:
-        fresh.unlink(missing_ok=True)
+    with files.replacing_file(path) as file:
+        file.writelines(line.encode() for line in lines)

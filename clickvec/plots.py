@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clickvec.encoder import Trace
-from clickvec.errors import missing_extra
+from clickvec.errors import ClickvecError, missing_extra
+from clickvec.forward import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# What to draw, its title, and the value that says nothing: 0, or a gate that is half open.
 GATE_MAPS = {
-    "input_gate": "input gate i(t)",
-    "cell": "cell state c(t)",
-    "output_gate": "output gate o(t)",
-    "output": "output y(t)",
-}
+    "input_gate": ("input gate i(t)", 0.5), "cell": ("cell state c(t)", 0.0),
+    "output_gate": ("output gate o(t)", 0.5), "output": ("output y(t)", 0.0),
+}  # fmt: skip
 
 
 def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -39,19 +39,28 @@ def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def gates(trace: Trace, path: Path) -> None:
-    """The paper's heat maps of one text: cells down, words across, one colour range for each map."""
-    maps = {name: title for name, title in GATE_MAPS.items() if name in trace.values}
-    figure = _figure(2.0 + 1.6 * len(maps) + 0.35 * len(trace.steps) * len(maps), 4.8)
-    for place, (name, title) in enumerate(maps.items(), start=1):
-        axes = figure.add_subplot(1, len(maps), place)
-        _heat_map(figure, axes, np.asarray(trace.values[name]).T, title, trace.steps)
+    """The paper's heat maps of one text: cells down, words across, one colour range for each map.
+
+    A bidirectional model has a row of maps for each direction, both with the words in the order of the text.
+    """
+    ways = ("forward.", "backward.") if "forward.output" in trace.values else ("",)
+    names = [name for name in GATE_MAPS if f"{ways[0]}{name}" in trace.values]
+    if not trace.steps or len(trace.values[f"{ways[0]}output"]) != len(trace.steps):
+        raise ClickvecError("there is nothing to draw: the text has no words, or the model does not read word by word")
+    width = 2.0 + 1.6 * len(names) + 0.35 * len(trace.steps) * len(names)
+    figure = _figure(width, 0.6 + 4.2 * len(ways))
+    for row, way in enumerate(ways):
+        for column, name in enumerate(names):
+            axes = figure.add_subplot(len(ways), len(names), row * len(names) + column + 1)
+            values = trace.values[f"{way}{name}"].T
+            title, centre = GATE_MAPS[name]
+            in_order = values[:, ::-1] if way == "backward." else values
+            _heat_map(figure, axes, in_order, f"{way.rstrip('.')} {title}".strip(), centre, trace.steps)
     figure.suptitle(" ".join(trace.steps))
     _save(figure, path)
 
 
-def _heat_map(figure: "Figure", axes: "Axes", values: np.ndarray[Any, Any], title: str, words: Sequence[str]) -> None:
-    """One map, its colours centred on the value that says nothing: 0, or 0.5 for a gate that is half open."""
-    centre = 0.0 if values.min() < 0 else 0.5
+def _heat_map(figure: "Figure", axes: "Axes", values: Array, title: str, centre: float, words: Sequence[str]) -> None:
     limit = float(np.abs(values - centre).max()) or 1.0
     image = axes.imshow(
         values, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=centre - limit, vmax=centre + limit

@@ -29,8 +29,8 @@ def track(batches: Iterable[Item], label: str, total: int | None, *, enabled: bo
 class Line:
     """One line on stderr: redrawn in place on a terminal, printed every ten seconds elsewhere."""
 
-    def __init__(self, label: str, total: int | None = None, unit: str = "") -> None:
-        self.label, self.total, self.unit = label, total, unit
+    def __init__(self, label: str, total: int | None = None, unit: str = "", start: int = 0) -> None:
+        self.label, self.total, self.unit, self.start = label, total, unit, start
         self._begun = self._shown = time.monotonic()
         self._live = sys.stderr.isatty()
 
@@ -40,7 +40,7 @@ class Line:
         if not force and now - self._shown < (0.2 if self._live else EVERY_SECONDS):
             return
         self._shown = now
-        rate = done / max(now - self._begun, 1e-9)
+        rate = (done - self.start) / max(now - self._begun, 1e-9)
         text = f"{self.label} {done:,}"
         if self.total:
             share, left = done / self.total, (self.total - done) / rate if rate else 0.0

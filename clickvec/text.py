@@ -35,6 +35,11 @@ def split_words(text: str) -> list[str]:
     return normalise(text).split()
 
 
+def canonical(text: str) -> str:
+    """The words of a text with single spaces: texts that are the same here get the same vector."""
+    return " ".join(split_words(text))
+
+
 def split_steps(text: str, max_words: int) -> list[str]:
     """The steps of a text: its words, the ones from `max_words` on joined into one last step."""
     steps = normalise(text).split(None, max_words - 1)

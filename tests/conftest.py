@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a small model with random weights, as a folder and as an encoder."""
+"""Fixtures for all tests: a small model with random weights, and a simulated site with a model trained on it."""
 
 from pathlib import Path
 
@@ -21,3 +21,32 @@ def model_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def encoder(model_folder: Path) -> Encoder:
     return Encoder.load(model_folder)
+
+
+# --- for the tests of the command line, which only read them -----------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from command import ok
+
+    path = tmp_path_factory.mktemp("cli") / "site"
+    ok("simulate", path, "--impressions", "10000", "--dev-queries", "20", "--test-queries", "20")
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained(site: Path) -> Path:
+    from command import SMALL, ok
+
+    pytest.importorskip("torch")
+    ok("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", "--out", site.parent / "trained", *SMALL)
+    return site.parent / "trained"
+
+
+@pytest.fixture(scope="session")
+def indexed(site: Path, trained: Path) -> Path:
+    from command import ok
+
+    ok("index", trained, site / "titles.tsv.gz", "--out", site.parent / "indexed")
+    return site.parent / "indexed"

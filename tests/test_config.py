@@ -49,6 +49,8 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("shared_tower=maybe", "shared_tower takes true or false"),
         ("window=2", "window is odd"),
         ("cells", "--set takes key=value"),
+        ("momentum=1.5", "momentum is at most"),
+        ("negatives=9", "does nothing while batch_negatives is on"),
     ],
 )
 def test_a_wrong_setting_says_what_is_right(setting: str, says: str) -> None:
@@ -64,6 +66,9 @@ def test_a_wrong_recipe_or_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("cells = = 3")
     with pytest.raises(ClickvecError, match="is not TOML"):
         recipe(file=tmp_path / "bad.toml")
+    (tmp_path / "endless.toml").write_text("epochs = inf")
+    with pytest.raises(ClickvecError, match="epochs takes a whole number"):
+        recipe(file=str(tmp_path / "endless.toml"))
     (tmp_path / "nested.toml").write_text("[cells]\nx = 1")
     with pytest.raises(ClickvecError, match="cells takes a whole number"):
         recipe(file=tmp_path / "nested.toml")

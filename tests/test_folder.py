@@ -18,7 +18,7 @@ from tiny import TOWERS, tiny, tiny_model
 
 from clickvec import files, folder
 from clickvec.errors import ClickvecError
-from clickvec.files import locked, replacing
+from clickvec.files import locked, replacing, replacing_file
 from clickvec.folder import copy_model, open_model, save_model, verify_model
 
 FILES = ("README.md", "config.json", "metrics.jsonl", "trigrams.txt", "weights.safetensors")
@@ -118,6 +118,16 @@ def wrong_shape(path: Path) -> None:
     sign(path)
 
 
+def resigned(**values: object) -> Callable[[Path], None]:
+    """Other settings, with a fingerprint that agrees with them."""
+
+    def change(path: Path) -> None:
+        change_config(path, **values)
+        sign(path)
+
+    return change
+
+
 def no_weight(path: Path) -> None:
     arrays = dict(files.read_arrays(path / "weights.safetensors"))
     del arrays["title.output_gate.bias"]
@@ -155,6 +165,11 @@ def not_utf8(path: Path) -> None:
         (lambda path: change_config(path, files={}), "fingerprint disagrees"),
         (lambda path: change_config(path, files=None), "fingerprint disagrees"),
         (lambda path: change_config(path, tower={"kind": "lstm", "wheels": 4}), "lacks or misspells .*wheels"),
+        (resigned(max_words="ten"), "lacks or misspells max_words: 'ten'"),
+        (resigned(max_words=0), "lacks or misspells max_words: 0"),
+        (resigned(tower={"kind": "gru"}), "lacks or misspells kind: 'gru'"),
+        (resigned(tower={"cells": True}), "lacks or misspells cells: True"),
+        (resigned(training=None), "lacks or misspells training: None"),
         (wrong_shape, r"query.input_gate.recurrent should have the shape \(7, 7\), and has \(7, 6\)"),
         (no_weight, "title.output_gate.bias should have the shape .* and has nothing"),
         (put_nan, "query.input_gate.bias holds a weight that is not a number"),
@@ -220,10 +235,90 @@ def test_a_copy_is_byte_for_byte_while_the_source_holds_the_model(tmp_path: Path
 
 def test_an_older_folder_is_replaced_whole(tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "m")
-    (path / "left over").write_text("x")
+    (path / "README.md").unlink()
     tiny_model(path, seed=1)
     assert sorted(file.name for file in path.iterdir()) == sorted(FILES)
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_what_somebody_put_into_a_model_folder_is_not_lost(tmp_path: Path) -> None:
+    path = tiny_model(tmp_path / "m")
+    (path / "notes.txt").write_text("mine")
+    before = contents(path)
+    with pytest.raises(ClickvecError, match=r"m holds notes\.txt, which clickvec did not put there; move it away"):
+        tiny_model(path, seed=1)
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", ""])
+def test_a_place_without_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClickvecError, match="is no name for a folder to write"):
+        tiny_model(Path(name))
+
+
+def test_links_in_a_circle_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ClickvecError, match="its links lead in a circle"):
+        tiny_model(tmp_path / "loop")
+    with pytest.raises(ClickvecError, match="its links lead in a circle"), replacing_file(tmp_path / "loop"):
+        pass
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path, link = tmp_path / "new" / "file", tmp_path / "link"
+    with replacing_file(path) as file:
+        file.write(b"one")
+    link.symlink_to(path)
+    with pytest.raises(RuntimeError):
+        fail_inside_file(path)
+    assert path.read_bytes() == b"one"
+    with replacing_file(link) as file:
+        file.write(b"two")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"two"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask()
+
+
+def fail_inside_file(path: Path) -> None:
+    with replacing_file(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_file_does_not_take_the_place_of_a_folder_a_pipe_or_a_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place, what in ((tmp_path, "a folder"), (Path("."), "a folder"), (tmp_path / "pipe", "no plain file")):
+        with pytest.raises(ClickvecError, match=f"is {what}; name a file to write"), replacing_file(place):
+            pass
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b'{"a": 1}',
+        b'{"a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1]}}',
+        b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0.5, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}',
+    ],
+)
+def test_a_header_that_makes_no_sense_is_one_sentence(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ClickvecError, match="make it again"):
+        files.read_arrays(tmp_path / "x")
 
 
 @pytest.mark.parametrize("swaps", [True, False])

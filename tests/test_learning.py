@@ -104,13 +104,18 @@ def test_momentum_is_low_in_the_first_and_last_two_per_cent() -> None:
     assert values[:20] == [0.9] * 20
     assert values[-20:] == [0.9] * 20
     assert values[20:-20] == [0.995] * 960
+    for updates in (20, 49, 147, 735, 1470):
+        ends = [momentum(paper, update, updates) == 0.9 for update in range(updates)]
+        assert ends == ends[::-1]  # as many at the end as at the beginning
+        assert sum(ends) == 2 * -(-2 * updates // 100)
 
 
 def test_renormalise_scales_the_whole_tower_and_only_when_it_is_long() -> None:
     one, other = torch.tensor([3.0]), torch.tensor([0.0, 4.0])
-    assert renormalise([one, other], 10.0).item() == 5.0
-    assert (one.item(), other.tolist()) == (3.0, [0.0, 4.0])
-    assert renormalise([one, other], 1.0).item() == 5.0
+    for threshold in (10.0, 5.0, 0.0):
+        renormalise([one, other], threshold)
+        assert (one.item(), other.tolist()) == (3.0, [0.0, 4.0])
+    renormalise([one, other], 1.0)
     np.testing.assert_allclose([one.item(), *other.tolist()], [0.6, 0.0, 0.8], rtol=1e-6)
 
 
@@ -172,6 +177,13 @@ def test_shown_titles_become_negatives_unless_they_were_clicked() -> None:
     assert only_shown not in found.titles[found.negative[0, :4]]
     in_batch = Sampler(data, recipe("default")).draw(np.array([0]), np.random.default_rng(0))
     assert only_shown in in_batch.titles
+
+
+def test_a_title_that_was_ever_relevant_is_no_negative() -> None:
+    grades = [np.array([2, 0]), np.array([0, 0])]
+    entries = [JudgedQuery(str(k), "a", ("x", "y"), ("t9", "t8"), grade) for k, grade in enumerate(grades)]
+    data = dataset.prepare(log_of(PAIRS), 10, 1000, Judged(tuple(entries), BadLines()))
+    assert data.shown.lengths.tolist() == [1, 0, 0, 0, 0]  # t8, once; t9 has a grade of 2 in the first list
 
 
 # --- the prepared data -------------------------------------------------------------------------------------------

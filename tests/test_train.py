@@ -26,6 +26,7 @@ torch = pytest.importorskip("torch")
 
 from clickvec.train import alarms, loop  # noqa: E402
 
+SURE = {"step": 0.01, "initial_scale": 0.1, "epochs": 4}
 SMALL = {"cells": 16, "hidden": 16, "output": 16, "epochs": 2, "batch_size": 256}
 
 
@@ -65,7 +66,7 @@ def ndcg(encoder: Encoder, judged: Judged) -> float:
 def test_every_tower_learns_with_every_recipe(
     tower: str, name: str, data: dataset.Dataset, dev: Judged, tmp_path: Path
 ) -> None:
-    fast = {"step": 0.02, "clip": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else {"step": 0.01}
+    fast = {"step": 0.02, "clip": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else SURE
     chosen = recipe(name, tower=tower, **(SMALL | fast))
     untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
     before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
@@ -191,7 +192,7 @@ def test_a_dev_set_without_a_relevant_title_is_refused_before_training(
 
 
 def test_a_resume_with_another_recipe_or_other_data_is_refused(
-    data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = recipe("default", **SMALL)
     with monkeypatch.context() as patched:
@@ -203,6 +204,8 @@ def test_a_resume_with_another_recipe_or_other_data_is_refused(
     other = data._replace(pair_clicks=data.pair_clicks + 1)
     with pytest.raises(ClickvecError, match="other data"):
         loop.train(other, chosen, tmp_path / "model", quiet=True, resume=True)
+    with pytest.raises(ClickvecError, match="another dev set"):
+        loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True, resume=True)
 
 
 def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: Path) -> None:
@@ -231,28 +234,34 @@ def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_pa
         loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_model(
-    data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("when", ["in the epoch", "in its last update"])
+def test_a_loss_or_weight_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_model(
+    when: str, data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = loop.Run.one_update
     batches = math.ceil(len(data.pair_query) / 256)
 
     def poisoned(self: loop.Run, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
-        if update == batches + 1:
+        done = original(self, pairs, rng, update)
+        if update == (batches + 1 if when == "in the epoch" else 2 * batches - 1):
             with torch.no_grad():
-                self.towers.query.weights["input"].fill_(math.nan)
-        return original(self, pairs, rng, update)
+                self.towers.query.weights["input"][0].fill_(math.nan)
+        return done
 
     monkeypatch.setattr(loop.Run, "one_update", poisoned)
-    with pytest.raises(ClickvecError, match=r"not a number any more.*in epoch 2 of 2; the best model so far"):
+    with pytest.raises(
+        ClickvecError, match=r"not a number any more.*in epoch 2 of 2; the best model so far"
+    ) as stopped:
         loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
+    assert "resume" not in str(stopped.value)  # it would end there again
     kept = folder.verify_model(tmp_path / "model.run" / "best")
     assert kept.training["kept_epoch"] == 1
     assert np.isfinite(Encoder(kept).encode_query("pizza")).all()
 
 
-def test_the_best_model_is_kept_and_patience_ends_the_run(
-    data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("keep", "kept"), [("best", 2), ("last", 4)])
+def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
+    keep: str, kept: int, data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter([50.0, 60.0, 55.0, 54.0, 70.0])
 
@@ -263,10 +272,12 @@ def test_the_best_model_is_kept_and_patience_ends_the_run(
             self.means = np.array([[1.0, 1.0, next(scores)]])
 
     monkeypatch.setattr(loop, "evaluate", lambda rankers, judged: Fake())
-    chosen = recipe("default", **(SMALL | {"epochs": 5, "patience": 2}))
+    chosen = recipe("default", keep=keep, **(SMALL | {"epochs": 5, "patience": 2}))
     model = loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True)
-    assert model.training["kept_epoch"] == 2
+    assert model.training["kept_epoch"] == kept
     assert len((tmp_path / "model" / "metrics.jsonl").read_text().splitlines()) == 4
+    with pytest.raises(ClickvecError, match="patience needs a dev set"):
+        loop.train(data, chosen, tmp_path / "other", quiet=True)
 
 
 def test_training_names_the_data_and_the_recipe_in_the_model_card(
@@ -279,6 +290,24 @@ def test_training_names_the_data_and_the_recipe_in_the_model_card(
     recipe_in_card = card.split("```toml\n")[1].split("```")[0]
     (tmp_path / "recipe.toml").write_text(recipe_in_card)
     assert recipe("paper", file=tmp_path / "recipe.toml") == recipe("default", **SMALL)
+
+
+def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match="prepared with max_words 10, and the recipe has 5"):
+        loop.train(data, recipe("default", max_words=5), tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="max_trigrams 7"):
+        loop.train(data, recipe("default", max_trigrams=7), str(tmp_path / "model"), quiet=True)
+
+
+def test_the_name_of_the_data_changes_with_where_a_text_ends() -> None:
+    from test_learning import log_of
+
+    from clickvec.train.checkpoint import name_data
+
+    one, other = (
+        dataset.prepare(log_of(pairs), 10, 50) for pairs in ([("a b", "x"), ("c", "y")], [("a", "x"), ("b c", "y")])
+    )
+    assert name_data(one, None) != name_data(other, None)
 
 
 def test_one_pair_one_title_and_one_query_train_without_a_crash(tmp_path: Path) -> None:

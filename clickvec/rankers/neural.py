@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.text import split_words
+from clickvec.text import canonical
 
 
 class TextEncoder(Protocol):
@@ -35,6 +35,6 @@ class Neural:
             return np.zeros(0, dtype=np.float32)
         # Titles of the same words are scored once: in a batch the last bit depends on the row, and would undo a tie.
         rows: dict[str, int] = {}
-        row = [rows.setdefault(" ".join(split_words(title)), len(rows)) for title in titles]
+        row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
         scores = self.encoder.encode_document(list(rows)) @ self.encoder.encode_query(query)
         return np.asarray(scores, dtype=np.float32)[row]

@@ -21,6 +21,7 @@ _CLICKS = Schema(
     ),
     aliases={"clicked": "clicks"},
     defaults={"clicks": "1"},
+    foreign={"grade": "this is a judged set (it has grade and no clicks), and a click log was expected"},
 )
 
 

@@ -7,7 +7,7 @@ others. Without a header, the number of columns decides the layout.
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +28,7 @@ class Schema(NamedTuple):
     layouts: tuple[tuple[str, ...], ...]  # without a header: told apart by length; messages speak of the first
     aliases: Mapping[str, str] = {}  # other name -> column
     defaults: Mapping[str, str] = {}  # for the columns that may be absent
+    foreign: Mapping[str, str] = {}  # column of another kind of file, which has no default column -> what it is
 
 
 def file_format(path: Path) -> str:
@@ -107,6 +108,11 @@ def _json_records(path: Path, schema: Schema, bad: BadLines) -> Iterator[Row]:
     other = {column: alias for alias, column in schema.aliases.items()}
     for number, value in json_objects(path, bad):
         fields = []
+        if not schema.foreign.keys().isdisjoint(value):
+            foreign = _foreign([schema.aliases.get(key, key) for key in value], schema)
+            if foreign:
+                bad.add(str(path), number, foreign)
+                continue
         for column in schema.columns:
             cell = value.get(column)
             if cell is None:
@@ -185,10 +191,20 @@ def _header(name: str, row: Row, schema: Schema) -> tuple[str, ...] | None:
         return None
     if missing:
         raise ClickvecError(f"{name}:{row[0]}: the header names {', '.join(found)}; it lacks {', '.join(missing)}")
+    foreign = _foreign(names, schema)
+    if foreign:
+        raise ClickvecError(f"{name}:{row[0]}: {foreign}")
     twice = [column for column in schema.columns if names.count(column) > 1]
     if twice:
         raise ClickvecError(f"{name}:{row[0]}: the header names {twice[0]} twice; rename one of the columns")
     return names
+
+
+def _foreign(names: Collection[str], schema: Schema) -> str | None:
+    """What a record with these columns is, where it only looks like one of ours because a default fills the gap."""
+    if all(column in names for column in schema.defaults):
+        return None
+    return next((what for column, what in schema.foreign.items() if column in names), None)
 
 
 def _layout(head: list[Row], schema: Schema) -> tuple[str, ...]:

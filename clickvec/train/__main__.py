@@ -10,7 +10,7 @@ from pathlib import Path
 from clickvec import config, dataset
 from clickvec.errors import ClickvecError
 from clickvec.readers import read_judged
-from clickvec.train.loop import train
+from clickvec.train.loop import Interrupted, train
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     given = parser.parse_args()
     try:
         data = dataset.load(given.data)
-        settings = [*given.settings, f"max_words={data.max_words}"]
+        settings = [f"max_words={data.max_words}", *given.settings]
         recipe = config.recipe(given.recipe, file=given.recipe_file, settings=settings)
         dev = read_judged(given.dev) if given.dev else None
         model = train(
@@ -36,8 +36,8 @@ def main() -> int:
             about_data=given.data.name,
         )  # fmt: skip
     except ClickvecError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+        sys.stderr.write(f"clickvec: {error}\n")
+        return 130 if isinstance(error, Interrupted) else 1
     sys.stdout.write(f"{given.out}: {model.training['kept']}\n")
     return 0
 

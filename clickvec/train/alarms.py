@@ -27,7 +27,9 @@ def collapsed(vectors: Array) -> tuple[float, str | None]:
 
 def learns_nothing(loss: float, negatives: float) -> str | None:
     """A warning when the loss is what a model without an opinion would have."""
-    chance = math.log(1 + negatives)
+    if negatives == 0:
+        return "no pair had a title to beat, so nothing was learned: the log needs more queries and more titles"
+    chance = math.log(1 + max(negatives, 0.0))
     if loss < 0.98 * chance or negatives < 1:
         return None
     return (

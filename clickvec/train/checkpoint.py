@@ -18,6 +18,7 @@ from clickvec import files
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
+from clickvec.readers import Judged
 
 
 @dataclass
@@ -50,25 +51,35 @@ def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapp
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
     """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
-    about = json.loads(files.read_metadata(path)["run"])
-    then, now = about["recipe"], dataclasses.asdict(recipe)
+    try:
+        about = json.loads(files.read_metadata(path)["run"])
+        then, now, state = about["recipe"], dataclasses.asdict(recipe), State(**about["state"])
+    except (KeyError, TypeError, ValueError):
+        raise ClickvecError(f"{path} is damaged; start again with --overwrite") from None
     for key in now:
         if then.get(key) != now[key]:
             raise ClickvecError(f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}")
     if about["data"] != data_name:
-        raise ClickvecError(f"cannot resume {path.parent}: it was begun on other data; use --overwrite to start again")
+        raise ClickvecError(
+            f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"
+        )
     arrays = files.read_arrays(path)
     with torch.no_grad():
         for name, tensor in tensors.items():
+            if name not in arrays or arrays[name].shape != tuple(tensor.shape):
+                raise ClickvecError(f"{path} is damaged at {name}; start again with --overwrite")
             tensor.copy_(torch.tensor(arrays[name]))
-    return State(**about["state"])
+    return state
 
 
-def name_data(data: Dataset) -> str:
-    """A name for the data that changes when the data does."""
+def name_data(data: Dataset, dev: Judged | None) -> str:
+    """A name for the data and the dev set that changes when they do."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.steps, data.queries, data.titles, data.shown):
         digest.update(rows.values.tobytes())
+        digest.update(rows.offsets.tobytes())
     for column in (data.pair_query, data.pair_title, data.pair_clicks):
         digest.update(column.tobytes())
+    for query in dev or ():
+        digest.update(json.dumps([query.query, query.doc_ids, query.titles, query.grades.tolist()]).encode())
     return digest.hexdigest()[:32]

@@ -29,7 +29,6 @@ from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
 from clickvec.folder import Model
-from clickvec.metrics import with_relevant
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
@@ -38,11 +37,13 @@ from clickvec.train.negatives import Ids, Sampler
 from clickvec.train.nesterov import renormalise
 from clickvec.train.objective import losses, unit
 from clickvec.train.pair import TowerPair
+from clickvec.train.places import check_inputs, check_places, clear, pick_device
 from clickvec.train.towers import make_batch
 
 CHECKPOINT_SECONDS = 300.0
 LOOK_EVERY = 20  # minibatches between looks at the loss on a GPU, which must be stopped for it
 SAMPLE_TITLES = 512
+SHUFFLE, DRAW = 2, 3  # the first word of a seed, so that no two streams are the same
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
@@ -50,48 +51,28 @@ class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked f
 
 
 def train(
-    data: Dataset, recipe: Recipe, out: Path, *, dev: Judged | None = None, device: str = "auto",
+    data: Dataset, recipe: Recipe, out: str | Path, *, dev: Judged | None = None, device: str = "auto",
     resume: bool = False, overwrite: bool = False, about_data: str = "", quiet: bool = False,
 ) -> Model:  # fmt: skip
     """Train a model and write it to `out`. See `Run` for the parts."""
-    if dev is not None and not with_relevant(dev):
-        raise ClickvecError(
-            "the dev set has no query with a relevant title (grade 1 or more); nothing could be measured"
-        )
-    run_folder = out.with_name(out.name + ".run")
-    _check_places(out, run_folder, resume, overwrite)
-    run_folder.mkdir(parents=True, exist_ok=True)
+    out = Path(out)
+    check_inputs(data, recipe, dev)
+    run_folder, on = check_places(out, resume, overwrite), pick_device(device)
+    try:
+        run_folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise files.cannot_write(out, error) from None
     with files.locked(run_folder / "lock", str(out)):
+        check_places(out, resume, overwrite)  # again: another run may have ended in between
         if overwrite and not resume:
-            (run_folder / "checkpoint.safetensors").unlink(missing_ok=True)
-        run = Run(data, recipe, run_folder, dev, _pick_device(device), about_data, quiet)
+            clear(run_folder)
+        run = Run(data, recipe, run_folder, dev, on, about_data, quiet)
         if resume:
             run.restore()
         run.all_epochs()
         model = run.finish(out)
-    shutil.rmtree(run_folder, ignore_errors=True)
+        shutil.rmtree(run_folder, ignore_errors=True)
     return model
-
-
-def _check_places(out: Path, run_folder: Path, resume: bool, overwrite: bool) -> None:
-    files.check_replaceable(out, marker="config.json")
-    begun = (run_folder / "checkpoint.safetensors").exists()
-    if resume and not begun:
-        raise ClickvecError(f"there is nothing to resume: {run_folder} holds no checkpoint")
-    if begun and not resume and not overwrite:
-        raise ClickvecError(
-            f"{run_folder} holds an unfinished run; go on with --resume or start again with --overwrite"
-        )
-    if (out / "config.json").exists() and not overwrite and not resume:
-        raise ClickvecError(f"{out} holds a model already; choose another --out, or replace it with --overwrite")
-
-
-def _pick_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ClickvecError("there is no CUDA device here; use --device cpu")
-    return torch.device(name)
 
 
 class Run:
@@ -111,7 +92,7 @@ class Run:
         self.optimizer = optimizers.make(recipe, parameters, self.updates)
         self.sampler = Sampler(data, recipe)
         self.state = checkpoint.State()
-        self._data_name = checkpoint.name_data(data)
+        self._data_name = checkpoint.name_data(data, dev)
         self._weights = _click_weights(data, recipe)
 
     # --- one minibatch -------------------------------------------------------------------------------------------
@@ -162,17 +143,17 @@ class Run:
 
     def _one_epoch(self, stop: threading.Event) -> None:
         state, size = self.state, self.recipe.batch_size
-        order = np.random.default_rng([self.recipe.seed, state.epoch, 0]).permutation(self.pairs)
-        line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs")
+        order = np.random.default_rng([SHUFFLE, self.recipe.seed, state.epoch]).permutation(self.pairs)
+        line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         begun = saved = time.monotonic()
-        negatives = float(self.recipe.negatives)
+        negatives = -1.0  # of the fullest minibatch; not known where a resumed run has none left in this epoch
         look_every = 1 if self.device.type == "cpu" else LOOK_EVERY
         while state.batch < self.batches:
             pairs = order[state.batch * size : (state.batch + 1) * size]
-            rng = np.random.default_rng([self.recipe.seed, state.epoch, 1, state.batch])
-            loss, weight, masked, negatives = self.one_update(pairs, rng, state.epoch * self.batches + state.batch)
-            total += loss
+            rng = np.random.default_rng([DRAW, self.recipe.seed, state.epoch, state.batch])
+            loss, weight, masked, found = self.one_update(pairs, rng, state.epoch * self.batches + state.batch)
+            total, negatives = total + loss, max(negatives, found)
             state.batch, state.weight_sum, state.masked = (
                 state.batch + 1,
                 state.weight_sum + weight,
@@ -186,28 +167,32 @@ class Run:
             now = time.monotonic()
             if stop.is_set() or now - saved > CHECKPOINT_SECONDS:
                 state.loss_sum, saved = float(total), now
-                self._check_finite()
+                self._check_finite(weights=True)
                 state.seconds += now - begun
                 begun = now
                 self._save_checkpoint()
                 if stop.is_set():
                     line.clear()
-                    raise Interrupted(self._stopped("stopped"))
+                    raise Interrupted(f"{self._stopped('stopped')}; go on with --resume")
         state.seconds += time.monotonic() - begun
         line.clear()
         self._end_epoch(negatives)
 
-    def _check_finite(self) -> None:
-        if not math.isfinite(self.state.loss_sum):
-            raise ClickvecError(self._stopped("the loss is not a number any more (lower step or clip), stopped"))
+    def _check_finite(self, *, weights: bool = False) -> None:
+        """Stop when the loss is not a number; with `weights`, which takes longer, when any kept number is not."""
+        bad = "the loss" if not math.isfinite(self.state.loss_sum) else ""
+        if not bad and weights and not all(torch.isfinite(tensor).all() for tensor in self._tensors().values()):
+            bad = "a weight"
+        if bad:
+            raise ClickvecError(f"{self._stopped(f'{bad} is not a number any more: stopped')}; start again, step lower")
 
     def _stopped(self, what: str) -> str:
         kept = f"the best model so far is {self.folder / 'best'}" if self.state.history else "no epoch was complete"
-        go_on = "; go on with --resume" if (self.folder / "checkpoint.safetensors").exists() else ""
-        return f"{what} in epoch {self.state.epoch + 1} of {self.recipe.epochs}; {kept}{go_on}"
+        return f"{what} in epoch {self.state.epoch + 1} of {self.recipe.epochs}; {kept}"
 
     def _end_epoch(self, negatives: float) -> None:
         """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
+        self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
         arrays = self.towers.to_arrays()
@@ -216,16 +201,14 @@ class Run:
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
             "seconds": state.seconds, "masked": state.masked, "mean_cosine": similar,
         }  # fmt: skip
-        score = float(state.epoch)  # without a dev set, later is better
         if self.dev is not None:
             result = evaluate([Neural(Encoder(self.model(arrays)), "dev")], self.dev)
             row["dev"] = dict(zip(result.measures, result.means[0].tolist(), strict=True))
-            score = row["dev"]["NDCG@10"]
-        if self.recipe.keep == "last" or self.dev is None or score > state.best_score:
-            state.best_epoch, state.best_score = state.epoch + 1, score
+            if row["dev"]["NDCG@10"] > state.best_score:
+                state.best_epoch, state.best_score = state.epoch + 1, row["dev"]["NDCG@10"]
         state.history.append(row)
         state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
-        if state.best_epoch == state.epoch:
+        if self._kept_epoch() == state.epoch:
             model = self.model(arrays)
             folder.save_model(model, self.folder / "best", card.write(model))
         self._save_checkpoint()
@@ -241,9 +224,12 @@ class Run:
             batch = make_batch(self.data.titles.take(sample), self.data.steps, self.device)
             return alarms.collapsed(unit(self.towers.title(batch)).cpu().numpy())
 
+    def _kept_epoch(self) -> int:
+        """The epoch whose model is kept if the run ends now."""
+        return self.state.best_epoch if self.recipe.keep == "best" and self.dev is not None else self.state.epoch
+
     def _out_of_patience(self) -> bool:
-        waited = self.state.epoch - self.state.best_epoch
-        return bool(self.recipe.patience and self.dev is not None and waited >= self.recipe.patience)
+        return 0 < self.recipe.patience <= self.state.epoch - self.state.best_epoch
 
     # --- files ---------------------------------------------------------------------------------------------------
 
@@ -268,15 +254,15 @@ class Run:
     def model(self, arrays: dict[str, Any]) -> Model:
         """The weights as a model."""
         recipe = self.recipe
-        about = card.training(recipe, self.data, self.about_data, self.state.history, self.state.best_epoch)
+        about = card.training(recipe, self.data, self.about_data, self.state.history, self._kept_epoch())
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
     def finish(self, out: Path) -> Model:
         """Write the model that is to be kept, with the history of the whole run."""
         best = folder.open_model(self.folder / "best")
         model = self.model(dict(best.weights))
-        fingerprint = folder.save_model(model, out, card.write(model), self._metrics())
-        return model._replace(fingerprint=fingerprint)
+        folder.save_model(model, out, card.write(model), self._metrics())
+        return folder.open_model(out)
 
     def _say(self, sentence: str | None) -> None:
         if sentence and not self.quiet:

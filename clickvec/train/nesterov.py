@@ -10,18 +10,18 @@ from clickvec.config import Recipe
 
 def momentum(recipe: Recipe, update: int, updates: int) -> float:
     """μ at one of all updates: `momentum_ends` in the first and the last `ends_share` of them, `momentum` between."""
-    ends = recipe.ends_share * updates
-    return recipe.momentum_ends if update < ends or update >= updates - ends else recipe.momentum
+    from_an_end = min(update, updates - 1 - update)
+    return recipe.momentum_ends if from_an_end < recipe.ends_share * updates else recipe.momentum
 
 
-def renormalise(gradients: Sequence[Tensor], threshold: float) -> Tensor:
-    """Scale the gradient of one tower down to the norm `threshold` when it is longer; returns the norm it had."""
-    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
-    if threshold > 0:
-        scale = torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
-        for gradient in gradients:
-            gradient.mul_(scale)
-    return norm
+def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
+    """Scale the gradient of one tower down to the norm `threshold` when it is longer; a threshold of 0 is none."""
+    if threshold == 0:
+        return
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
+    scale = torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
+    for gradient in gradients:
+        gradient.mul_(scale)
 
 
 class Nesterov:

@@ -9,6 +9,8 @@ from clickvec.config import Recipe
 from clickvec.folder import sides
 from clickvec.train.towers import TorchTower
 
+START = 1  # the first word of the seed; loop.py has others for its own streams
+
 
 class TowerPair:
     """A query tower and a title tower; the same one twice when the recipe says `shared_tower`."""
@@ -17,7 +19,7 @@ class TowerPair:
         shape = recipe.tower_shape()
         self.towers: dict[str, TorchTower] = {}
         for number, side in enumerate(sides(recipe.shared_tower)):
-            rng = np.random.default_rng([recipe.seed, number])
+            rng = np.random.default_rng([START, recipe.seed, number])
             arrays = {
                 name: _initial(name, shape, recipe.initial_scale, rng)
                 for name, shape in forward.shapes(shape, trigrams).items()

@@ -36,7 +36,7 @@ def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str 
     there, back = pack(local), pack(local, backwards=True)
 
     def send(values: NDArray[np.integer]) -> Tensor:
-        return torch.from_numpy(values.astype(np.int64)).to(device, non_blocking=True)
+        return torch.from_numpy(values.astype(np.int64)).to(device)
 
     return Batch(
         send(trigrams.values), send(trigrams.offsets[:-1]), there.sizes,
@@ -88,8 +88,8 @@ class TorchTower:
             there, back = W_l.chunk(2, dim=1)
             there, back = functional.embedding(batch.steps, there), functional.embedding(batch.backwards, back)
             packed = torch.cat([
-                self._lstm(_direction(w, "forward"), there, batch.sizes, bptt_steps),
-                self._lstm(_direction(w, "backward"), back, batch.sizes, bptt_steps),
+                self._lstm(forward.direction(w, "forward"), there, batch.sizes, bptt_steps),
+                self._lstm(forward.direction(w, "backward"), back, batch.sizes, bptt_steps),
             ], dim=1)  # fmt: skip
         else:
             # functional.embedding is W_l[batch.steps] with a faster gradient, and the same at every run.
@@ -172,7 +172,7 @@ def _next(sizes: tuple[int, ...], t: int) -> int:
 
 
 def _cut(state: Tensor, sizes: tuple[int, ...], t: int, bptt_steps: int) -> Tensor:
-    """Let no gradient pass to step t from texts that go on for more than `bptt_steps` steps after it."""
+    """Let no gradient pass to step t from texts that go on for `bptt_steps` steps or more after it."""
     if not bptt_steps or t + bptt_steps >= len(sizes):
         return state
     beyond = sizes[t + bptt_steps]
@@ -186,7 +186,3 @@ def _longest_first(ended: list[Tensor], like: Tensor) -> Tensor:
 
 def _peep(w: dict[str, Tensor], gate: str, a: Tensor, c: Tensor) -> Tensor:
     return torch.addmm(a, c, w[f"{gate}.peephole"].T) if f"{gate}.peephole" in w else a
-
-
-def _direction(w: dict[str, Tensor], way: str) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{way}."): value for name, value in w.items() if name.startswith(f"{way}.")}

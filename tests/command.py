@@ -1,0 +1,92 @@
+"""The command line under test: in this process, which is fast, or as a program of its own."""
+
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typer.testing import CliRunner
+
+from clickvec.cli import app
+
+PROGRAM = (sys.executable, "-m", "clickvec.cli")
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+SMALL = ("--set", "cells=8", "--set", "hidden=8", "--set", "epochs=1")
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run(*arguments: str | Path, stdin: str | bytes = "") -> Done:
+    """Run a command in this process. What it does not catch comes out here, and fails the test."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def ok(*arguments: str | Path, stdin: str | bytes = "") -> str:
+    """What a command that must succeed gives as its result."""
+    done = run(*arguments, stdin=stdin)
+    assert done.status == 0, done.err
+    return done.out
+
+
+def refused(*arguments: str | Path, stdin: str | bytes = "", status: int = 1) -> str:
+    """The one sentence of a command that must fail, and must give no result."""
+    done = run(*arguments, stdin=stdin)
+    assert done.status == status, done
+    assert done.out == ""
+    return sentence(done.err)
+
+
+def wrong_usage(*arguments: str | Path) -> str:
+    """What is wrong with how a command was called."""
+    done = run(*arguments)
+    assert (done.status, done.out) == (2, ""), done
+    assert done.err.startswith("Usage: ")
+    return done.err.splitlines()[-1]
+
+
+def sentence(err: str) -> str:
+    """The last line of stderr, and the only one that says why it failed."""
+    said = [line for line in err.splitlines() if line.startswith("clickvec: ")]
+    assert len(said) == 1, err
+    assert err.splitlines()[-1] == said[0]
+    assert "Traceback" not in err
+    return said[0].removeprefix("clickvec: ")
+
+
+def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
+    """Run a command as a program."""
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, **({"capture_output": True, "text": True, "env": ONE_THREAD} | options))
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Begin a command as a program."""
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
+
+
+@contextlib.contextmanager
+def small_disk(size: int) -> Iterator[None]:
+    """Let no file grow beyond `size` bytes: to whoever writes, this is a full disk. Python ignores the signal."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}

@@ -71,7 +71,11 @@ def demo(out: Out = Path("out/demo")) -> None:
     """The whole story on the built-in log: simulate, train, evaluate, index, search."""
     from clickvec.demo import run
 
-    run(out)
+    def verb(arguments: list[str]) -> None:
+        if status := app(arguments, standalone_mode=False):
+            raise typer.Exit(status)
+
+    run(verb, out)
 
 
 @app.command()

@@ -18,6 +18,8 @@ from clickvec import Encoder, Index, config, demo, files
 from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 VERBS = ("demo", "simulate", "prepare", "train", "evaluate", "encode", "index", "search", "rerank", "info")
 
 
@@ -399,8 +401,7 @@ def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pytest.importorskip("matplotlib")
     for key, value in {"cells": 8, "epochs": 2}.items():
         monkeypatch.setitem(config.DEFAULT, key, value)
-    whole = demo.run
-    monkeypatch.setattr(demo, "run", lambda out: whole(out, impressions=5000))
+    monkeypatch.setattr(demo, "IMPRESSIONS", 5000)
     out = ok("demo", "--out", tmp_path / "demo")
     commands = [line.split()[2] for line in out.splitlines() if line.startswith("$ clickvec ")]
     assert commands == ["simulate", "train", "evaluate", "index", "search", "search", "search"]
@@ -408,13 +409,10 @@ def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("training.png", "gates.png"):
         assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
     assert Index.open(tmp_path / "demo" / "index").encoder.dimensions == 8
-    demo._check(tmp_path / "demo" / "model", tmp_path / "demo" / "index" / "model")  # its own it may replace
+    demo._check(tmp_path / "demo")  # its own it may replace
 
 
-def test_demo_replaces_no_model_of_another(trained: Path, indexed: Path, tmp_path: Path) -> None:
+def test_demo_replaces_nothing_but_a_demo(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "model").symlink_to(trained)
-    assert "holds a model that the demo did not make; choose another --out" in refused("demo", "--out", tmp_path)
-    (tmp_path / "model").unlink()
-    (tmp_path / "index").symlink_to(indexed)
-    assert "holds a model that the demo did not make; choose another --out" in refused("demo", "--out", tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    assert "has other things in it than an earlier demo" in refused("demo", "--out", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import time
@@ -17,6 +18,8 @@ from tiny import tiny_model
 
 from clickvec import Encoder, Index, files
 from clickvec.folder import open_model, verify_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAIRS = [("pizza near me", "fresh pizza delivery"), ("上海 酒店", "上海 的 酒店"), ("فندق", "فنادق شنغهاي"), ("a", "b")]
 
@@ -133,7 +136,8 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
     for number, (line, reason) in enumerate(zip(shown[1:], reasons, strict=True), 5):
         assert line.startswith(f"  {log}:{number}: {reason}")
     log.write_bytes(b"\n".join(bad))
-    assert "none of its 8 lines is a good pair with a click; first: " in refused(*arguments, "--max-bad", "1")
+    none = refused("train", log, "--out", tmp_path / "none", "--max-bad", "1")
+    assert "none of its 8 lines is a good pair with a click; first: " in none
 
 
 # --- files that cannot be read -----------------------------------------------------------------------------------
@@ -175,7 +179,6 @@ def test_a_file_that_cannot_be_read_is_one_sentence_in_every_verb(
     good, judged, out = site / "clicks.tsv.gz", ("--judged", site / "dev.tsv.gz"), ("--out", tmp_path / "out")
     for arguments in [
         ("train", path, *out),
-        ("train", good, path, *out),
         ("train", good, "--dev", path, *out),
         ("train", good, "--shown", path, *out),
         ("prepare", path, *out),
@@ -217,7 +220,9 @@ def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp
     (tmp_path / "no header.tsv").write_text(plain.split("\n", 1)[1])
     assert "5 columns, expected query, title, clicks" in refused("train", tmp_path / "no header.tsv", *out)
     names, *rows = (line.split("\t") for line in plain.splitlines())
-    (tmp_path / "judged.jsonl").write_text("".join(json.dumps(dict(zip(names, row))) + "\n" for row in rows))
+    (tmp_path / "judged.jsonl").write_text(
+        "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    )
     assert "this is a judged set" in refused("train", tmp_path / "judged.jsonl", *out)
     assert ok("evaluate", "bm25", "--judged", tmp_path / "judged.jsonl") == ok("evaluate", "bm25", "--judged", judged)
     assert "is a folder; name the file inside it" in refused("train", trained, *out)
@@ -287,9 +292,9 @@ def test_a_damaged_model_is_one_sentence_in_every_verb(
         ("index", model, site / "titles.tsv.gz", "--out", tmp_path / "out"),
         ("evaluate", model, "--judged", site / "dev.tsv.gz"),
         ("rerank", model),
-        *([("search", index, "pizza")] if "bytes" in said or "missing" in said else []),
     ]:
-        assert said in refused(*arguments, stdin="pizza\t1\tpizza\n"), arguments
+        assert said in refused(*arguments, stdin="hotels\t1\thotels in shanghai\n"), arguments
+    refused("search", index, "pizza")
     assert not (tmp_path / "out").exists()
 
 
@@ -452,7 +457,7 @@ def test_what_somebody_has_beside_the_model_is_not_the_place_of_a_run(log: Path,
 
 # --- runs that are stopped, and runs that meet -------------------------------------------------------------------
 
-LONG = ("--set", "cells=8", "--set", "epochs=60", "--set", "batch_size=64")
+LONG = ("--set", "cells=8", "--set", "epochs=15", "--set", "batch_size=64")
 
 
 def wait_for(path: Path, while_running: "subprocess.Popen[str]") -> None:  # noqa: F821
@@ -466,10 +471,12 @@ def test_ctrl_c_saves_and_resume_completes_and_two_runs_do_not_meet(site: Path, 
     arguments = ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *LONG)
     running = start(*arguments)
     wait_for(tmp_path / "m.run" / "checkpoint.safetensors", running)
+    running.send_signal(signal.SIGSTOP)  # it holds still while others try
     for way in ("--resume", "--overwrite"):
         assert "m is in use by another process; wait for it or choose another --out" in refused(*arguments, way)
     assert "holds an unfinished run; go on with --resume" in refused(*arguments)
     running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGCONT)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert sentence(err).startswith("stopped in epoch ")
@@ -477,7 +484,7 @@ def test_ctrl_c_saves_and_resume_completes_and_two_runs_do_not_meet(site: Path, 
     assert not (tmp_path / "m").exists()
     assert "begun with seed=1, not 2" in refused(*arguments, "--resume", "--set", "seed=2")
     verify_model(tmp_path / "m.run" / "best")
-    assert "epoch 60 of 60" in ok(*arguments, "--resume")
+    assert "epoch 15 of 15" in ok(*arguments, "--resume")
     verify_model(tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
@@ -513,7 +520,7 @@ def test_ctrl_c_in_other_verbs_is_status_130(trained: Path, monkeypatch: pytest.
 def test_a_full_disk_in_a_program_of_its_own(site: Path, trained: Path, tmp_path: Path) -> None:
     done = program(
         "index", trained, site / "titles.tsv.gz", "--out", tmp_path / "index",
-        preexec_fn=lambda: small_disk(8000).__enter__(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     assert sentence(done.stderr).startswith(f"cannot write {tmp_path / 'index'}: File too large")

@@ -292,6 +292,33 @@ def test_training_names_the_data_and_the_recipe_in_the_model_card(
     assert recipe("paper", file=tmp_path / "recipe.toml") == recipe("default", **SMALL)
 
 
+def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Path, tmp_path: Path) -> None:
+    verbs = "prepare {site}/clicks.tsv.gz --shown {site}/train_judged.tsv.gz --out {out}/data"
+    prints = []
+    for hash_seed in ("1", "2"):
+        out = tmp_path / hash_seed
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "clickvec.cli", *verbs.format(site=site, out=out).split()]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        command = [sys.executable, "-m", "clickvec.train", str(out / "data"), "--out", str(out / "model")]
+        command += ["--set", "cells=8", "--set", "epochs=1"]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        prints.append(folder.verify_model(out / "model").fingerprint)
+    assert prints[0] == prints[1]
+    for name in ("data.safetensors", "trigrams.txt", "data.json"):
+        assert (tmp_path / "1" / "data" / name).read_bytes() == (tmp_path / "2" / "data" / name).read_bytes()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_cpu_and_cuda_take_the_same_way(name: str, data: dataset.Dataset, tmp_path: Path) -> None:
+    runs = [loop.Run(data, recipe(name), tmp_path, None, torch.device(device), "", True) for device in ("cpu", "cuda")]
+    for update in range(10):
+        pairs = np.arange(update * 100, update * 100 + 100)
+        losses = [run.one_update(pairs, np.random.default_rng(update), update)[0].item() / 100 for run in runs]
+        assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
 def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="prepared with max_words 10, and the recipe has 5"):
         loop.train(data, recipe("default", max_words=5), tmp_path / "model", quiet=True)

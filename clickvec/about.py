@@ -39,8 +39,8 @@ def about_model(model: Model) -> dict[str, Any]:
 
 def describe_tower(tower: Tower) -> str:
     """The tower in the words of the paper's table."""
-    options = " with forget gate" * tower.forget_gate + " and" * (tower.forget_gate and tower.peepholes)
-    options += " with peepholes" * tower.peepholes
+    extras = [name for name, on in (("forget gate", tower.forget_gate), ("peepholes", tower.peepholes)) if on]
+    options = f" with {' and '.join(extras)}" if extras else ""
     return {
         "rnn": f"RNN, {tower.hidden} hidden units",
         "lstm": f"LSTM-RNN, {tower.cells} cells{options}",

@@ -122,7 +122,9 @@ def load(path: Path) -> Dataset:
     """Open a data folder; the arrays stay on disk until they are used."""
     about = files.read_json(path / "data.json", "data folder")
     if about.get("format") != FORMAT:
-        raise ClickvecError(f"{path} is a data folder of format {about.get('format')}, this clickvec reads {FORMAT}")
+        raise ClickvecError(
+            f"{path} is a data folder of format {about.get('format')}; here it is {FORMAT}: prepare it again"
+        )
     arrays = files.read_arrays(path / "data.safetensors")
     trigrams = tuple(files.read_lines(path / "trigrams.txt"))
     try:

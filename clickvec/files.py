@@ -188,13 +188,13 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not a whole {what}: {path.name} is missing") from None
+        raise ClickvecError(f"{path.parent} is not a whole {what}: {path.name} is missing; make it again") from None
     except NotADirectoryError:
         raise ClickvecError(f"{path.parent} is a file and no {what}") from None
     except (ValueError, OSError) as error:
-        raise ClickvecError(f"{path} cannot be read: {error}") from None
+        raise ClickvecError(f"{path} cannot be read: {error}; copy or make it again") from None
     if not isinstance(value, dict):
-        raise ClickvecError(f"{path} does not hold a JSON object")
+        raise ClickvecError(f"{path} does not hold a JSON object; copy or make it again")
     return value
 
 
@@ -256,7 +256,7 @@ def _safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
             if not isinstance(header, dict):
                 raise ValueError
     except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
+        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
     except (ValueError, OSError):
         raise ClickvecError(f"{path} is not a whole safetensors file; copy or make it again") from None
     return header, 8 + size
@@ -266,7 +266,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
+        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
     except OSError as error:
         raise ClickvecError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -276,6 +276,6 @@ def check_size(path: Path, size: int, record: str) -> None:
     try:
         found = path.stat().st_size
     except OSError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
+        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
     if found != size:
         raise ClickvecError(f"{path} has {found:,} bytes, {record} says {size:,}: copy or make it again")

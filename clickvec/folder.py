@@ -120,7 +120,7 @@ def open_model(path: Path) -> Model:
         files, fingerprint = config["files"], str(config["fingerprint"])
         _check_kinds(tower, config)
         if fingerprint != _fingerprint(config):
-            raise ClickvecError(f"{path}/config.json was changed after it was written: its fingerprint disagrees")
+            raise ClickvecError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
         for name, about in files.items():
             check_size(path / name, int(about["bytes"]), "config.json")
         weights = read_arrays(path / "weights.safetensors")
@@ -129,7 +129,7 @@ def open_model(path: Path) -> Model:
             tower, config["shared_tower"], config["max_words"], trigrams, weights, config["training"], fingerprint
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ClickvecError(f"{path}/config.json lacks or misspells {error}; the model folder is damaged") from None
+        raise ClickvecError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
     _check_weights(model, path)
     return model
 
@@ -152,7 +152,7 @@ def verify_model(path: Path) -> Model:
     model = open_model(path)
     for name, about in read_json(path / "config.json", "model folder")["files"].items():
         if _about_file(path / name)["sha256"] != about.get("sha256"):
-            raise ClickvecError(f"{path}/{name} was changed after it was written: its hash disagrees")
+            raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
     _check_finite(model.weights, path)
     return model
 
@@ -175,7 +175,7 @@ def _check_weights(model: Model, path: Path) -> None:
     for name, shape in expected.items():
         found = model.weights[name].shape if name in model.weights else "nothing"
         if found != shape:
-            raise ClickvecError(f"{path}: {name} should have the shape {shape}, and has {found}; the folder is damaged")
+            raise ClickvecError(f"{path}: {name} should have the shape {shape}, and has {found}; copy the folder again")
     # The input matrices are large and stay unread; a bad number in them is caught when a vector comes out of it.
     _check_finite({name: w for name, w in model.weights.items() if not name.endswith(".input")}, path)
 

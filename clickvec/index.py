@@ -224,7 +224,7 @@ def _open_array(path: Path, dtype: type[Any], shape: tuple[int, ...]) -> NDArray
     try:
         found = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing") from None
+        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
     except (OSError, ValueError, SyntaxError, TokenError) as error:  # the latter two from NumPy's reader of headers
         raise ClickvecError(f"{path} is damaged: {error}; build the index again") from None
     if found.dtype != dtype or found.shape != shape:

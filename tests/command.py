@@ -5,10 +5,12 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from typer.testing import CliRunner
 
 from clickvec.cli import app
@@ -70,10 +72,36 @@ def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProce
     return subprocess.run(command, **({"capture_output": True, "text": True, "env": ONE_THREAD} | options))
 
 
-def start(*arguments: str | Path) -> subprocess.Popen[str]:
-    """Begin a command as a program."""
+@contextlib.contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs as a program, and ends at the end if it has not before."""
     command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, env=ONE_THREAD) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def wait_for(path: Path, running: subprocess.Popen[str]) -> None:
+    """Return when a running program has written a file."""
+    deadline = time.monotonic() + 60
+    while not path.exists() and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert path.exists(), running.poll()
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Minibatches as small as here are faster on one thread, above all where others work too."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager

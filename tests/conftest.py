@@ -27,14 +27,12 @@ def encoder(model_folder: Path) -> Encoder:
 # --- for the tests of the command line, which only read them -----------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Minibatches this small are faster on one thread, above all where others work too."""
-    torch = pytest.importorskip("torch")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    from command import on_one_thread
+
+    with on_one_thread():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -47,10 +45,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained(site: Path, one_thread: None) -> Path:
-    from command import SMALL, ok
+def trained(site: Path) -> Path:
+    from command import SMALL, ok, on_one_thread
 
-    ok("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", "--out", site.parent / "trained", *SMALL)
+    with on_one_thread():
+        ok("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", "--out", site.parent / "trained", *SMALL)
     return site.parent / "trained"
 
 

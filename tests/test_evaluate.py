@@ -227,3 +227,20 @@ def test_bm25_on_real_movies() -> None:
     corpus = [title for query in dev for title in query.titles] + read_clicks(MSRD / "clicks.tsv.gz").titles
     means = evaluate([BM25(corpus)], dev).means[0]
     assert means.tolist() == pytest.approx([77.9, 80.0, 84.3], abs=0.7)
+
+
+def test_evaluations_are_put_beside_and_above_each_other() -> None:
+    one, other = evaluate([ByLength()], JUDGED), evaluate([ByLength("shortness", -1)], JUDGED)
+    both = evaluate([ByLength(), ByLength("shortness", -1)], JUDGED)
+    above = one.above(other)
+    assert (above.systems, above.measures) == (both.systems, both.measures)
+    np.testing.assert_array_equal(above.values, both.values)
+    found = evaluate_catalogue(lambda queries, k: [["1-2"]] * len(queries), JUDGED, {"1-2"}, name="length")
+    beside = one.beside(found)
+    assert beside.measures == ("NDCG@1", "NDCG@3", "NDCG@10", "Recall@100", "MRR@10")
+    assert beside.mean("length", "MRR@10") == found.mean("length", "MRR@10") == pytest.approx(50)
+    assert beside.absent == found.absent == 2
+    with pytest.raises(ClickvecError, match="not of the same systems"):
+        other.beside(found)
+    with pytest.raises(ClickvecError, match="not by the same measures"):
+        one.above(found)

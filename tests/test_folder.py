@@ -202,7 +202,7 @@ def test_verifying_finds_one_flipped_bit(model_folder: Path) -> None:
     data[-1] ^= 1
     weights.write_bytes(data)
     open_model(model_folder)
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors was changed after it was written"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors was changed: its hash disagrees"):
         verify_model(model_folder)
 
 

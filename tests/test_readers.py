@@ -147,7 +147,9 @@ def test_bad_lines_are_skipped_counted_and_named(file: File, line: bytes, reason
     assert log.queries == ["q", "q", "q", "last"]
     assert (log.bad.count, log.bad.total, dict(log.bad.reasons)) == (1, 5, {reason: 1})
     assert log.bad.examples == [f"{path}:5: {detail}"]
-    with pytest.raises(ClickvecError, match=r"1 of 5 lines \(20\.0%\) are bad, more than --max-bad 19%; first: .*:5: "):
+    with pytest.raises(
+        ClickvecError, match=r"1 of 5 lines \(20\.0%\) are bad, more than --max-bad 0.19 allows; first: .*:5: "
+    ):
         read_clicks(path, max_bad=0.19)
 
 
@@ -293,7 +295,7 @@ def test_examples_are_in_the_order_of_the_file(file: File) -> None:
 def test_the_share_of_bad_lines_at_the_limit_is_taken(file: File) -> None:
     assert len(read_clicks(file("q\tt\t1\n" * 99 + "bad\n"))) == 99
     with pytest.raises(
-        ClickvecError, match=r"2 of 100 lines \(2\.0%\) are bad, more than --max-bad 1%; first: .*:99: 1 c"
+        ClickvecError, match=r"2 of 100 lines \(2\.0%\) are bad, more than --max-bad 0.01 allows; first: .*:99: 1 c"
     ):
         read_clicks(file("q\tt\t1\n" * 98 + "bad\n" * 2))
 

@@ -81,7 +81,7 @@ class BadLines:
         if self.count > max_bad * self.total:
             raise ClickvecError(
                 f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
-                f"more than --max-bad {100 * max_bad:g}%; first: {self.examples[0]}"
+                f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}"
             )
 
 

@@ -160,7 +160,9 @@ def _judged(site: Site, split: int, count: int, seed: int) -> Ints:
     found = np.flatnonzero(site.split[: len(site.lists)] == split)
     if count > len(found):
         name = "dev" if split == DEV else "test"
-        raise ClickvecError(f"the simulated site has {len(found)} {name} queries, and {count} were asked for")
+        raise ClickvecError(
+            f"the simulated site has {len(found)} {name} queries, {count} were asked for; ask for fewer"
+        )
     chosen = found[:count]
     slips = np.random.default_rng((seed, 2, split)).random(count) < MISSPELLED_SHARE
     return np.where(slips & (chosen >= site.paper), site.misspellings[chosen, 0], chosen)

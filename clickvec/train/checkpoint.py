@@ -58,7 +58,10 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
         raise ClickvecError(f"{path} is damaged; start again with --overwrite") from None
     for key in now:
         if then.get(key) != now[key]:
-            raise ClickvecError(f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}")
+            raise ClickvecError(
+                f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}; "
+                "give the same settings, or start again with --overwrite"
+            )
     if about["data"] != data_name:
         raise ClickvecError(
             f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"

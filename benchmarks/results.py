@@ -36,11 +36,11 @@ SYSTEMS = {
     "paper, DSSM 288/96": "--recipe paper --tower dssm",
     "paper, CLSM 288/96, window 3": "--recipe paper --tower clsm",
     "paper, RNN 288": "--recipe paper --tower rnn",
+    "paper, bidirectional LSTM-RNN 96": "--recipe paper --tower bilstm",
     "default, LSTM-RNN 96": "--recipe default",
     "default, LSTM-RNN 96, titles shown and not clicked": "--recipe default --shown {shown}",
     "default, DSSM 288/96": "--recipe default --tower dssm",
     "default, bidirectional LSTM-RNN 96": "--recipe default --tower bilstm",
-    "paper, bidirectional LSTM-RNN 96": "--recipe paper --tower bilstm",
 }
 
 
@@ -119,6 +119,8 @@ is the mean of 3 seeds of NDCG@1 / @3 / @10 in per cent; ± is the standard devi
 |---|---|---|---|---|---|---|
 """
 FOOT = """
+By NDCG@10 on dev the order is, under `paper`: {paper}; under `default`: {default}.
+
 Seconds and memory are those of the whole command, reading the log and measuring dev after each epoch included, with one
 thread on one core of {cores}, {jobs} commands at a time. The commands, for seed 1:
 
@@ -137,10 +139,20 @@ def page(rows: list[dict[str, Any]], sets: dict[str, Judged], jobs: int) -> str:
         lines.append(f"| {row['system']} | {quality} | {cost} |")
     command = "clickvec train clicks.tsv.gz --dev dev.tsv.gz {} --set seed=1 --out MODEL"
     commands = "\n".join(command.format(row["options"]) for row in rows if "options" in row)
+    orders = {recipe: order(rows, recipe) for recipe in ("paper", "default")}
     sizes = {split: len(judged) for split, judged in sets.items()}
     return (
-        HEAD.format(**sizes) + "\n".join(lines) + "\n" + FOOT.format(commands=commands, cores=os.cpu_count(), jobs=jobs)
+        HEAD.format(**sizes)
+        + "\n".join(lines)
+        + "\n"
+        + FOOT.format(commands=commands, cores=os.cpu_count(), jobs=jobs, **orders)
     )
+
+
+def order(rows: list[dict[str, Any]], recipe: str) -> str:
+    best_first = sorted(rows, key=lambda row: -float(row["dev"].mean(axis=0)[2]))
+    names = [row["system"] for row in best_first if row["system"].startswith(recipe)]
+    return "; ".join(name.removeprefix(f"{recipe}, ") for name in names)
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

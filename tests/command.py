@@ -1,7 +1,6 @@
 """The command line under test: in this process, which is fast, or as a program of its own."""
 
 import contextlib
-import os
 import resource
 import subprocess
 import sys
@@ -10,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 from typer.testing import CliRunner
 
 from clickvec.cli import app
 
 PROGRAM = (sys.executable, "-m", "clickvec.cli")
-ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 SMALL = ("--set", "cells=8", "--set", "hidden=8", "--set", "epochs=1")
 
 
@@ -69,7 +66,7 @@ def sentence(err: str) -> str:
 def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
     """Run a command as a program."""
     command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, **({"capture_output": True, "text": True, "env": ONE_THREAD} | options))
+    return subprocess.run(command, **({"capture_output": True, "text": True} | options))
 
 
 @contextlib.contextmanager
@@ -77,7 +74,7 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A command that runs as a program, and ends at the end if it has not before."""
     command = [*PROGRAM, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True, env=ONE_THREAD) as running:
+    with subprocess.Popen(command, **pipes, text=True) as running:
         try:
             yield running
         finally:
@@ -90,18 +87,6 @@ def wait_for(path: Path, running: subprocess.Popen[str]) -> None:
     while not path.exists() and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert path.exists(), running.poll()
-
-
-@contextlib.contextmanager
-def on_one_thread() -> Iterator[None]:
-    """Minibatches as small as here are faster on one thread, above all where others work too."""
-    torch = pytest.importorskip("torch")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager

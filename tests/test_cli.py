@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import subprocess
 import sys
 from io import StringIO
@@ -12,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
-from command import ONE_THREAD, PROGRAM, SMALL, contents, ok, program, refused, run, wrong_usage
+from command import PROGRAM, SMALL, contents, ok, program, refused, run, wrong_usage
 
 from clickvec import Encoder, Index, config, demo, files
 from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 VERBS = ("demo", "simulate", "prepare", "train", "evaluate", "encode", "index", "search", "rerank", "info")
 
@@ -82,7 +81,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(indexed: Path, trained: Path)
     for command in commands:
         for reader in ("head -1", "true"):
             shell = f"{' '.join(PROGRAM)} {command} | {reader}; exit ${{PIPESTATUS[0]}}"
-            done = subprocess.run(["bash", "-c", shell], input=lines, capture_output=True, text=True, env=ONE_THREAD)
+            done = subprocess.run(["bash", "-c", shell], input=lines, capture_output=True, text=True)
             assert (done.returncode, done.stderr) == (0, ""), shell
             assert len(done.stdout.splitlines()) <= 1
 
@@ -95,12 +94,12 @@ def test_a_full_disk_behind_stdout_is_one_sentence(indexed: Path) -> None:
 
 
 def test_bytes_that_are_no_text_and_streams_that_are_closed(indexed: Path) -> None:
-    strict = {"env": ONE_THREAD | {"PYTHONIOENCODING": "utf-8:strict"}}
+    strict = {"env": os.environ | {"PYTHONIOENCODING": "utf-8:strict"}}
     done = program("search", indexed, b"\xff pizza".decode(errors="surrogateescape"), "-k", "1", "--json", **strict)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["query"] == "\udcff pizza"
     closed = ["bash", "-c", f'{" ".join(PROGRAM)} search "{indexed}" <&-']
-    assert subprocess.run(closed, capture_output=True, env=ONE_THREAD).returncode == 0
+    assert subprocess.run(closed, capture_output=True).returncode == 0
 
 
 # --- simulate, prepare, train ------------------------------------------------------------------------------------

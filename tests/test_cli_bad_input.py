@@ -18,8 +18,6 @@ from tiny import tiny_model
 from clickvec import Encoder, Index, files
 from clickvec.folder import open_model, verify_model
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 PAIRS = [("pizza near me", "fresh pizza delivery"), ("上海 酒店", "上海 的 酒店"), ("فندق", "فنادق شنغهاي"), ("a", "b")]
 
 

@@ -86,12 +86,14 @@ def simulate(
     dev_queries: int = 300,
     test_queries: int = 600,
     log: Annotated[bool, typer.Option(help="Write every impression too, not only the clicks.")] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write the built-in click log: clicks, impressions, judged sets, catalogue, topic labels."""
     from clickvec.simulate import write
 
     summary = write(out, impressions, seed, dev_queries, test_queries, log)
-    typer.echo(json.dumps(summary._asdict()))
+    facts = summary._asdict()
+    typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
 
 
 @app.command()
@@ -101,10 +103,11 @@ def prepare(
     ],
     out: Out,
     shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
-    max_words: Annotated[int, typer.Option(min=1, help="Words past this one form one last step.")] = 10,
+    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last step.")] = 10,
     max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
     overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
 ) -> None:
     """Make a data folder, from which training needs only numpy, torch and safetensors: python -m clickvec.train."""
     from clickvec import dataset
@@ -112,7 +115,8 @@ def prepare(
     dataset.check_place(out, overwrite)
     data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
     dataset.save(data, out)
-    typer.echo(dataset.as_json(data))
+    facts = dataset.describe(data)
+    typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
 
 
 @app.command()

@@ -34,7 +34,7 @@ def report(bad: "BadLines") -> None:
 def plain(value: object) -> str:
     """A fact for people: numbers with commas, four digits of a fraction, dictionaries without their brackets."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {plain(part)}" for name, part in value.items())
+        return ", ".join(f"{name.replace('_', ' ')} {plain(part)}" for name, part in value.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -4,7 +4,6 @@ Preparing needs text and Python; training from the arrays needs numpy, torch and
 made here can be carried to a machine where nothing can be installed.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,8 +142,3 @@ def describe(data: Dataset) -> dict[str, int | float]:
         "trigrams": len(data.trigrams), "distinct steps": len(data.steps.lengths), "shown": len(data.shown.values),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip
-
-
-def as_json(data: Dataset) -> str:
-    """`describe` as JSON."""
-    return json.dumps(describe(data))

@@ -107,7 +107,7 @@ def test_bytes_that_are_no_text_and_streams_that_are_closed(indexed: Path) -> No
 
 def test_simulate_says_what_it_wrote(site: Path, tmp_path: Path) -> None:
     again = ("simulate", tmp_path / "site", "--impressions", "10000", "--dev-queries", "20", "--test-queries", "20")
-    done = run(*again, "--no-log")
+    done = run(*again, "--no-log", "--json")
     assert (done.status, done.err) == (0, "")
     summary = json.loads(done.out)
     assert summary["impressions"] == 10_000
@@ -141,7 +141,7 @@ def test_a_data_folder_several_logs_and_plain_files_train_the_same_model(
     lines = plain.read_text().splitlines(keepends=True)
     (tmp_path / "a.tsv").write_text("".join(lines[:500]))
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress((lines[0] + "".join(lines[500:])).encode()))
-    pairs = json.loads(ok("prepare", plain, "--out", tmp_path / "data"))["pairs"]
+    pairs = json.loads(ok("prepare", plain, "--out", tmp_path / "data", "--json"))["pairs"]
     assert pairs == len(lines) - 1
     wanted = open_model(trained).fingerprint
     for number, logs in enumerate(([plain], [tmp_path / "data"], [tmp_path / "a.tsv", tmp_path / "b.tsv.gz"])):
@@ -151,7 +151,9 @@ def test_a_data_folder_several_logs_and_plain_files_train_the_same_model(
 
 def test_shown_titles_are_negatives(site: Path, trained: Path, tmp_path: Path) -> None:
     shown = ("--shown", site / "train_judged.tsv.gz")
-    assert json.loads(ok("prepare", site / "clicks.tsv.gz", *shown, "--out", tmp_path / "data"))["shown"] > 1000
+    assert (
+        json.loads(ok("prepare", site / "clicks.tsv.gz", *shown, "--out", tmp_path / "data", "--json"))["shown"] > 1000
+    )
     one = json.loads(ok("train", tmp_path / "data", "--out", tmp_path / "one", *SMALL, "--json"))
     two = json.loads(ok("train", site / "clicks.tsv.gz", *shown, "--out", tmp_path / "two", *SMALL, "--json"))
     assert one["fingerprint"] == two["fingerprint"] != open_model(trained).fingerprint

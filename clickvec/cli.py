@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 from typer.core import TyperGroup
 
+import clickvec
 from clickvec import cli_input as given
 from clickvec.cli_input import report, tell
 from clickvec.errors import ClickvecError
@@ -54,16 +55,30 @@ def _end(sentence: str, status: int) -> typer.Exit:
 
 app = typer.Typer(
     cls=Verbs,
-    help="Turn a search click log into a small semantic search engine that you can look inside.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 
 Out = Annotated[Path, typer.Option(help="The folder or file to write.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at --out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MaxBad = Annotated[float, typer.Option(help="The share of bad lines to put up with.", min=0.0, max=1.0)]
+MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
 TitlesPath = Annotated[Path, typer.Argument(help="Titles: doc_id and title, or a title a line; TSV, CSV, JSON lines.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"clickvec {clickvec.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Turn a search click log into a small semantic search engine that you can look inside."""
 
 
 @app.command()
@@ -86,11 +101,16 @@ def simulate(
     dev_queries: int = 300,
     test_queries: int = 600,
     log: Annotated[bool, typer.Option(help="Write every impression too, not only the clicks.")] = True,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the built-in click log: clicks, impressions, judged sets, catalogue, topic labels."""
     from clickvec.simulate import write
 
+    if (out / "topics.tsv.gz").exists() and not overwrite:
+        raise ClickvecError(
+            f"{out} holds a simulated log already; choose another folder, or replace it with --overwrite"
+        )
     summary = write(out, impressions, seed, dev_queries, test_queries, log)
     facts = summary._asdict()
     typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
@@ -150,12 +170,13 @@ def train(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
         about_data=given.names_of(logs),
     )  # fmt: skip
-    kept = model.training["kept"]
     if as_json:
-        typer.echo(json.dumps({"model": str(out), "fingerprint": model.fingerprint, **kept}))
+        kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
+        typer.echo(json.dumps(kept))
     else:
-        scores = "".join(f", dev {name} {value:.1f}" for name, value in kept.get("dev", {}).items())
-        typer.echo(f"{out}: epoch {kept['epoch']} of {chosen.epochs}, loss {kept['loss']:.4f}{scores}")
+        from clickvec.train.card import headline
+
+        typer.echo(f"{out}: {headline(model)}")
 
 
 @app.command()
@@ -228,6 +249,8 @@ def index(model: ModelPath, titles: TitlesPath, out: Out, overwrite: Overwrite =
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
     built = Index.build(encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True)
     built.save(out, overwrite=overwrite)
+    if built.unreachable:
+        tell(f"{built.unreachable:,} titles have no letter trigram that the model knows: no query will find them")
     typer.echo(f"{out}: {len(built):,} titles")
 
 

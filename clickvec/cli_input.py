@@ -149,7 +149,7 @@ def make_ranker(name: str, judged: "Judged", catalogue: "Titles | None") -> "Ran
     from clickvec.encoder import Encoder
     from clickvec.rankers.neural import Neural
 
-    if name == "bm25" and not Path(name).exists():
+    if name.lower() == "bm25" and not Path(name).exists():
         from clickvec.rankers.lexical import BM25
 
         known = [title.title for title in catalogue or ()]

@@ -68,7 +68,7 @@ class Recipe:
     batch_size: int = 256
     epochs: int = 10
     patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0 runs them all
-    keep: str = "last"  # which model is kept: the last, or the best on dev
+    keep: str = "last"  # which model is kept: the last, or the best on dev by NDCG@10
     bptt_steps: int = 0  # how many steps from the end the gradient reaches; 0 is all of them
     seed: int = 1
 

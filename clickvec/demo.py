@@ -24,7 +24,7 @@ def run(verb: Callable[[list[str]], None], out: Path) -> None:
     begun = time.monotonic()
     site, model, index = (shlex.quote(str(out / name)) for name in ("site", "model", "index"))
     for command in (
-        f"simulate {site} --impressions {IMPRESSIONS}",
+        f"simulate {site} --impressions {IMPRESSIONS} --overwrite",
         f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite",
         f"evaluate {model} bm25 --judged {site}/test.tsv.gz",
         f"index {model} {site}/titles.tsv.gz --out {index} --overwrite",

@@ -121,26 +121,27 @@ class _Reader:
     def _forget(self) -> None:
         self._steps = StepTable(self._model.max_words)
         self._table = np.zeros((0, self._width), np.float32)
+        self._known = np.zeros(0, np.bool_)  # whether a step has a trigram that the model knows
         self._characters = 0  # of the steps: the last step of a long text can be longer than its row
 
     def encode(self, texts: list[str]) -> Vectors:
         """The unit vectors of a batch."""
-        step_ids, table = self._read(texts)
+        step_ids, table, known = self._read(texts)
         vectors = forward.run(self._model.tower, self._weights, table, step_ids)
-        return np.asarray(_checked_unit(vectors), np.float32)
+        return np.asarray(_unit(vectors, step_ids, known), np.float32)
 
     def trace(self, text: str) -> Trace:
         """One text, with everything kept."""
-        (step_ids, table), record = self._read([text]), forward.Record()
+        (step_ids, table, known), record = self._read([text]), forward.Record()
         raw = forward.run(self._model.tower, self._weights, table, step_ids, record)
         values = {name: np.concatenate(steps) for name, steps in record.items()}
-        return Trace(tuple(split_steps(text, self._model.max_words)), values, _checked_unit(raw)[0])
+        return Trace(tuple(split_steps(text, self._model.max_words)), values, _unit(raw, step_ids, known)[0])
 
-    def _read(self, texts: list[str]) -> tuple[Ragged, forward.Array]:
-        """The step ids of the texts, and the table, which has a row of W l(t) for each."""
+    def _read(self, texts: list[str]) -> tuple[Ragged, forward.Array, NDArray[np.bool_]]:
+        """The step ids of the texts; the table, a row of W l(t) for each; and which steps have a known trigram."""
         with self._lock:
             try:
-                return self._look_up(texts), self._table
+                return self._look_up(texts), self._table, self._known
             except BaseException:  # Ctrl-C too: steps without their rows would give wrong vectors from then on
                 self._forget()
                 raise
@@ -151,7 +152,9 @@ class _Reader:
         known = len(self._steps)
         step_ids = self._steps.read(texts)
         if len(self._steps) > known:
-            fresh = forward.project(self._weights, self._steps.trigrams(self._vocabulary, first=known))
+            trigrams = self._steps.trigrams(self._vocabulary, first=known)
+            fresh = forward.project(self._weights, trigrams)
+            self._known = np.concatenate([self._known, trigrams.lengths > 0])
             self._characters += sum(map(len, self._steps.steps(first=known)))
             if len(self._steps) > len(self._table):  # double the room, so that growing costs little on average
                 room = np.empty((2 * len(self._steps), self._width), fresh.dtype)
@@ -161,7 +164,15 @@ class _Reader:
         return step_ids
 
 
-def _checked_unit(vectors: forward.Array) -> forward.Array:
+def _unit(vectors: forward.Array, step_ids: Ragged, known: NDArray[np.bool_]) -> forward.Array:
+    """Unit vectors, all of them numbers; zero where not one trigram of a text is known.
+
+    Such a text leaves nothing but the biases, and would be the double of every other such text.
+    """
     if not np.isfinite(vectors).all():
         raise ClickvecError("a weight of the model is not a number; check it with: clickvec info MODEL --verify")
+    seen = known[step_ids.values]
+    if not seen.all():
+        text = np.repeat(np.arange(len(vectors)), step_ids.lengths)
+        vectors[np.bincount(text, seen, len(vectors)) == 0] = 0
     return forward.unit(vectors)

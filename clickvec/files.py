@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 
+# The file that tells a folder of ours, and what the folder is.
+_FOLDERS = {"config.json": "a model folder", "index.json": "an index folder", "data.json": "a data folder"}
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 
 
@@ -188,6 +190,9 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        for marker, kind in _FOLDERS.items():
+            if (path.parent / marker).exists():
+                raise ClickvecError(f"{path.parent} is {kind}; what is wanted here is the {what}") from None
         raise ClickvecError(f"{path.parent} is not a whole {what}: {path.name} is missing; make it again") from None
     except NotADirectoryError:
         raise ClickvecError(f"{path.parent} is a file and no {what}") from None

@@ -129,6 +129,11 @@ class Index:
         """The number of titles."""
         return len(self._documents)
 
+    @property
+    def unreachable(self) -> int:
+        """How many titles no query can find: they have no trigram that the model knows, and so no vector."""
+        return int((~self._vectors.any(axis=1)).sum())
+
     def __iter__(self) -> Iterator[Document]:
         """The documents, in the order of insertion."""
         return (self._documents[position] for position in range(len(self)))
@@ -143,7 +148,8 @@ class Index:
         """The k titles nearest to a query, best first; of many queries, such a list for each.
 
         The answer is exact. Equal scores stand in the order of insertion, and equal titles score the same. Fewer than
-        k titles are all given. A query without words finds nothing. Asked among others, a query's vector, and so a
+        k titles are all given. A query without words, or without a trigram that the model knows,
+        finds nothing. Asked among others, a query's vector, and so a
         score, may differ from that of the query alone in the last digit.
         """
         if k < 1:
@@ -208,7 +214,9 @@ def check_place(path: Path, overwrite: bool) -> None:
     if others:
         raise ClickvecError(f"{path} holds {others[0]}, which no index has; choose another folder")
     if (path / _MARKER).exists() and not overwrite:
-        raise ClickvecError(f"{path} holds an index already; choose another folder, or replace it with --overwrite")
+        raise ClickvecError(
+            f"{path} holds an index already; choose another folder, or overwrite it (--overwrite; overwrite=True)"
+        )
 
 
 def _write_array(path: Path, values: NDArray[Any]) -> None:

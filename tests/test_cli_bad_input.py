@@ -61,7 +61,7 @@ def test_quotes_commas_and_line_ends_inside_csv_fields(trained: Path, tmp_path: 
     ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index")
     assert [one.title for one in Index.open(tmp_path / "index")] == ['pizza, "fresh"', "two\nlines", "plain"]
     (tmp_path / "log.csv").write_text('query,title\r\npizza,"pizza, ""fresh"""\r\nb,"two\nlines"\r\n', newline="")
-    assert json.loads(ok("prepare", tmp_path / "log.csv", "--out", tmp_path / "data"))["pairs"] == 2
+    assert json.loads(ok("prepare", tmp_path / "log.csv", "--out", tmp_path / "data", "--json"))["pairs"] == 2
 
 
 def test_a_query_of_ten_thousand_words(indexed: Path, trained: Path, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp
     assert a_judged_set in refused("train", judged, *out)
     assert a_judged_set in refused("prepare", clicks, judged, *out)
     (tmp_path / "both.tsv").write_text("grade\tquery\ttitle\tclicked\n3\tpizza\tfresh pizza\t1\n")
-    assert json.loads(ok("prepare", tmp_path / "both.tsv", "--out", tmp_path / "data"))["pairs"] == 1
+    assert json.loads(ok("prepare", tmp_path / "both.tsv", "--out", tmp_path / "data", "--json"))["pairs"] == 1
     lacking = "the header names query, title, clicks; it lacks query_id, doc_id, grade"
     assert lacking in refused("train", clicks, "--dev", clicks, *out)
     assert lacking in refused("evaluate", trained, "--judged", clicks)
@@ -226,7 +226,7 @@ def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp
     assert ok("evaluate", "bm25", "--judged", tmp_path / "judged.jsonl") == ok("evaluate", "bm25", "--judged", judged)
     assert "is a folder; name the file inside it" in refused("train", trained, *out)
     assert "config.json is missing" in refused("info", site)
-    assert "index.json is missing" in refused("search", trained, "pizza")
+    assert "what is wanted here is the index folder" in refused("search", trained, "pizza")
     assert "there is no model folder at" in refused("evaluate", tmp_path / "none", "--judged", judged)
 
 
@@ -338,7 +338,7 @@ def test_a_full_disk_leaves_everything_as_it_was(site: Path, trained: Path, inde
         ("index", trained, titles, "--overwrite", "--out", tmp_path / "index"),
         ("encode", trained, titles, "--overwrite", "--out", tmp_path / "titles.npy"),
         ("prepare", clicks, "--overwrite", "--out", tmp_path / "data"),
-        ("simulate", tmp_path / "site", "--impressions", "1000"),
+        ("simulate", tmp_path / "site", "--impressions", "1000", "--overwrite"),
         ("train", clicks, *SMALL, "--overwrite", "--out", tmp_path / "model"),
     ]
     for command in commands:

@@ -20,7 +20,14 @@ from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.text import StepTable, Vocabulary
 
-MANY = [*TEXTS, "", "one", "unknown zzz words", "word " * 25, *(" ".join(TEXTS[i % 8].split()[:i]) for i in range(8))]
+MANY = [
+    *TEXTS,
+    "",
+    "hotels",
+    "unknown zzz hotels",
+    "word " * 25,
+    *(" ".join(TEXTS[i % 8].split()[:i]) for i in range(8)),
+]
 GATES = ("cell_input", "input_gate", "forget_gate", "cell", "output_gate", "output")
 
 every_tower = pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
@@ -182,7 +189,7 @@ def test_a_saved_model_computes_what_it_computed_in_memory(tmp_path: Path, field
 
 
 def test_a_text_of_ten_thousand_words(tmp_path: Path) -> None:
-    words = [f"w{i}" for i in range(10_000)]
+    words = [f"w{i}" for i in range(9_999)] + ["hotels"]
     encoder = Encoder.load(tiny_model(tmp_path / "m"))
     vector = encoder.encode_query(" ".join(words))
     np.testing.assert_allclose(np.linalg.norm(vector), 1, atol=1e-6)
@@ -192,13 +199,25 @@ def test_a_text_of_ten_thousand_words(tmp_path: Path) -> None:
     assert np.isfinite(every_word.encode_query(" ".join(words))).all()
 
 
+@every_tower
+def test_a_text_without_a_known_trigram_is_like_an_empty_one(tmp_path: Path, fields: dict[str, Any]) -> None:
+    encoder = Encoder.load(tiny_model(tmp_path / "m", **fields))
+    vectors = encoder.encode_query(["qqqq", "zzz qqq", "hotels", "zzz hotels"])
+    assert not vectors[:2].any()
+    np.testing.assert_allclose(np.linalg.norm(vectors[2:], axis=1), 1, atol=1e-6)
+    assert not encoder.trace_query("qqqq").vector.any()
+    # A word without a known trigram is still a step among others, as in training.
+    if fields["kind"] != "dssm":
+        assert np.abs(vectors[2] - vectors[3]).max() > 1e-4
+
+
 # --- traces ------------------------------------------------------------------------------------------------------
 
 
 @every_tower
 def test_a_trace_ends_in_the_vector(tmp_path: Path, fields: dict[str, Any]) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "m", **fields))
-    for text in ("Hotels in SHANGHAI", "one", "word " * 12):
+    for text in ("Hotels in SHANGHAI", "hotels", "zzz hotels " * 12):
         for trace, vector in (
             (encoder.trace_query(text), encoder.encode_query(text)),
             (encoder.trace_document(text), encoder.encode_document(text)),

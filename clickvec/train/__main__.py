@@ -10,6 +10,7 @@ from pathlib import Path
 from clickvec import config, dataset
 from clickvec.errors import ClickvecError
 from clickvec.readers import read_judged
+from clickvec.train.card import headline
 from clickvec.train.loop import Interrupted, train
 
 
@@ -20,16 +21,19 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the model folder to write")
     parser.add_argument("--dev", type=Path, help="a judged set, measured after each epoch")
     parser.add_argument("--recipe", default="default", help="default or paper")
+    parser.add_argument("--tower", help="rnn, lstm, bilstm, dssm or clsm")
     parser.add_argument("--recipe-file", type=Path, help="a TOML file laid over the recipe")
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="over the recipe"
+    )
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
-    parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--overwrite", action="store_true")
+    parser.add_argument("--resume", action="store_true", help="go on with the unfinished run at --out")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is at --out")
     given = parser.parse_args()
     try:
         data = dataset.load(given.data)
         settings = [f"max_words={data.max_words}", *given.settings]
-        recipe = config.recipe(given.recipe, file=given.recipe_file, settings=settings)
+        recipe = config.recipe(given.recipe, tower=given.tower, file=given.recipe_file, settings=settings)
         dev = read_judged(given.dev) if given.dev else None
         model = train(
             data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
@@ -38,7 +42,7 @@ def main() -> int:
     except ClickvecError as error:
         sys.stderr.write(f"clickvec: {error}\n")
         return 130 if isinstance(error, Interrupted) else 1
-    sys.stdout.write(f"{given.out}: {model.training['kept']}\n")
+    sys.stdout.write(f"{given.out}: {headline(model)}\n")
     return 0
 
 

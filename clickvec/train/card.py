@@ -41,6 +41,13 @@ def write(model: Model) -> str:
     return "\n".join(lines) + "\n"
 
 
+def headline(model: Model) -> str:
+    """The model that was kept, in one line."""
+    kept = model.training["kept"]
+    scores = "".join(f", dev {name} {value:.1f}" for name, value in kept.get("dev", {}).items())
+    return f"epoch {kept['epoch']} of {model.training['recipe']['epochs']}, loss {kept['loss']:.4f}{scores}"
+
+
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 

@@ -280,7 +280,7 @@ def _click_weights(data: Dataset, recipe: Recipe) -> np.ndarray[Any, np.dtype[np
 def _describe(row: dict[str, Any], epochs: int) -> str:
     text = f"epoch {row['epoch']}/{epochs}: loss {row['loss']:.4f}, {row['pairs_per_second']:,.0f} pairs/s"
     if row["masked"]:
-        text += f", {row['masked']:,} known clicks masked"
+        text += f", {row['masked']:,} clicked titles not taken as negatives"
     if "dev" in row:
         text += ", dev " + " ".join(f"{name} {value:.2f}" for name, value in row["dev"].items())
     return text

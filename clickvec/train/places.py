@@ -47,6 +47,8 @@ def check_places(out: Path, resume: bool, overwrite: bool) -> Path:
             f"{run_folder} holds {others[0]}, and training keeps its state there; move it away or choose another --out"
         )
     begun = (run_folder / "checkpoint.safetensors").exists()
+    if resume and not begun and (out / "config.json").exists():
+        raise ClickvecError(f"there is nothing to resume: the run is finished, and its model is at {out}")
     if resume and not begun:
         raise ClickvecError(f"there is nothing to resume: {run_folder} holds no checkpoint; start without --resume")
     if begun and not resume and not overwrite:
@@ -54,7 +56,9 @@ def check_places(out: Path, resume: bool, overwrite: bool) -> Path:
             f"{run_folder} holds an unfinished run; go on with --resume or start again with --overwrite"
         )
     if (out / "config.json").exists() and not overwrite and not resume:
-        raise ClickvecError(f"{out} holds a model already; choose another --out, or replace it with --overwrite")
+        raise ClickvecError(
+            f"{out} holds a model already; choose another --out, or overwrite it (--overwrite; overwrite=True)"
+        )
     return run_folder
 
 

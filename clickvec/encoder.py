@@ -31,6 +31,11 @@ class Trace(NamedTuple):
     values: dict[str, forward.Array]
     vector: forward.Array
 
+    def __repr__(self) -> str:
+        """The text and the shapes; the numbers would fill the screen."""
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in self.values.items())
+        return f"Trace({' '.join(self.steps)!r}: {shapes})"
+
 
 class Encoder:
     """Turns queries and titles into vectors of length 1, so that their product is their cosine.

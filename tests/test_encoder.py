@@ -214,6 +214,12 @@ def test_a_text_without_a_known_trigram_is_like_an_empty_one(tmp_path: Path, fie
 # --- traces ------------------------------------------------------------------------------------------------------
 
 
+def test_a_trace_prints_on_a_line(encoder: Encoder) -> None:
+    assert repr(encoder.trace_query("Hotels  in shanghai")).startswith(
+        "Trace('hotels in shanghai': cell_input (3, 7), "
+    )
+
+
 @every_tower
 def test_a_trace_ends_in_the_vector(tmp_path: Path, fields: dict[str, Any]) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "m", **fields))

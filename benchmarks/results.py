@@ -1,178 +1,116 @@
-"""Train on public data with both recipes, three seeds each, and write docs/results.md: all its numbers come from here.
+"""Make docs/results.md: the paper's table on public data, under both recipes. All its numbers come from here.
 
-    python benchmarks/results.py --data DIR --out docs/results.md
+    python benchmarks/results.py --data DIR                                   # everything, and the pages
+    python benchmarks/results.py --data DIR --parts dbpedia-paper --trained --jobs 16   # where only torch is: no pages
 
-DIR holds msrd/{clicks,titles,train_judged,dev,test}.tsv.gz (see CONTRIBUTING.md). Each run has one core, and --jobs of
-them go on at once. Runs that are complete are kept in --work, under the hash of their recipe and data, and not trained
-again, so the command can be stopped and started. The last line is JSON.
+DIR holds msrd/ and dbpedia/ (see CONTRIBUTING.md). What is scored is kept in --work/DATA/scores and not made again, so
+the command can be stopped and started, and the folder `scores` can be copied here from a machine with a GPU.
 """
 
 import argparse
-import dataclasses
-import hashlib
-import json
+import gzip
 import os
-import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from clickvec import config
-from clickvec.encoder import Encoder
-from clickvec.evaluate import evaluate
-from clickvec.rankers import Ranker
-from clickvec.rankers.lexical import BM25
-from clickvec.rankers.neural import Neural
-from clickvec.readers import Judged, read_judged, read_titles
+from clickvec.compare.material import Material
+from clickvec.compare.result import Comparison
+from clickvec.compare.run import compare
+from clickvec.compare.systems import systems
+from clickvec.readers import read_clicks, read_judged
 
-SEEDS = (1, 2, 3)
-# A name, and what follows `clickvec train clicks.tsv.gz --dev dev.tsv.gz`. {shown} is the judged training set.
-SYSTEMS = {
-    "paper, LSTM-RNN 96": "--recipe paper --tower lstm",
-    "paper, DSSM 288/96": "--recipe paper --tower dssm",
-    "paper, CLSM 288/96, window 3": "--recipe paper --tower clsm",
-    "paper, RNN 288": "--recipe paper --tower rnn",
-    "paper, bidirectional LSTM-RNN 96": "--recipe paper --tower bilstm",
-    "default, LSTM-RNN 96": "--recipe default",
-    "default, LSTM-RNN 96, titles shown and not clicked": "--recipe default --shown {shown}",
-    "default, DSSM 288/96": "--recipe default --tower dssm",
-    "default, bidirectional LSTM-RNN 96": "--recipe default --tower bilstm",
+
+class Part(NamedTuple):
+    """One table of the page."""
+
+    title: str
+    data: str  # msrd, dbpedia (the sample) or dbpedia-all
+    recipe: str
+    shown: bool = False
+    keys: tuple[str, ...] = ()  # the rows; none: all of them
+
+
+FEW = ("bm25", "dssm", "lstm", "bilstm", "transformer", "hybrid-rrf", "hybrid-mix")
+PARTS = {
+    "msrd-paper": Part("msrd, recipe `paper`", "msrd", "paper"),
+    "msrd-default": Part("msrd, recipe `default`", "msrd", "default"),
+    "msrd-shown": Part("msrd, recipe `default`, titles shown and not clicked", "msrd", "default", True, FEW),
+    "dbpedia-paper": Part("dbpedia, 200,000 pairs, recipe `paper`", "dbpedia", "paper"),
+    "dbpedia-default": Part("dbpedia, 200,000 pairs, recipe `default`", "dbpedia", "default"),
+    "dbpedia-all": Part("dbpedia, all 1.46 million pairs, recipe `default`", "dbpedia-all", "default", keys=FEW),
 }
+SAMPLE = 200_000  # pairs: the size of the paper's training set
 
 
-def train(data: Path, work: Path, options: str, seed: int) -> dict[str, Any]:
-    """One run in a process of its own, on one core, with its time and peak memory; a finished one is not run again."""
-    arguments = [*options.format(shown=data / "train_judged.tsv.gz").split(), "--set", f"seed={seed}"]
-    name = run_name(data, arguments)
-    out, note = work / name, work / f"{name}.json"
-    if not note.exists():
-        command = [sys.executable, "-m", "clickvec.cli", "train", data / "clicks.tsv.gz", "--dev", data / "dev.tsv.gz"]
-        command += [*arguments, "--out", out, "--overwrite"]
-        begun = time.monotonic()
-        running = subprocess.Popen(
-            [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
-        _, status, usage = os.wait4(running.pid, 0)
-        if status:
-            raise RuntimeError(f"training failed: {command}")
-        note.write_text(json.dumps({"seconds": time.monotonic() - begun, "peak_mb": usage.ru_maxrss / 1024}))
-        print(f"{' '.join(map(str, arguments))}: {note.read_text()}", file=sys.stderr, flush=True)
-    return {"model": out, **json.loads(note.read_text())}
+def material(part: Part, data: Path, work: Path, prose: list[Path]) -> Material:
+    """The log and the judged sets of a part, by their names without their places."""
+    folder = data / part.data.removesuffix("-all")
+    clicks = [folder / "clicks.tsv.gz"]
+    if part.data != "msrd":
+        clicks = [folder / f"clicks_{name}.tsv.gz" for name in ("questions", "redirects")]
+    if part.data == "dbpedia":
+        clicks = [draw_sample(*clicks, work / "dbpedia-200k.tsv.gz")]
+    shown = folder / "train_judged.tsv.gz" if part.shown else None
+    dev, test = folder / "dev.tsv.gz", folder / "test.tsv.gz"
+    names = {"clicks": " --clicks ".join(path.name for path in clicks), "dev": dev.name, "test": test.name}
+    if shown:
+        names["shown"] = shown.name
+    return Material(
+        read_clicks(clicks), read_judged(dev), read_judged(test), read_judged(shown) if shown else None,
+        prose=tuple(prose), names=names,
+    )  # fmt: skip
 
 
-def run_name(data: Path, arguments: list[str]) -> str:
-    """Changes with the recipe, as it is in config.py now, and with the data."""
-    value = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    recipe = config.recipe(value["--recipe"], tower=value.get("--tower"), settings=[value["--set"]])
-    about = [dataclasses.asdict(recipe), bool(value.get("--shown")), (data / "clicks.tsv.gz").stat().st_size]
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+def draw_sample(questions: Path, redirects: Path, out: Path) -> Path:
+    """All questions, and as many redirects, drawn with a fixed seed, as make 200,000 pairs."""
+    if not out.exists():
+        asked, aliases = read_clicks(questions), read_clicks(redirects)
+        drawn = np.sort(np.random.default_rng(0).choice(len(aliases), SAMPLE - len(asked), replace=False)).tolist()
+        lines = [*zip(asked.queries, asked.titles, strict=True)]
+        lines += [(aliases.queries[place], aliases.titles[place]) for place in drawn]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(out, "wt", encoding="utf-8") as file:
+            file.write("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in lines))
+    return out
 
 
-def means(rankers: list[Ranker], judged: Judged) -> np.ndarray[Any, Any]:
-    """NDCG@1/3/10 of each ranker."""
-    return evaluate(rankers, judged).means
-
-
-def measure(data: Path, work: Path, jobs: int) -> tuple[list[dict[str, Any]], dict[str, Judged]]:
-    with ThreadPoolExecutor(jobs) as pool:
-        runs = [pool.submit(train, data, work, options, seed) for options in SYSTEMS.values() for seed in SEEDS]
-        done = iter([run.result() for run in runs])
-    sets = {name: read_judged(data / f"{name}.tsv.gz") for name in ("dev", "test")}
-    rows: list[dict[str, Any]] = []
-    for name, options in SYSTEMS.items():
-        runs = [next(done) for _ in SEEDS]
-        rankers: list[Ranker] = [Neural(Encoder.load(run["model"]), str(seed)) for seed, run in enumerate(runs)]
-        row: dict[str, Any] = {"system": name, "options": options.format(shown="train_judged.tsv.gz")}
-        row |= {split: means(rankers, judged) for split, judged in sets.items()}
-        row |= {"seconds": [run["seconds"] for run in runs], "peak_mb": max(run["peak_mb"] for run in runs)}
-        rows.append(row)
-        print(f"{name}: dev {figures(row['dev'])}", file=sys.stderr)
-    titles = [title.title for title in read_titles(data / "titles.tsv.gz")]
-    lexical = BM25([*titles, *(title for judged in sets.values() for query in judged for title in query.titles)])
-    rows.append(
-        {"system": "BM25 (k1 1.2, b 0.75, not tuned)", **{split: means([lexical], sets[split]) for split in sets}}
-    )
-    return rows, sets
-
-
-def figures(values: np.ndarray[Any, Any]) -> str:
-    return " / ".join(f"{mean:.1f}" for mean in values.mean(axis=0))
-
-
-def spread(values: np.ndarray[Any, Any]) -> str:
-    return f"± {values[:, 2].std(ddof=1):.1f}" if len(values) > 1 else ""
-
-
-HEAD = """# Results on msrd
-
-Written by `make results`; nothing here is typed in by hand. The data is the Movie Search Ranking Dataset
-(metarank/msrd, CC BY-SA 4.0): real web queries, and as clicks the movies that people picked from a shuffled list. Dev
-has {dev:,} queries and test {test:,}; no test query occurs in training. Settings were chosen on dev alone. Each figure
-is the mean of 3 seeds of NDCG@1 / @3 / @10 in per cent; ± is the standard deviation of NDCG@10 between the seeds.
-
-| system | dev | | test | | seconds to train | peak memory |
-|---|---|---|---|---|---|---|
-"""
-FOOT = """
-By NDCG@10 on dev the order is, under `paper`: {paper}; under `default`: {default}.
-
-Seconds and memory are those of the whole command, reading the log and measuring dev after each epoch included, with one
-thread on one core of {cores}, {jobs} commands at a time. The commands, for seed 1:
-
-```
-{commands}
-clickvec evaluate bm25 --judged test.tsv.gz --catalogue titles.tsv.gz
-```
-"""
-
-
-def page(rows: list[dict[str, Any]], sets: dict[str, Judged], jobs: int) -> str:
-    lines = []
-    for row in rows:
-        cost = f"{np.mean(row['seconds']):.0f} | {row['peak_mb']:,.0f} MB" if "seconds" in row else "|"
-        quality = " | ".join(f"{figures(row[split])} | {spread(row[split])}" for split in ("dev", "test"))
-        lines.append(f"| {row['system']} | {quality} | {cost} |")
-    command = "clickvec train clicks.tsv.gz --dev dev.tsv.gz {} --set seed=1 --out MODEL"
-    commands = "\n".join(command.format(row["options"]) for row in rows if "options" in row)
-    orders = {recipe: order(rows, recipe) for recipe in ("paper", "default")}
-    sizes = {split: len(judged) for split, judged in sets.items()}
-    return (
-        HEAD.format(**sizes)
-        + "\n".join(lines)
-        + "\n"
-        + FOOT.format(commands=commands, cores=os.cpu_count(), jobs=jobs, **orders)
-    )
-
-
-def order(rows: list[dict[str, Any]], recipe: str) -> str:
-    best_first = sorted(rows, key=lambda row: -float(row["dev"].mean(axis=0)[2]))
-    names = [row["system"] for row in best_first if row["system"].startswith(recipe)]
-    return "; ".join(name.removeprefix(f"{recipe}, ") for name in names)
-
-
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    splits = ("dev", "test")
-    return [{"system": row["system"], **{s: row[s].mean(axis=0).round(2).tolist() for s in splits}} for row in rows]
+def trained_keys(part: Part) -> list[str]:
+    known = [system.key for system in systems(part.recipe) if system.settings is not None]
+    return [key for key in known if not part.keys or key in part.keys]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--work", type=Path, default=Path("out/results"))
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--prose", type=Path, nargs="*", default=[], help="plain text for Skip-Thought")
+    parser.add_argument("--trained", action="store_true", help="only what our trainer trains, and no pages")
+    parser.add_argument("--commit", default="", help="the state of the code, where git is not")
     given = parser.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
-    rows, sets = measure(given.data / "msrd", given.work, given.jobs)
-    text = page(rows, sets, given.jobs)
-    given.out.write_text(text)
-    print(text)
-    print(json.dumps(summary(rows)))
+    found: dict[str, tuple[Material, Comparison]] = {}
+    for name in given.parts.split(","):
+        part = PARTS[name]
+        made_from = material(part, given.data, given.work, given.prose)
+        print(f"{part.title}: {len(made_from.log):,} pairs", file=sys.stderr, flush=True)
+        keys = trained_keys(part) if given.trained else part.keys
+        comparison = compare(
+            made_from, given.work / part.data, recipe=part.recipe, keys=keys, seeds=given.seeds,
+            device=given.device, jobs=given.jobs, commit=given.commit,
+            say=lambda text: print(text, file=sys.stderr, flush=True),
+        )  # fmt: skip
+        found[name] = made_from, comparison
+    if not given.trained:
+        from results_page import write_pages
+
+        write_pages(found, {name: PARTS[name].title for name in found}, given.out, given.work)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 
 `--random N` draws N settings from one of the spaces below, the same N for every tower: the same budget for each. A
 trials file has one trial a line, `key=value key=value ...`. Each result is one JSON line, the best last on stderr; dev
-is measured once, on the model that the recipe keeps. Needs numpy, torch and safetensors alone.
+is measured once, on the model that the recipe keeps, and so is a second judged set (`--also`) where dev is small. Needs
+numpy, torch and safetensors alone.
 """
 
 import argparse
@@ -79,6 +80,12 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
         seconds = time.monotonic() - begun
         result = evaluate([Neural(Encoder(model), "dev")], dev)
         found = dict(zip(result.measures, np.round(result.means[0], 2).tolist(), strict=True))
+        if given.also:
+            second = evaluate([Neural(Encoder(model), "also")], read_judged(given.also))
+            found |= {
+                f"also {name}": round(float(mean), 2)
+                for name, mean in zip(second.measures, second.means[0], strict=True)
+            }
         kept = model.training["kept_epoch"]
         pace = round(model.training["kept"]["pairs_per_second"])
         return {"settings": settings, **found, "epoch": kept, "pairs_per_second": pace, "seconds": round(seconds, 1)}
@@ -102,6 +109,7 @@ def main() -> None:
     parser.add_argument("--clicks", type=Path, nargs="+", required=True)
     parser.add_argument("--shown", type=Path)
     parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--also", type=Path, help="a second judged set")
     parser.add_argument("--recipe", default="default")
     parser.add_argument("--towers", default="lstm")
     parser.add_argument("--random", type=int, default=0)

@@ -41,8 +41,9 @@ def describe_tower(tower: Tower) -> str:
     """The tower in the words of the paper's table."""
     extras = [name for name, on in (("forget gate", tower.forget_gate), ("peepholes", tower.peepholes)) if on]
     options = f" with {' and '.join(extras)}" if extras else ""
+    options += f", {tower.pooling} pooling" if tower.pooling != Tower.pooling else ""
     return {
-        "rnn": f"RNN, {tower.hidden} hidden units",
+        "rnn": f"RNN, {tower.hidden} hidden units{options}",
         "lstm": f"LSTM-RNN, {tower.cells} cells{options}",
         "bilstm": f"bidirectional LSTM-RNN, {tower.cells} cells in each direction{options}",
         "dssm": f"DSSM, {tower.hidden}/{tower.output}",

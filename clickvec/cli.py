@@ -6,14 +6,12 @@ what it needs when it runs, so that `--help` answers at once.
 
 import io
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
-from typer.core import TyperGroup
 
 import clickvec
 from clickvec import cli_input as given
@@ -24,37 +22,8 @@ if TYPE_CHECKING:
     from clickvec.readers import BadLines
 
 
-class Verbs(TyperGroup):
-    """Runs a verb; when that cannot go on, one sentence and the exit status."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        try:
-            return super().invoke(ctx)
-        except ClickvecError as error:
-            raise _end(str(error), 130 if type(error).__name__ == "Interrupted" else 1) from None
-        except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush it again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            raise _end("stopped", 130) from None
-        except OSError as error:
-            place = os.fsdecode(error.filename) if error.filename else "the output cannot be written"
-            raise _end(f"{place}: {error.strerror or error}", 1) from None
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
-                raise
-            raise _end(
-                "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less", 1
-            ) from None
-
-
-def _end(sentence: str, status: int) -> typer.Exit:
-    tell(f"clickvec: {sentence}")
-    return typer.Exit(status)
-
-
 app = typer.Typer(
-    cls=Verbs,
+    cls=given.Verbs,
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 
@@ -214,6 +183,46 @@ def evaluate(
     tell(f"{len(result.query_ids):,} queries{left_out}{absent}")
     if run:
         write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
+
+
+@app.command()
+def compare(
+    clicks: Annotated[list[Path], typer.Option(help="A click log. Repeatable.")],
+    dev: Annotated[Path, typer.Option(help="A judged set, to choose settings on.")],
+    test: Annotated[Path, typer.Option(help="A judged set, to report.")],
+    out: Out,
+    shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
+    systems: Annotated[str, typer.Option(help="The rows, by commas: lstm,bm25,hybrid-mix. None: all.")] = "",
+    recipe: Annotated[str, typer.Option(help="default or paper, for what is trained here.")] = "default",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each system that depends on chance.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Systems to fit at once, one process each.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    prose: Annotated[list[Path] | None, typer.Option(help="Plain text to train Skip-Thought on. Repeatable.")] = None,
+    skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's table: train and score every system, test the differences, write it all to --out."""
+    from clickvec.compare import page, write
+    from clickvec.compare.material import Material
+    from clickvec.compare.run import check_place, compare
+
+    check_place(out)
+    write.check()
+    log = given.read_log(clicks, max_bad)
+    names = {"clicks": clicks, "shown": [shown] if shown else [], "dev": [dev], "test": [test]}
+    material = Material(
+        log, given.read_judged_set(dev, max_bad), given.read_judged_set(test, max_bad),
+        given.read_judged_set(shown, max_bad) if shown else None, tuple(prose or ()), skip_thoughts,
+        {name: given.names_of(paths) for name, paths in names.items()},
+    )  # fmt: skip
+    found = compare(
+        material, out, recipe=recipe, keys=[key.strip() for key in systems.split(",") if key.strip()], seeds=seeds,
+        settings=settings or [], device=device, jobs=jobs, say=tell,
+    )  # fmt: skip
+    findings = write.write(found, log, out)
+    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings))
 
 
 @app.command()

@@ -1,10 +1,13 @@
 """What the verbs of the command line share: reading what the user names, telling what was skipped, guarding files."""
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 from clickvec.errors import ClickvecError
 
@@ -13,7 +16,37 @@ if TYPE_CHECKING:
     from clickvec.dataset import Dataset
     from clickvec.evaluate import Evaluation, Search
     from clickvec.rankers import Ranker
-    from clickvec.readers import BadLines, Judged, Titles
+    from clickvec.readers import BadLines, ClickLog, Judged, Titles
+
+
+class Verbs(TyperGroup):
+    """Runs a verb; when that cannot go on, one sentence and the exit status."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
+        try:
+            return super().invoke(ctx)
+        except ClickvecError as error:
+            raise end(str(error), 130 if type(error).__name__ == "Interrupted" else 1) from None
+        except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            raise end("stopped", 130) from None
+        except OSError as error:
+            place = os.fsdecode(error.filename) if error.filename else "the output cannot be written"
+            raise end(f"{place}: {error.strerror or error}", 1) from None
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
+                raise
+            raise end(
+                "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less", 1
+            ) from None
+
+
+def end(sentence: str, status: int) -> typer.Exit:
+    """Say why, and end with this status."""
+    tell(f"clickvec: {sentence}")
+    return typer.Exit(status)
 
 
 def tell(text: str) -> None:
@@ -91,14 +124,22 @@ def names_of(paths: Iterable[Path]) -> str:
     return ", ".join(path.name for path in paths).encode(errors="replace").decode()
 
 
-def read_data(logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float) -> "Dataset":
-    """The arrays of click logs."""
-    from clickvec import dataset
+def read_log(logs: list[Path], max_bad: float) -> "ClickLog":
+    """The pairs of click logs."""
     from clickvec.readers import read_clicks
 
     log = read_clicks(logs, max_bad)
     report(log.bad)
-    return dataset.prepare(log, max_words, max_trigrams, read_judged_set(shown, max_bad) if shown else None)
+    return log
+
+
+def read_data(logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float) -> "Dataset":
+    """The arrays of click logs."""
+    from clickvec import dataset
+
+    return dataset.prepare(
+        read_log(logs, max_bad), max_words, max_trigrams, read_judged_set(shown, max_bad) if shown else None
+    )
 
 
 def load_or_read(logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float) -> "Dataset":

@@ -14,6 +14,9 @@ from typing import Any
 from clickvec.errors import ClickvecError
 
 TOWERS = ("rnn", "lstm", "bilstm", "dssm", "clsm")
+RECURRENT = ("rnn", "lstm", "bilstm")  # the towers that give an output y(t) at each word
+POOLINGS = ("last", "mean", "max")
+HARD_POOL = 20  # titles mined for each query, from which `hard_negatives` are drawn
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Tower:
     window: int = 3  # words under the convolution of CLSM
     forget_gate: bool = False
     peepholes: bool = False
+    pooling: str = "last"  # of the outputs y(t), for rnn, lstm and, each direction by itself, bilstm
 
     @property
     def dimensions(self) -> int:
@@ -49,6 +53,7 @@ class Recipe:
     window: int = 3
     forget_gate: bool = False
     peepholes: bool = False
+    pooling: str = "last"  # what embeds a text: y at the last word, or the mean or max over the y of all words
     shared_tower: bool = False
     initial_scale: float = 0.1  # weights are drawn from U(-scale, scale)
     # objective
@@ -56,14 +61,18 @@ class Recipe:
     negatives: int = 4  # titles drawn at random for each pair
     batch_negatives: bool = False  # the other titles of the minibatch, in place of drawn ones
     shown_negatives: int = 4  # titles that were shown and not clicked, where --shown gives them
+    hard_negatives: int = 0  # titles the model itself mistakes for clicked ones, mined before each epoch but the first
     click_weight: str = "none"  # none, log or count: how clicks weigh a pair
+    word_dropout: float = 0.0  # the chance that a word of a query or a title is left out of a minibatch
     # optimisation
     optimizer: str = "nesterov"
     step: float = 0.01
-    schedule: str = "fixed"  # fixed, or linear: the step falls to 0 over all updates
+    schedule: str = "fixed"  # fixed, or linear or cosine: the step falls to 0, by a line or by half a cosine
+    warm_up: float = 0.0  # the share of all updates over which the step rises, by a line, before it falls
     momentum: float = 0.995
     momentum_ends: float = 0.9  # in the first and the last `ends_share` of all updates
     ends_share: float = 0.02
+    average: float = 0.0  # decay of a moving average of the weights, which is then measured and kept; 0 is off
     clip: float = 1.0  # the threshold th_G of Algorithm 1, for each tower; 0 is off
     batch_size: int = 256
     epochs: int = 10
@@ -74,7 +83,10 @@ class Recipe:
 
     def tower_shape(self) -> Tower:
         """The part of the recipe that the model folder needs."""
-        return Tower(self.tower, self.cells, self.hidden, self.output, self.window, self.forget_gate, self.peepholes)
+        return Tower(
+            self.tower, self.cells, self.hidden, self.output, self.window, self.forget_gate, self.peepholes,
+            self.pooling,
+        )  # fmt: skip
 
 
 # Chosen on the dev set of msrd, each tower from the same trials; docs/log.md has the search and its commands.
@@ -91,6 +103,8 @@ DEFAULT: dict[str, Any] = {
     "initial_scale": 0.02,
     "gamma": 12.0,
     "batch_negatives": True,
+    "hard_negatives": 2,
+    "word_dropout": 0.05,
     "optimizer": "adam",
     "step": 0.002,
     "schedule": "linear",
@@ -103,17 +117,22 @@ RECIPES = ("default", "paper")
 
 _CHOICES = {
     "tower": TOWERS,
+    "pooling": POOLINGS,
     "optimizer": ("nesterov", "adam"),
-    "schedule": ("fixed", "linear"),
+    "schedule": ("fixed", "linear", "cosine"),
     "click_weight": ("none", "log", "count"),
     "keep": ("last", "best"),
 }
 _AT_LEAST: dict[str, float] = {
     "max_words": 1, "max_trigrams": 1, "cells": 1, "hidden": 1, "output": 1, "window": 1, "initial_scale": 0,
     "gamma": 0, "negatives": 1, "shown_negatives": 0, "step": 0, "momentum": 0, "momentum_ends": 0, "ends_share": 0,
-    "clip": 0, "batch_size": 1, "epochs": 1, "patience": 0, "bptt_steps": 0, "seed": 0,
+    "clip": 0, "batch_size": 1, "epochs": 1, "patience": 0, "bptt_steps": 0, "seed": 0, "hard_negatives": 0,
+    "word_dropout": 0, "warm_up": 0, "average": 0,
 }  # fmt: skip
-_AT_MOST: dict[str, float] = {"momentum": 0.9999, "momentum_ends": 0.9999, "ends_share": 0.5, "initial_scale": 10}
+_AT_MOST: dict[str, float] = {
+    "momentum": 0.9999, "momentum_ends": 0.9999, "ends_share": 0.5, "initial_scale": 10,
+    "hard_negatives": HARD_POOL, "word_dropout": 0.9999, "warm_up": 0.9999, "average": 0.99999,
+}  # fmt: skip
 
 
 def recipe(
@@ -139,6 +158,10 @@ def recipe(
     chosen = Recipe(**(base | checked))
     if chosen.batch_negatives and chosen.negatives != Recipe.negatives:
         raise ClickvecError(f"negatives={chosen.negatives} does nothing while batch_negatives is on; set that to false")
+    if chosen.pooling != Recipe.pooling and chosen.tower not in RECURRENT:
+        raise ClickvecError(
+            f"pooling={chosen.pooling} does nothing for {chosen.tower}, which has no output at each word; leave it out"
+        )
     return chosen
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickvec import forward
-from clickvec.config import TOWERS, Tower
+from clickvec.config import POOLINGS, TOWERS, Tower
 from clickvec.errors import ClickvecError
 from clickvec.files import (
     check_replaceable,
@@ -78,7 +78,7 @@ def _write_model(model: Model, fresh: Path, card: str, metrics: str) -> str:
     (fresh / "metrics.jsonl").write_text(metrics, encoding="utf-8")
     config = {
         "format": MODEL_FORMAT,
-        "tower": dataclasses.asdict(model.tower),
+        "tower": _tower_fields(model.tower),
         "shared_tower": model.shared_tower,
         "max_words": model.max_words,
         "files": {name: _about_file(fresh / name) for name in ("weights.safetensors", "trigrams.txt")},
@@ -87,6 +87,17 @@ def _write_model(model: Model, fresh: Path, card: str, metrics: str) -> str:
     config["fingerprint"] = _fingerprint(config)
     write_json(fresh / "config.json", config)
     return str(config["fingerprint"])
+
+
+def _tower_fields(tower: Tower) -> dict[str, Any]:
+    """The tower for config.json, without the pooling of the paper: a model from before there was a choice is the same.
+
+    It keeps its fingerprint, and an older clickvec opens a newer model that it can run.
+    """
+    fields = dataclasses.asdict(tower)
+    if tower.pooling == Tower.pooling:
+        del fields["pooling"]
+    return fields
 
 
 def copy_model(model: Model, source: Path | None, target: Path) -> str:
@@ -145,6 +156,8 @@ def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}: {value!r}")
     if tower.kind not in TOWERS:
         raise ValueError(f"kind: {tower.kind!r}")
+    if tower.pooling not in POOLINGS:
+        raise ValueError(f"pooling: {tower.pooling!r}")
 
 
 def verify_model(path: Path) -> Model:

@@ -17,6 +17,7 @@ no word: input is step ids and the projections W l(t) of their trigrams.
 | o(t)              | `output_gate` (1)    | (texts, cells)      | output gate                                         |
 | c(t), y(t)        | `cell`, `output`     | (texts, cells)      | cell state, and output; y at the last word embeds   |
 
+What embeds a text is the paper's y at the last word, or, as `pooling` says, the mean or the max of y over all words.
 A batch is laid out as `text.Packed`: longest text first, so that `y[:n]` drops the texts that have ended.
 """
 
@@ -130,9 +131,9 @@ def _rnn(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record |
     W_l, W_rec, b = table[batch.steps], w["hidden.recurrent"], w["hidden.bias"]
     embedding = _zeros(batch, tower.hidden, b)
     y, start = embedding.copy(), 0
-    for n in batch.sizes:
+    for t, n in enumerate(batch.sizes):
         y = np.tanh(W_l[start : start + n] + y[:n] @ W_rec.T + b)
-        embedding[:n] = y
+        _pool(tower, embedding[:n], y, t)
         start += n
         _keep(record, output=y)
     return embedding
@@ -146,7 +147,7 @@ def _lstm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record 
     b = np.concatenate([w[f"{gate}.bias"] for gate in names])
     embedding = _zeros(batch, cells, b)
     y, c, start = embedding.copy(), embedding.copy(), 0
-    for n in batch.sizes:
+    for t, n in enumerate(batch.sizes):
         y, c = y[:n], c[:n]
         a = W_l[start : start + n] + y @ W_rec + b
         at = {gate: a[:, k * cells : (k + 1) * cells] for k, gate in enumerate(names)}
@@ -156,10 +157,20 @@ def _lstm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record 
         c = f * c + i * y_g
         o = sigmoid(at["output_gate"] + _peephole(w, "output_gate", c))
         y = o * np.tanh(c)
-        embedding[:n] = y
+        _pool(tower, embedding[:n], y, t)
         start += n
         _keep(record, cell_input=y_g, input_gate=i, forget_gate=f, cell=c, output_gate=o, output=y)
     return embedding
+
+
+def _pool(tower: Tower, embedding: Array, y: Array, t: int) -> None:
+    """Take y(t) into the embedding, in place; it is whole at every step, since a text may end there."""
+    if t == 0 or tower.pooling == "last":
+        embedding[:] = y
+    elif tower.pooling == "mean":
+        embedding += (y - embedding) / (t + 1)
+    else:
+        np.maximum(embedding, y, out=embedding)
 
 
 def _peephole(w: Weights, gate: str, c: Array) -> Array | float:

@@ -81,3 +81,25 @@ def _figure(width: float, height: float) -> "Figure":
 def _save(figure: "Figure", path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
+
+
+def cost_curve(curves: Mapping[str, Sequence[float]], path: Path) -> None:
+    """The paper's figure of training: the cost of each system by epoch, on a logarithmic axis."""
+    drawn = {name: costs for name, costs in curves.items() if len(costs)}
+    if not drawn:
+        raise ClickvecError("there is nothing to draw: no system has a training cost by epoch")
+    figure = _figure(6.4, 3.8)
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    axes = figure.add_subplot()
+    colours = ("#b5482a", "#216869", "#49a078", "#9cc5a1")
+    for place, (name, costs) in enumerate(drawn.items()):
+        axes.plot(range(1, len(costs) + 1), costs, color=colours[place % len(colours)], marker="o", label=name)
+    axes.set(xlabel="epoch", ylabel="training cost", yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no epoch 2.5
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")  # 0.5, and not 5 x 10^-1
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="y", which="both", alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False)
+    _save(figure, path)

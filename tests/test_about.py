@@ -72,5 +72,8 @@ def test_towers_are_described_as_the_paper_names_them() -> None:
     described = "bidirectional LSTM-RNN, 96 cells in each direction with forget gate and peepholes"
     assert describe_tower(both) == described
     assert describe_tower(Tower("lstm", peepholes=True)) == "LSTM-RNN, 96 cells with peepholes"
+    assert describe_tower(Tower("rnn", pooling="max")) == "RNN, 288 hidden units, max pooling"
+    pooled = Tower("lstm", forget_gate=True, pooling="mean")
+    assert describe_tower(pooled) == "LSTM-RNN, 96 cells with forget gate, mean pooling"
     assert describe_tower(Tower("dssm")) == "DSSM, 288/96"
     assert describe_tower(Tower("clsm", window=5)) == "CLSM, 288/96, window 5"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clickvec.config import DEFAULT, PAPER_BY_TOWER, TOWERS, Recipe, recipe
+from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECIPES, RECURRENT, TOWERS, Recipe, recipe
 from clickvec.errors import ClickvecError
 
 
@@ -51,11 +51,37 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("cells", "--set takes key=value"),
         ("momentum=1.5", "momentum is at most"),
         ("negatives=9", "does nothing while batch_negatives is on"),
+        ("pooling=sum", "pooling is one of last, mean, max"),
+        ("schedule=steps", "schedule is one of fixed, linear, cosine"),
+        ("warm_up=1", "warm_up is at most 0.9999"),
+        ("warm_up=-0.1", "warm_up is at least 0"),
+        ("word_dropout=1", "word_dropout is at most 0.9999"),
+        ("word_dropout=-0.1", "word_dropout is at least 0"),
+        ("average=1", "average is at most 0.99999"),
+        ("average=nan", "average is at least 0"),
+        ("hard_negatives=21", "hard_negatives is at most 20"),
+        ("hard_negatives=-1", "hard_negatives is at least 0"),
     ],
 )
 def test_a_wrong_setting_says_what_is_right(setting: str, says: str) -> None:
     with pytest.raises(ClickvecError, match=says):
         recipe("default", settings=[setting])
+
+
+@pytest.mark.parametrize("tower", TOWERS)
+def test_pooling_is_for_towers_with_an_output_at_each_word(tower: str) -> None:
+    if tower in RECURRENT:
+        assert recipe("default", tower=tower, pooling="mean").tower_shape().pooling == "mean"
+    else:
+        with pytest.raises(ClickvecError, match=f"pooling=max does nothing for {tower}"):
+            recipe("default", tower=tower, pooling="max")
+
+
+def test_what_the_paper_has_not_is_off() -> None:
+    for name in RECIPES:
+        chosen = recipe(name)
+        assert (chosen.pooling, chosen.hard_negatives, chosen.word_dropout) == ("last", 0, 0)
+        assert (chosen.warm_up, chosen.average) == (0, 0)
 
 
 def test_a_wrong_recipe_or_file_is_an_error(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tiny import TOWERS, tiny, tiny_model
 
 from clickvec import files, folder
+from clickvec.config import POOLINGS, Tower
 from clickvec.errors import ClickvecError
 from clickvec.files import locked, replacing, replacing_file
 from clickvec.folder import copy_model, open_model, save_model, verify_model
@@ -64,6 +65,26 @@ def test_round_trip(tmp_path: Path, fields: dict[str, Any], shared_tower: bool) 
         assert list(found.tower_weights(side)) == expected
     assert (tmp_path / "m" / "README.md").read_text() == "# Card\n"
     assert (tmp_path / "m" / "metrics.jsonl").read_text() == "{}\n"
+
+
+def test_pooling_is_written_where_it_is_not_that_of_the_paper(tmp_path: Path) -> None:
+    towers = {name: tiny()._replace(tower=Tower("lstm", 7, 9, 6, pooling=name)) for name in POOLINGS}
+    prints = {name: save_model(model, tmp_path / name, "# Card\n") for name, model in towers.items()}
+    assert len(set(prints.values())) == len(POOLINGS)
+    for name in POOLINGS:
+        fields = json.loads((tmp_path / name / "config.json").read_text())["tower"]
+        assert fields.get("pooling") == (None if name == "last" else name)
+        assert open_model(tmp_path / name).tower == towers[name].tower
+
+
+def test_a_model_from_before_pooling_opens_and_one_that_names_it_too(tmp_path: Path) -> None:
+    path = tiny_model(tmp_path / "m")
+    assert open_model(path).tower.pooling == "last"
+    config = json.loads((path / "config.json").read_text())
+    config["tower"]["pooling"] = "last"
+    (path / "config.json").write_text(json.dumps(config))
+    sign(path)
+    assert open_model(path).tower.pooling == "last"
 
 
 def test_a_model_of_no_trigrams(tmp_path: Path) -> None:
@@ -169,6 +190,8 @@ def not_utf8(path: Path) -> None:
         (resigned(max_words=0), "lacks or misspells max_words: 0"),
         (resigned(tower={"kind": "gru"}), "lacks or misspells kind: 'gru'"),
         (resigned(tower={"cells": True}), "lacks or misspells cells: True"),
+        (resigned(tower={"pooling": "sum"}), "lacks or misspells pooling: 'sum'"),
+        (resigned(tower={"pooling": 1}), "lacks or misspells pooling: 1"),
         (resigned(training=None), "lacks or misspells training: None"),
         (wrong_shape, r"query.input_gate.recurrent should have the shape \(7, 7\), and has \(7, 6\)"),
         (no_weight, "title.output_gate.bias should have the shape .* and has nothing"),

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from clickvec import dataset
-from clickvec.config import recipe
+from clickvec.config import HARD_POOL, Recipe, recipe
 from clickvec.readers import BadLines, ClickLog, Judged, JudgedQuery
 
 torch = pytest.importorskip("torch")
 
+from clickvec.text import ragged  # noqa: E402
+from clickvec.train import mining  # noqa: E402
 from clickvec.train.negatives import Sampler  # noqa: E402
 from clickvec.train.nesterov import Nesterov, momentum, renormalise  # noqa: E402
 from clickvec.train.objective import losses, unit  # noqa: E402
+from clickvec.train.optimizers import step_size  # noqa: E402
+from clickvec.train.pair import TowerPair  # noqa: E402
+from clickvec.train.towers import drop_steps  # noqa: E402
 
 
 def log_of(pairs: list[tuple[str, str]]) -> ClickLog:
@@ -119,6 +124,43 @@ def test_renormalise_scales_the_whole_tower_and_only_when_it_is_long() -> None:
     np.testing.assert_allclose([one.item(), *other.tolist()], [0.6, 0.0, 0.8], rtol=1e-6)
 
 
+def test_the_step_rises_and_falls() -> None:
+    def steps(**settings: object) -> list[float]:
+        return [step_size(recipe("default", step=1.0, **settings), update, 100) for update in range(100)]
+
+    assert steps(schedule="fixed") == [1.0] * 100
+    assert steps(schedule="linear") == [1 - update / 100 for update in range(100)]
+    cosine = steps(schedule="cosine")
+    assert (cosine[0], cosine[50]) == (1.0, pytest.approx(0.5))
+    assert cosine == sorted(cosine, reverse=True)
+    assert 0 < cosine[99] < 0.001
+    for schedule in ("fixed", "linear", "cosine"):
+        warm = steps(schedule=schedule, warm_up=0.1)
+        assert warm[:11] == pytest.approx([(update + 1) / 11 for update in range(11)])
+        assert max(warm) == warm[10] == 1.0
+        assert warm[10:] == sorted(warm[10:], reverse=True)
+
+
+# --- words left out ----------------------------------------------------------------------------------------------
+
+
+def test_words_are_left_out_by_chance_and_never_all_of_them() -> None:
+    lengths = [0, 1, 5, 0, 10, 10, 0]
+    texts = ragged([list(range(10 * row, 10 * row + length)) for row, length in enumerate(lengths)])
+    kept, rounds = np.zeros(len(texts.values)), 2000
+    for seed in range(rounds):
+        found = drop_steps(texts, 0.3, np.random.default_rng(seed))
+        assert ((found.lengths > 0) == (texts.lengths > 0)).all()
+        assert (found.values // 10 == np.repeat(np.arange(len(lengths)), found.lengths)).all()
+        assert (np.diff(found.values) > 0).all()  # the order of words is kept
+        kept += np.isin(texts.values, found.values)
+    np.testing.assert_allclose(kept[6:] / rounds, 0.7, atol=0.05)
+    assert kept[0] == rounds  # a text of one word keeps it
+    alone = drop_steps(texts, 0.9999, np.random.default_rng(0))
+    assert alone.lengths.tolist() == [0, 1, 1, 0, 1, 1, 0]
+    assert drop_steps(ragged([[], []]), 0.5, np.random.default_rng(0)).lengths.tolist() == [0, 0]
+
+
 # --- negatives ---------------------------------------------------------------------------------------------------
 
 PAIRS = [("a", "t1"), ("a", "t2"), ("b", "t2"), ("c", "t3"), ("d", "t4"), ("d", "t1"), ("e", "t5")]
@@ -184,6 +226,68 @@ def test_a_title_that_was_ever_relevant_is_no_negative() -> None:
     entries = [JudgedQuery(str(k), "a", ("x", "y"), ("t9", "t8"), grade) for k, grade in enumerate(grades)]
     data = dataset.prepare(log_of(PAIRS), 10, 1000, Judged(tuple(entries), BadLines()))
     assert data.shown.lengths.tolist() == [1, 0, 0, 0, 0]  # t8, once; t9 has a grade of 2 in the first list
+
+
+def mined_by_hand(data: dataset.Dataset, towers: TowerPair, pool: np.ndarray) -> list[list[int]]:
+    device = torch.device("cpu")
+    scores = (
+        mining._encode(towers.query, data.queries, data.steps, device)
+        @ mining._encode(towers.title, data.titles, data.steps, device).T
+    ).detach()
+    clicked = set(zip(data.pair_query.tolist(), data.pair_title.tolist(), strict=True))
+    return [
+        sorted((t for t in pool.tolist() if (q, t) not in clicked), key=lambda t: -row[t].item())[:HARD_POOL]
+        for q, row in enumerate(scores)
+    ]
+
+
+@pytest.mark.parametrize("pool_titles", [1000, 30])
+@pytest.mark.parametrize(("texts", "scores"), [(8192, 2**20), (7, 90)])
+def test_mined_titles_are_the_best_that_were_not_clicked(
+    pool_titles: int, texts: int, scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"{first}{second}" for first in "bdfgklmnpr" for second in ("ab", "ec", "id", "of")]
+    log = log_of([(f"q{word}", f"{word} {words[place // 2]}") for place, word in enumerate(words)] + [("qbab", "x y")])
+    data, chosen = dataset.prepare(log, 10, 1000), recipe("default", cells=8, initial_scale=0.5, hard_negatives=3)
+    towers = TowerPair(chosen, len(data.trigrams), torch.device("cpu"))
+    monkeypatch.setattr(mining, "POOL_TITLES", pool_titles)
+    monkeypatch.setattr(mining, "TEXTS_AT_ONCE", texts)
+    monkeypatch.setattr(mining, "SCORES_AT_ONCE", {"cpu": scores})
+    found = mining.mine(data, towers, np.random.default_rng(5), torch.device("cpu")).numpy()
+    pool = mining._draw_pool(data.clicked_titles, mining.POOL_TITLES, np.random.default_rng(5))
+    assert len(set(pool.tolist())) == min(pool_titles, data.clicked_titles)
+    assert found.tolist() == mined_by_hand(data, towers, pool)
+
+
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_mined_titles_are_drawn_beside_the_others(name: str) -> None:
+    pairs = [("a", f"t{place}") for place in range(3)] + [(f"q{place}", f"t{place}") for place in range(3, 30)]
+    data = dataset.prepare(log_of(pairs), 10, 1000)
+    sampler = Sampler(data, recipe(name, hard_negatives=3))
+    plain = Sampler(data, recipe(name)).draw(np.array([0]), np.random.default_rng(0))
+    nothing_yet = sampler.draw(np.array([0]), np.random.default_rng(0))
+    assert nothing_yet.counts.sum() == plain.counts.sum()
+    sampler.mined[0] = [*range(10, 15), *[-1] * (HARD_POOL - 5)]
+    seen: set[int] = set()
+    for seed in range(200):
+        found = sampler.draw(np.array([0]), np.random.default_rng(seed))
+        if found.negative is None:
+            mined = found.titles[found.counts[0]]
+        else:
+            assert found.negative.shape == (1, 4 + 3)
+            mined = found.titles[found.negative[0, 4:]][found.counts[0, 4:]]
+        assert len(mined) == len(set(mined.tolist())) <= 3
+        seen |= set(mined.tolist())
+    assert seen == set(range(10, 15))
+
+
+def test_a_query_with_few_other_titles_has_few_mined_ones() -> None:
+    data = dataset.prepare(log_of([("a", "t1"), ("a", "t2"), ("b", "t1")]), 10, 1000)
+    towers = TowerPair(Recipe(cells=4), len(data.trigrams), torch.device("cpu"))
+    found = mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"))
+    assert found.shape == (2, HARD_POOL)
+    assert set(found[0].tolist()) == {-1}
+    assert sorted(set(found[1].tolist())) == [-1, 1]
 
 
 # --- the prepared data -------------------------------------------------------------------------------------------

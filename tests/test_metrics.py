@@ -1,7 +1,9 @@
 """NDCG and friends: by hand, against trec_eval, and by their properties; the TREC files."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
+from clickvec.evaluate import evaluate, run
 from clickvec.metrics import (
     Measure,
     Ranking,
@@ -116,17 +119,100 @@ def test_ndcg_is_trec_evals_on_mapped_gains(seed: int) -> None:
         assert recall_at(grades, 5) == pytest.approx(expected["recall_5"])
 
 
-@pytest.mark.parametrize("seed", range(3))
+def as_trec_eval_reads(path: Path, columns: tuple[int, int, int]) -> dict[str, dict[str, str]]:
+    """The query, document and value columns of a TREC file, parted at any white space, whatever else a line holds."""
+    found: dict[str, dict[str, str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        query_id, doc_id, value = (line.split()[column] for column in columns)
+        assert doc_id not in found.setdefault(query_id, {})
+        found[query_id][doc_id] = value
+    return found
+
+
+def trec_evals_ndcg(folder: Path, queries: list[JudgedQuery], rankings: list[Ranking]) -> dict[str, list[float]]:
+    """What trec_eval makes of the files that we write: NDCG@1/3/10 of each query."""
+    write_qrels(folder / "qrels", queries, gains=True)
+    write_run(folder / "run", rankings, tag="ours")
+    grades = as_trec_eval_reads(folder / "qrels", (0, 2, 3))
+    scores = as_trec_eval_reads(folder / "run", (0, 2, 4))
+    qrels = {query: {doc: int(text) for doc, text in row.items()} for query, row in grades.items()}
+    run = {query: {doc: float(np.float32(text)) for doc, text in row.items()} for query, row in scores.items()}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.1,3,10"}).evaluate(run)
+    return {query: [values[f"ndcg_cut_{k}"] for k in (1, 3, 10)] for query, values in theirs.items()}
+
+
+def our_ndcg(query: JudgedQuery, ranking: Ranking) -> list[float]:
+    grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
+    return [ndcg(grades, k) for k in (1, 3, 10)]
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_written_files_give_trec_eval_the_same_ndcg(seed: int, tmp_path: Path) -> None:
     queries, rankings = random_set(seed)
-    write_qrels(tmp_path / "qrels", queries, gains=True)
-    write_run(tmp_path / "run", rankings, tag="ours")
-    with (tmp_path / "qrels").open() as qrels, (tmp_path / "run").open() as run:
-        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.10"})
-        theirs = evaluator.evaluate(pytrec_eval.parse_run(run))
+    theirs = trec_evals_ndcg(tmp_path, queries, rankings)
     for query, ranking in zip(queries, rankings, strict=True):
-        grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
-        assert ndcg(grades, 10) == pytest.approx(theirs[query.query_id]["ndcg_cut_10"], abs=1e-9)
+        assert our_ndcg(query, ranking) == pytest.approx(theirs[query.query_id], abs=1e-9)
+    with (tmp_path / "qrels").open() as qrels, (tmp_path / "run").open() as run:  # and as pytrec_eval reads files
+        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.1,3,10"})
+        again = evaluator.evaluate(pytrec_eval.parse_run(run))
+    assert {query: [row[f"ndcg_cut_{k}"] for k in (1, 3, 10)] for query, row in again.items()} == theirs
+
+
+def test_the_random_sets_have_what_makes_ranking_hard() -> None:
+    """Ties between titles of different grades, neighbouring float32, a single title, all grades."""
+    both = [pair for seed in range(10) for pair in zip(*random_set(seed), strict=True)]
+    tied = [(r.scores[:, None] == r.scores) & (q.grades[:, None] > q.grades) for q, r in both]
+    assert sum(pairs.any() for pairs in tied) > 300
+    assert min(len(query.doc_ids) for query, _ in both) == 1
+    assert {grade for query, _ in both for grade in query.grades.tolist()} == set(range(5))
+    assert any(0 < np.diff(np.sort(r.scores)).min(initial=1) < 1e-6 * abs(r.scores).max() for _, r in both)
+
+
+NEXT_TO_1 = float(np.nextafter(np.float32(1), np.float32(2)))
+SCORES = st.sampled_from([0.0, -0.0, 1.0, NEXT_TO_1, 1 + 1e-9, 0.1, 1 / 3, -1e30, 1e-45, 3e38, 16777216.0, 16777217.0])
+DOC_IDS = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="\x00"), min_size=1, max_size=3)
+JUDGEMENTS = st.lists(
+    st.tuples(DOC_IDS, SCORES, st.integers(0, 4)), min_size=1, max_size=14, unique_by=lambda row: row[0]
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.lists(JUDGEMENTS, min_size=1, max_size=4))
+def test_trec_eval_agrees_on_scores_and_ids_of_any_kind(lists: list[list[tuple[str, float, int]]]) -> None:
+    queries, rankings = [], []
+    for number, rows in enumerate(lists):
+        ids, scores, grades = zip(*rows, strict=True)
+        queries.append(judged_query(list(grades), f"q{number}", ids))
+        rankings.append(Ranking(f"q{number}", ids, np.array(scores, np.float32)))
+    with TemporaryDirectory() as folder:
+        theirs = trec_evals_ndcg(Path(folder), queries, rankings)
+    for query, ranking in zip(queries, rankings, strict=True):
+        assert our_ndcg(query, ranking) == pytest.approx(theirs[query.query_id], abs=1e-9)
+
+
+class LengthRanker:
+    """Scores a title by its length: few scores, many ties, between equal titles and others."""
+
+    name = "length"
+
+    def score(self, query: str, titles: Sequence[str]) -> np.ndarray:
+        return np.array([len(title) / 3 for title in titles], np.float32)
+
+
+def test_the_means_of_an_evaluation_are_those_of_trec_eval(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    queries = []
+    for query, _ in zip(*random_set(11), strict=True):
+        titles = tuple("x" * int(n) for n in rng.integers(1, 5, len(query.doc_ids)))
+        queries.append(query._replace(titles=titles))
+    queries.append(judged_query([0, 0], "nothing"))  # left out by us, 0 for trec_eval
+    found = evaluate([LengthRanker()], queries)
+    theirs = trec_evals_ndcg(tmp_path, queries, run(LengthRanker(), queries))
+    measured = np.array([theirs[query.query_id] for query in with_relevant(queries)])
+    assert found.left_out == len(queries) - len(measured) > 0
+    assert np.abs(found.values[0].T - 100 * measured).max() < 1e-7
+    assert found.means[0] == pytest.approx(100 * measured.mean(axis=0), abs=1e-9)
+    assert theirs["nothing"] == [0.0, 0.0, 0.0]
 
 
 def test_run_file_to_the_letter(tmp_path: Path) -> None:

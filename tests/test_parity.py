@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clickvec import forward
-from clickvec.config import Tower
+from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.text import Ragged, ragged
 
 torch = pytest.importorskip("torch")
@@ -23,6 +23,13 @@ TOWERS = [
     dataclasses.replace(SMALL, kind="dssm"),
     *(dataclasses.replace(SMALL, kind="clsm", window=window) for window in (1, 3, 5)),
 ]
+POOLED = [
+    dataclasses.replace(SMALL, kind=kind, pooling=pooling)
+    for kind in RECURRENT
+    for pooling in POOLINGS
+    if pooling != "last"
+]
+TOWERS += [*POOLED, dataclasses.replace(SMALL, kind="bilstm", forget_gate=True, peepholes=True, pooling="mean")]
 BATCHES = {
     "ragged": [3, 1, 0, 8, 8, 2, 0, 5],
     "one word": [1],
@@ -36,6 +43,7 @@ TRIGRAMS = 40
 
 def name(tower: Tower) -> str:
     extra = f"-{tower.window}" if tower.kind == "clsm" else ""
+    extra += f"-{tower.pooling}" if tower.pooling != "last" else ""
     return tower.kind + extra + "+forget" * tower.forget_gate + "+peep" * tower.peepholes
 
 
@@ -80,6 +88,30 @@ def test_export_and_import_keep_every_bit(tower: Tower) -> None:
         np.testing.assert_array_equal(back[key], value)
 
 
+@pytest.mark.parametrize("tower", POOLED, ids=name)
+def test_pooling_is_the_mean_or_max_of_the_outputs_in_the_trace(tower: Tower) -> None:
+    weights, step_trigrams, texts = random_case(tower, [6], np.float64)
+    record = forward.Record()
+    (vector,) = forward.run(tower, weights, forward.project(weights, step_trigrams), texts, record)
+    outputs = [np.concatenate(steps) for key, steps in record.items() if key.endswith("output")]
+    pool = np.mean if tower.pooling == "mean" else np.max
+    np.testing.assert_allclose(vector, np.concatenate([pool(y, axis=0) for y in outputs]), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("tower", POOLED, ids=name)
+def test_the_gradient_of_pooling_is_that_of_finite_differences(tower: Tower) -> None:
+    weights, step_trigrams, texts = random_case(tower, [3, 0, 4, 1], np.float64)
+    torch_tower = TorchTower.from_arrays(tower, weights, torch.float64)
+    batch = make_batch(texts, step_trigrams)
+    names = [key for key in torch_tower.weights if key != "input"]
+
+    def run(*given: torch.Tensor) -> torch.Tensor:
+        torch_tower.weights |= dict(zip(names, given, strict=True))
+        return torch_tower(batch)
+
+    assert torch.autograd.gradcheck(run, [torch_tower.weights[key] for key in names])
+
+
 def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
     tower = dataclasses.replace(SMALL, kind="lstm", forget_gate=True)
     weights, step_trigrams, texts = random_case(tower, [4, 4, 4], np.float64)
@@ -104,8 +136,8 @@ def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
 
 
 def test_bptt_steps_cut_the_gradient_and_nothing_else() -> None:
-    for kind in ("rnn", "lstm", "bilstm"):
-        tower = dataclasses.replace(SMALL, kind=kind)
+    for kind, pooling in itertools.product(RECURRENT, POOLINGS):
+        tower = dataclasses.replace(SMALL, kind=kind, pooling=pooling)
         weights, _, _ = random_case(tower, [], np.float64)
         # Step k has trigram k alone, so that row k of the input gradient says whether the gradient reached it.
         step_trigrams, texts = ragged([[k] for k in range(6)]), ragged([[0, 1, 2, 3, 4, 5], [5, 0], [3]])

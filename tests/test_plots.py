@@ -58,3 +58,23 @@ def test_progress_counts_from_where_it_started(
     line = Line("epoch 2/3", total=1000, unit=" pairs", start=400)
     line.show(500, "loss 0.5")
     assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:50 left, 10 pairs/s, loss 0.5\n"
+
+
+def test_a_cost_curve_of_systems_with_different_epochs(tmp_path: Path) -> None:
+    plots.cost_curve({"LSTM-RNN": [2.0, 0.5, 0.1], "RNN": [2.5, 1.5], "none": []}, tmp_path / "new" / "cost.png")
+    width, height = size_of(tmp_path / "new" / "cost.png")
+    assert width > height
+    with pytest.raises(ClickvecError, match="nothing to draw"):
+        plots.cost_curve({"LSTM-RNN": []}, tmp_path / "none.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_costs_are_on_a_logarithmic_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: figures.append(figure))
+    plots.cost_curve({"LSTM-RNN": [2.0, 0.5], "RNN": [2.5, 1.5]}, tmp_path / "cost.png")
+    (axes,) = figures[0].axes
+    assert axes.get_yscale() == "log"
+    assert {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in axes.lines} == {
+        "LSTM-RNN": (1, 2, 2.0, 0.5), "RNN": (1, 2, 2.5, 1.5)
+    }  # fmt: skip

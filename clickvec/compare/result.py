@@ -1,7 +1,7 @@
 """What a comparison found, as plain values: what the pages, the tests of significance and the breakdowns read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class Comparison:
     queries: Mapping[str, Sequence[JudgedQuery]]  # of dev and of test, those with a relevant title, as in `Row`
     left_out: Mapping[str, int]  # the queries of dev and of test without one
     about: Mapping[str, Any]  # recipe, seeds, pairs, the names of the files: for the page
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)  # training cost by epoch: LSTM-RNN and RNN
 
     def row(self, key: str) -> Row:
         """The row of a system."""

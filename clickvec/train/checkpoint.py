@@ -53,13 +53,14 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
     """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
     try:
         about = json.loads(files.read_metadata(path)["run"])
-        then, now, state = about["recipe"], dataclasses.asdict(recipe), State(**about["state"])
+        then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
+        now, state = dataclasses.asdict(recipe), State(**about["state"])
     except (KeyError, TypeError, ValueError):
         raise ClickvecError(f"{path} is damaged; start again with --overwrite") from None
     for key in now:
-        if then.get(key) != now[key]:
+        if then[key] != now[key]:
             raise ClickvecError(
-                f"cannot resume {path.parent}: it was begun with {key}={then.get(key)}, not {now[key]}; "
+                f"cannot resume {path.parent}: it was begun with {key}={then[key]}, not {now[key]}; "
                 "give the same settings, or start again with --overwrite"
             )
     if about["data"] != data_name:

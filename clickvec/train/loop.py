@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,18 +32,19 @@ from clickvec.folder import Model
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
-from clickvec.train import alarms, card, checkpoint, optimizers
+from clickvec.text import Ragged
+from clickvec.train import alarms, card, checkpoint, mining, optimizers
 from clickvec.train.negatives import Ids, Sampler
 from clickvec.train.nesterov import renormalise
 from clickvec.train.objective import losses, unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.places import check_inputs, check_places, clear, pick_device
-from clickvec.train.towers import make_batch
+from clickvec.train.towers import Batch, drop_steps, make_batch
 
 CHECKPOINT_SECONDS = 300.0
 LOOK_EVERY = 20  # minibatches between looks at the loss on a GPU, which must be stopped for it
 SAMPLE_TITLES = 512
-SHUFFLE, DRAW = 2, 3  # the first word of a seed, so that no two streams are the same
+SHUFFLE, DRAW, MINE = 2, 3, 4  # the first word of a seed, so that no two streams are the same
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
@@ -90,6 +91,7 @@ class Run:
         self.towers = TowerPair(recipe, len(data.trigrams), device)
         parameters = [tensor for tower in self.towers.towers.values() for tensor in tower.parameters()]
         self.optimizer = optimizers.make(recipe, parameters, self.updates)
+        self.average = optimizers.Average(parameters, recipe.average) if recipe.average else None
         self.sampler = Sampler(data, recipe)
         self.state = checkpoint.State()
         self._data_name = checkpoint.name_data(data, dev)
@@ -100,8 +102,8 @@ class Run:
     def losses(self, pairs: Ids, rng: np.random.Generator) -> tuple[Tensor, int, float]:
         """l_r of each pair; how many known clicks were masked; how many negatives a pair had on average."""
         found = self.sampler.draw(pairs, rng)
-        queries = make_batch(self.data.queries.take(self.data.pair_query[pairs]), self.data.steps, self.device)
-        titles = make_batch(self.data.titles.take(found.titles), self.data.steps, self.device)
+        queries = self._batch(self.data.queries.take(self.data.pair_query[pairs]), rng)
+        titles = self._batch(self.data.titles.take(found.titles), rng)
         y_q = unit(self.towers.query(queries, self.recipe.bptt_steps))
         y_d = unit(self.towers.title(titles, self.recipe.bptt_steps))
         positive = torch.from_numpy(found.positive).to(self.device)
@@ -117,6 +119,11 @@ class Run:
             negative = torch.einsum("rd,rjd->rj", y_q, y_negative)
         return losses(self.recipe.gamma, clicked, negative, counts), found.masked, float(found.counts.sum(1).mean())
 
+    def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
+        if self.recipe.word_dropout:
+            texts = drop_steps(texts, self.recipe.word_dropout, rng)
+        return make_batch(texts, self.data.steps, self.device)
+
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> tuple[Tensor, float, int, float]:
         """Gradient at the look-ahead point, re-normalised for each tower, and one step. The loss is summed."""
         self.optimizer.look_ahead(update)
@@ -130,6 +137,8 @@ class Run:
         for tower in self.towers.towers.values():
             renormalise([p.grad for p in tower.parameters() if p.grad is not None], self.recipe.clip)
         self.optimizer.update(update)
+        if self.average:
+            self.average.update(update)
         return loss.detach(), float(weights.sum()), masked, negatives
 
     # --- epochs --------------------------------------------------------------------------------------------------
@@ -147,6 +156,7 @@ class Run:
         line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         begun = saved = time.monotonic()
+        self._mine()
         negatives = -1.0  # of the fullest minibatch; not known where a resumed run has none left in this epoch
         look_every = 1 if self.device.type == "cpu" else LOOK_EVERY
         while state.batch < self.batches:
@@ -178,6 +188,12 @@ class Run:
         line.clear()
         self._end_epoch(negatives)
 
+    def _mine(self) -> None:
+        """Find the hard negatives of an epoch at its beginning; the first has none, as its model knows nothing yet."""
+        if self.recipe.hard_negatives and self.state.epoch and not self.state.batch:
+            rng = np.random.default_rng([MINE, self.recipe.seed, self.state.epoch])
+            self.sampler.mined[:] = mining.mine(self.data, self.towers, rng, self.device).numpy()
+
     def _check_finite(self, *, weights: bool = False) -> None:
         """Stop when the loss is not a number; with `weights`, which takes longer, when any kept number is not."""
         bad = "the loss" if not math.isfinite(self.state.loss_sum) else ""
@@ -195,8 +211,8 @@ class Run:
         self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
-        arrays = self.towers.to_arrays()
-        similar, collapse = self._mean_cosine()
+        with self.average.in_place_of_the_weights() if self.average else nullcontext():
+            arrays, (similar, collapse) = self.towers.to_arrays(), self._mean_cosine()
         row: dict[str, Any] = {
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
             "seconds": state.seconds, "masked": state.masked, "mean_cosine": similar,
@@ -234,7 +250,13 @@ class Run:
     # --- files ---------------------------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, Tensor]:
-        return self.towers.tensors() | self.optimizer.tensors()
+        """What a checkpoint must keep, besides the state."""
+        tensors = self.towers.tensors() | self.optimizer.tensors()
+        if self.average:
+            tensors |= self.average.tensors()
+        if self.recipe.hard_negatives:
+            tensors["mined"] = torch.from_numpy(self.sampler.mined)
+        return tensors
 
     def _save_checkpoint(self) -> None:
         checkpoint.save(

@@ -1,15 +1,19 @@
-"""Which titles a clicked title has to beat: drawn at random, the others of the minibatch, or shown and not clicked."""
+"""Which titles a clicked title has to beat: drawn at random, the others of the minibatch, shown and not clicked, mined.
+
+`mining.py` finds the mined ones.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.config import Recipe
+from clickvec.config import HARD_POOL, Recipe
 from clickvec.dataset import Dataset
 from clickvec.text import Ragged
 
 Ids = NDArray[np.int64]
+Drawn = tuple[Ids, NDArray[np.bool_]]  # titles for each pair, and which of them count
 REDRAWS = 20
 
 
@@ -33,6 +37,8 @@ class Sampler:
         self.data, self.recipe = data, recipe
         self._clicked_keys = np.sort(self._key(data.pair_query, data.pair_title))
         self._column = np.full(len(data.titles.lengths), -1, np.int64)
+        queries = len(data.queries.lengths) if recipe.hard_negatives else 0
+        self.mined = np.full((queries, HARD_POOL), -1, np.int32)  # titles for each query; -1 is none
 
     def _key(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> Ids:
         return query.astype(np.int64) * len(self.data.titles.lengths) + title
@@ -47,17 +53,17 @@ class Sampler:
     def draw(self, pairs: Ids, rng: np.random.Generator) -> Candidates:
         """The candidates of a minibatch of pairs."""
         queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
-        drawn, counts = self._shown(queries, rng)
+        drawn, counts = _side_by_side(self._shown(queries, rng), self._mined(queries, rng))
         if self.recipe.batch_negatives:
             return self._whole_batch(queries, clicked, drawn[counts])
         random, random_counts = self._random(queries, rng)
-        drawn, counts = np.concatenate([random, drawn], axis=1), np.concatenate([random_counts, counts], axis=1)
+        drawn, counts = _side_by_side((random, random_counts), (drawn, counts))
         titles, places = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
         places = places.reshape(len(pairs), -1)
         masked = int((~random_counts).sum())
         return Candidates(titles.astype(np.int64), places[:, 0], places[:, 1:], counts, masked)
 
-    def _random(self, queries: NDArray[np.integer], rng: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
+    def _random(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
         """Titles of the training log at random; where every redraw was clicked too, the last one does not count."""
         shape = (len(queries), self.recipe.negatives)
         titles = rng.integers(0, self.data.clicked_titles, shape)
@@ -70,17 +76,25 @@ class Sampler:
             again = self.was_clicked(queries, titles)
         return titles, ~again
 
-    def _shown(self, queries: NDArray[np.integer], rng: np.random.Generator) -> tuple[Ids, NDArray[np.bool_]]:
+    def _shown(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
         """Titles that were shown for the query and not clicked; none count where the query has none."""
         shown, wanted = self.data.shown, self.recipe.shown_negatives
         if not len(shown.values) or not wanted:
-            return np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.bool_)
+            return _none(len(queries))
         lengths, starts = shown.lengths[queries][:, None], shown.offsets[queries][:, None]
         # A random start and a step through the list: distinct titles as long as there are enough of them.
         offset = rng.integers(0, np.maximum(lengths, 1)) + np.arange(wanted)
         counts = np.broadcast_to(np.arange(wanted) < lengths, offset.shape)
         places = np.where(counts, starts + offset % np.maximum(lengths, 1), 0)
         return shown.values[places].astype(np.int64), counts
+
+    def _mined(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
+        """Different titles at random from those that were mined for the query; none count before any were."""
+        if not self.recipe.hard_negatives:
+            return _none(len(queries))
+        places = rng.random((len(queries), HARD_POOL)).argsort(axis=1)[:, : self.recipe.hard_negatives]
+        titles = np.take_along_axis(self.mined[queries], places, axis=1)
+        return np.maximum(titles, 0).astype(np.int64), titles >= 0
 
     def _whole_batch(self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids) -> Candidates:
         """Every title of the minibatch against every query, known clicked titles masked."""
@@ -93,3 +107,11 @@ class Sampler:
         counts[rows[columns >= 0], columns[columns >= 0]] = False  # the pair's own title is among them
         self._column[titles] = -1
         return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))
+
+
+def _none(pairs: int) -> Drawn:
+    return np.zeros((pairs, 0), np.int64), np.zeros((pairs, 0), np.bool_)
+
+
+def _side_by_side(one: Drawn, other: Drawn) -> Drawn:
+    return np.concatenate([one[0], other[0]], axis=1), np.concatenate([one[1], other[1]], axis=1)

@@ -1,6 +1,8 @@
-"""Nesterov as in the paper, or Adam, behind the same two calls: `look_ahead`, gradient, `update`."""
+"""Nesterov as in the paper, or Adam, behind the same two calls: `look_ahead`, gradient, `update`; and an average."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -24,8 +26,14 @@ class Optimizer(Protocol):
 
 
 def step_size(recipe: Recipe, update: int, updates: int) -> float:
-    """ε at one of all updates."""
-    return recipe.step * (1 - update / updates if recipe.schedule == "linear" else 1.0)
+    """ε at one of all updates: it rises over the first `warm_up` of them, and falls over the others."""
+    rising = recipe.warm_up * updates
+    if update < rising:
+        return recipe.step * (update + 1) / (rising + 1)
+    done = (update - rising) / (updates - rising)
+    if recipe.schedule == "linear":
+        return recipe.step * (1 - done)
+    return recipe.step * (0.5 + 0.5 * math.cos(math.pi * done) if recipe.schedule == "cosine" else 1.0)
 
 
 class PaperNesterov:
@@ -80,3 +88,34 @@ class Adam:
 def make(recipe: Recipe, parameters: Sequence[Tensor], updates: int) -> Optimizer:
     """The optimizer that the recipe names."""
     return (Adam if recipe.optimizer == "adam" else PaperNesterov)(parameters, recipe, updates)
+
+
+class Average:
+    """An exponential moving average of the weights: less noise than the last of them have."""
+
+    def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
+        self._parameters, self._decay = list(parameters), decay
+        self._average = [parameter.detach().clone() for parameter in self._parameters]
+
+    @torch.no_grad()
+    def update(self, update: int) -> None:
+        """Take in the weights after one of all updates; the first ones soon count for nothing."""
+        decay = min(self._decay, (1 + update) / (10 + update))
+        torch._foreach_lerp_(self._average, self._parameters, 1 - decay)
+
+    @contextmanager
+    def in_place_of_the_weights(self) -> Iterator[None]:
+        """Let the towers compute with the average for a while."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for parameter, average in zip(self._parameters, self._average, strict=True):
+            parameter.data, average.data = average.data, parameter.data
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep."""
+        return {f"average.{place}": tensor for place, tensor in enumerate(self._average)}

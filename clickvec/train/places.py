@@ -79,3 +79,9 @@ def pick_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ClickvecError(f"there is no CUDA device here that {name} names; use --device cpu")
     return device
+
+
+def describe_device(name: str) -> str:
+    """The GPU that a device name stands for, as its maker calls it; nothing for a CPU."""
+    device = pick_device(name)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""

@@ -44,6 +44,17 @@ def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str 
     )  # fmt: skip
 
 
+def drop_steps(texts: Ragged, chance: float, rng: np.random.Generator) -> Ragged:
+    """The texts without the steps that chance leaves out; each text that has steps keeps one at least."""
+    drawn, lengths = rng.random(len(texts.values)), texts.lengths
+    filled = lengths > 0
+    luckiest = np.zeros(len(lengths))
+    luckiest[filled] = np.maximum.reduceat(drawn, texts.offsets[:-1][filled])
+    kept = drawn >= np.minimum(chance, np.repeat(luckiest, lengths))
+    ends = np.concatenate(([0], np.cumsum(kept)))
+    return Ragged(texts.values[kept], ends[texts.offsets])
+
+
 class TorchTower:
     """The weights of one tower as leaf tensors, and the function they compute."""
 
@@ -109,10 +120,12 @@ class TorchTower:
         """Equation 1."""
         W_rec, W_l = self.weights["hidden.recurrent"].T, W_l + self.weights["hidden.bias"]
         y, ended = _zeros(sizes, self.tower.hidden, W_l), []
+        pooled = y
         for t, x in enumerate(torch.split(W_l, list(sizes))):
             y = torch.tanh(torch.addmm(x, y[: sizes[t]], W_rec))
-            ended.append(y[_next(sizes, t) :])
-            y = _cut(y, sizes, t, bptt_steps)
+            pooled = self._pool(pooled, y, t)
+            ended.append(pooled[_next(sizes, t) :])
+            y, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, pooled))
         return _longest_first(ended, y)
 
     def _lstm(self, w: dict[str, Tensor], W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
@@ -121,7 +134,7 @@ class TorchTower:
         W_rec = torch.cat([w[f"{gate}.recurrent"] for gate in names]).T
         W_l = W_l + torch.cat([w[f"{gate}.bias"] for gate in names])
         y, ended = _zeros(sizes, self.tower.cells, W_l), []
-        c = y
+        c = pooled = y
         for t, x in enumerate(torch.split(W_l, list(sizes))):
             y, c = y[: sizes[t]], c[: sizes[t]]
             a = dict(zip(names, torch.addmm(x, y, W_rec).chunk(len(names), dim=1), strict=True))
@@ -130,9 +143,17 @@ class TorchTower:
             c = torch.addcmul(kept, i, torch.tanh(a["cell_input"]))
             o = torch.sigmoid(_peep(w, "output_gate", a["output_gate"], c))
             y = o * torch.tanh(c)
-            ended.append(y[_next(sizes, t) :])
-            y, c = _cut(y, sizes, t, bptt_steps), _cut(c, sizes, t, bptt_steps)
+            pooled = self._pool(pooled, y, t)
+            ended.append(pooled[_next(sizes, t) :])
+            y, c, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, c, pooled))
         return _longest_first(ended, y)
+
+    def _pool(self, pooled: Tensor, y: Tensor, t: int) -> Tensor:
+        """What embeds the texts if they end at step t."""
+        if t == 0 or self.tower.pooling == "last":
+            return y
+        pooled = pooled[: len(y)]
+        return torch.lerp(pooled, y, 1 / (t + 1)) if self.tower.pooling == "mean" else torch.maximum(pooled, y)
 
     def _dssm(self, W_l: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """The bag of trigrams; a feed-forward net has no time to cut, so `bptt_steps` means nothing here."""

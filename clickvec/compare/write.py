@@ -1,0 +1,36 @@
+"""Everything that a comparison leaves in its folder: the table in four forms, and the figure."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+from clickvec import files, plots
+from clickvec.compare import page
+from clickvec.compare.latex import latex
+from clickvec.compare.result import Comparison
+from clickvec.compare.run import MARKER
+from clickvec.errors import missing_extra
+from clickvec.readers import ClickLog
+
+
+def check() -> None:
+    """Refuse to begin, and not after an hour, without what the pages need."""
+    for module, extra in (("scipy", "eval"), ("matplotlib", "plot")):
+        if find_spec(module) is None:
+            raise missing_extra(module, extra)
+
+
+def write(comparison: Comparison, log: ClickLog, out: Path, title: str = "Comparison") -> page.Findings:
+    """Write table.md, table.tex, comparison.json and, where both are in the table, the costs of LSTM-RNN and RNN."""
+    findings = page.examine(comparison, log)
+    pages = {
+        "table.md": page.markdown(findings, title),
+        "table.tex": latex(findings),
+        MARKER: json.dumps(page.as_json(findings), ensure_ascii=False, allow_nan=False) + "\n",
+    }
+    for name, text in pages.items():
+        with files.replacing_file(out / name) as file:
+            file.write(text.encode())
+    if comparison.curves:
+        plots.cost_curve(comparison.curves, out / "cost.png")
+    return findings

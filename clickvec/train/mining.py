@@ -1,0 +1,75 @@
+"""Hard negatives: for each query, the titles that the model of the moment takes for its best answers, and are not.
+
+The lists are made once an epoch, and a checkpoint keeps them: a run that goes on in the middle of an epoch no longer
+has the weights that they were made with.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clickvec.config import HARD_POOL
+from clickvec.dataset import Dataset
+from clickvec.text import Ragged
+from clickvec.train.negatives import Ids
+from clickvec.train.objective import unit
+from clickvec.train.pair import TowerPair
+from clickvec.train.towers import TorchTower, make_batch
+
+POOL_TITLES = 50_000  # titles that are searched; of more, as many at random
+POOL_SCORES = 2 * 10**10  # scores in all: with many queries fewer titles are searched, or a CPU takes many minutes
+SKIPPED = 0  # of the best titles of a query, which may be answers that nobody clicked; on msrd 5 did no better than 0
+TEXTS_AT_ONCE = 8192
+SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**27}  # on a CPU what a cache holds, on a GPU half a gigabyte
+
+
+@torch.no_grad()
+def mine(data: Dataset, towers: TowerPair, rng: np.random.Generator, device: torch.device) -> Tensor:
+    """The HARD_POOL best titles of each query that were not clicked for it, (queries, HARD_POOL), on the CPU; -1: none.
+
+    The titles are the clicked ones of the log, or as many of them at random as POOL_TITLES and POOL_SCORES allow.
+    """
+    wanted = min(POOL_TITLES, max(HARD_POOL, POOL_SCORES // max(1, len(data.queries.lengths))))
+    pool = _draw_pool(data.clicked_titles, wanted, rng)
+    column = np.full(len(data.titles.lengths), -1, np.int64)
+    column[pool] = np.arange(len(pool))
+    titles = _encode(towers.title, data.titles.take(pool), data.steps, device).T.contiguous()
+    ids = torch.from_numpy(pool).to(device)
+    found = torch.full((len(data.queries.lengths), HARD_POOL), -1, dtype=torch.int32, device=device)
+    at_once = max(1, SCORES_AT_ONCE[device.type] // len(pool))
+    for first in range(0, len(found), TEXTS_AT_ONCE):
+        rows = np.arange(first, min(first + TEXTS_AT_ONCE, len(found)))
+        queries = _encode(towers.query, data.queries.take(rows), data.steps, device)
+        for few in range(0, len(rows), at_once):
+            chosen = rows[few : few + at_once]
+            best = _best(queries[few : few + at_once] @ titles, _known(data.clicked.take(chosen), column, device), ids)
+            found[chosen[0] : chosen[-1] + 1, : best.shape[1]] = best
+    return found.cpu()
+
+
+def _draw_pool(titles: int, wanted: int, rng: np.random.Generator) -> Ids:
+    if titles <= wanted:
+        return np.arange(titles)
+    return np.sort(rng.choice(titles, wanted, replace=False))
+
+
+def _encode(tower: TorchTower, texts: Ragged, steps: Ragged, device: torch.device) -> Tensor:
+    """The unit vectors of texts, some thousand at a time."""
+    count = len(texts.lengths)
+    rows = (np.arange(first, min(first + TEXTS_AT_ONCE, count)) for first in range(0, count, TEXTS_AT_ONCE))
+    return torch.cat([unit(tower(make_batch(texts.take(some), steps, device))) for some in rows])
+
+
+def _known(clicked: Ragged, column: Ids, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row and column of each known click among the scores."""
+    rows, columns = np.repeat(np.arange(len(clicked.lengths)), clicked.lengths), column[clicked.values]
+    inside = columns >= 0
+    return torch.from_numpy(rows[inside]).to(device), torch.from_numpy(columns[inside]).to(device)
+
+
+def _best(scores: Tensor, known: tuple[Tensor, Tensor], ids: Tensor) -> Tensor:
+    """The ids of the titles with the best scores in each row, known clicks left out; -1 where a row has no more."""
+    scores.index_put_(known, scores.new_full((), -torch.inf))
+    values, places = scores.topk(min(SKIPPED + HARD_POOL, len(ids)), dim=1)
+    best = torch.where(values > -torch.inf, ids[places], -1).to(torch.int32)
+    return best[:, SKIPPED:]

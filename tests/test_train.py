@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 
 from clickvec.train import alarms, loop  # noqa: E402
 
-SURE = {"step": 0.01, "initial_scale": 0.1, "epochs": 4}
+SURE = {"step": 0.01, "initial_scale": 0.1, "epochs": 6}
 SMALL = {"cells": 16, "hidden": 16, "output": 16, "epochs": 2, "batch_size": 256}
 
 

@@ -1,7 +1,7 @@
 """Probabilistic latent semantic analysis (Hofmann 1999), on titles alone and by maximum a posteriori (Gao et al. 2011).
 
-A title d is a mixture of topics z: P(w|d) = Σ_z P(w|z) P(z|d). Our prior is a symmetric Dirichlet on both factors, worth
-`prior` words a distribution: β = prior / words for each P(·|z), α = prior / topics for each P(·|d). EM climbs
+A title d is a mixture of topics z: P(w|d) = Σ_z P(w|z) P(z|d). The prior is a symmetric Dirichlet on both factors, and
+worth `prior` words a distribution: β = prior / words for each P(·|z), α = prior / topics for each P(·|d). EM climbs
 
     log posterior = Σ_{d,w} n(d,w) log P(w|d) + β Σ_{w,z} log P(w|z) + α Σ_{d,z} log P(z|d)
 
@@ -26,10 +26,14 @@ Floats = NDArray[np.floating]
 Bag = tuple[str, ...]  # the tokens of a title, sorted: titles of one bag are one to the model
 
 # What is tried on a dev set: few fits, as one takes minutes on a large log; with each fit, each weight of own words.
-PLSA_GRID: tuple[dict[str, Any], ...] = tuple(
-    {"topics": topics, "prior": prior, "iterations": iterations}
-    for topics in (100, 500)
-    for prior, iterations in ((1.0, 10), (10.0, 10), (10.0, 30))
+# Ten iterations stop early, which is a prior of its own.
+PLSA_GRID: tuple[dict[str, Any], ...] = (
+    {"tokens": "words", "topics": 500, "prior": 10.0, "iterations": 10},
+    {"tokens": "words", "topics": 100, "prior": 1.0, "iterations": 30},
+    {"tokens": "stems-stop", "topics": 500, "prior": 10.0, "iterations": 10},
+    {"tokens": "stems-stop", "topics": 200, "prior": 1.0, "iterations": 30},
+    {"tokens": "words+trigrams", "topics": 100, "prior": 30.0, "iterations": 10},
+    {"tokens": "words+trigrams", "topics": 500, "prior": 1.0, "iterations": 30},
 )
 OWN_WORDS_GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -60,7 +64,7 @@ class PLSA:
         prior: float,
         log_posteriors: Sequence[float] = (),
         tokens: Tokens = "words",
-        own_words: float = 0.5,
+        own_words: float = 0.3,
         name: str = "PLSA",
     ) -> None:
         """Take trained P(w|z): a row for each of `words`, a column for each topic."""
@@ -78,12 +82,12 @@ class PLSA:
         cls,
         titles: Iterable[str],
         *,
-        topics: int = 100,
-        prior: float = 1.0,
-        iterations: int = 50,
+        topics: int = 500,
+        prior: float = 10.0,
+        iterations: int = 10,
         seed: int = 0,
         tokens: Tokens = "words",
-        own_words: float = 0.5,
+        own_words: float = 0.3,
         name: str = "PLSA",
         dtype: DTypeLike = np.float32,
     ) -> "PLSA":

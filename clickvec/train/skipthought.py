@@ -263,12 +263,12 @@ def expand(model: SkipThought, words: Sequence[str], vectors: Array) -> SkipThou
     new = [place for place, word in enumerate(words) if word not in known]
     if not shared:
         raise ClickvecError("the texts have no word in common with the Skip-Thought model; its vocabulary cannot grow")
-    with_bias = np.column_stack([vectors, np.ones(len(vectors))])
-    rows = [known[words[place]] for place in shared]
+    with_bias = np.column_stack([vectors[shared], np.ones(len(shared))]).astype(np.float64)
+    rows, unseen = [known[words[place]] for place in shared], np.asarray(vectors[new], dtype=np.float32)
     skips = []
     for skip in model.skips:
-        W = np.linalg.lstsq(with_bias[shared], np.asarray(skip.table[rows], np.float64), rcond=None)[0]
-        table = np.concatenate([np.asarray(skip.table[: len(known)]), (with_bias[new] @ W).astype(np.float32)])
+        W = np.linalg.lstsq(with_bias, skip.table[rows], rcond=None)[0].astype(np.float32)
+        table = np.concatenate([skip.table[: len(model.words)], unseen @ W[:-1] + W[-1]])
         skips.append(skip._replace(table=table))
     return SkipThought([*model.words, *(words[place] for place in new)], skips, model.eos, model.name)
 

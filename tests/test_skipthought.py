@@ -402,6 +402,28 @@ def test_sampled_softmax_of_a_minibatch_with_every_word_is_the_full_one() -> Non
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
+def test_decoder_is_conditioned_on_the_sentence_and_forced() -> None:
+    """Equations 5 to 8, word by word, with the reset gate and z where the published code has them."""
+    torch = pytest.importorskip("torch")
+    from clickvec.train.skipthought import decode
+
+    rng, H = np.random.default_rng(6), 5
+    w = {f"d_{key}": value for key, value in gru_weights(rng, H, np.float64)._asdict().items()}
+    w |= {"d_C": rng.normal(size=(3, 2 * H)), "d_Cx": rng.normal(size=(3, H)), "Wemb": rng.normal(size=(len(WORDS), E))}
+    texts, vectors = random_texts([3, 1, 5, 2]), rng.normal(size=(4, 3))
+    batch = pack(texts)
+    found = decode({key: torch.tensor(value) for key, value in w.items()}, "d_", torch.tensor(vectors), batch).numpy()
+    starts = np.concatenate(([0], np.cumsum(batch.sizes)))
+    for place, text in enumerate(batch.order):
+        h, h_i = np.zeros(H), vectors[text]
+        words = texts.values[texts.offsets[text] : texts.offsets[text + 1]]
+        for t, x in enumerate([np.zeros(E), *w["Wemb"][words[:-1]]]):
+            gates = 1 / (1 + np.exp(-(x @ w["d_W"] + w["d_b"] + h @ w["d_U"] + h_i @ w["d_C"])))
+            h_bar = np.tanh(x @ w["d_Wx"] + w["d_bx"] + gates[:H] * (h @ w["d_Ux"]) + h_i @ w["d_Cx"])
+            h = gates[H:] * h + (1 - gates[H:]) * h_bar
+            np.testing.assert_allclose(found[starts[t] + place], h, rtol=0, atol=1e-12)
+
+
 def test_initial_weights_are_the_papers() -> None:
     pytest.importorskip("torch")
     from clickvec.train.skipthought import Settings, initial_weights

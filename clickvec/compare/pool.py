@@ -97,7 +97,13 @@ def _watch(parent: int) -> None:
 
 
 def _work(task: Task) -> ClickvecError | None:
-    return _error(_bench[0], task)
+    if not _bench:  # stopped; the queue may hold a task or two that it is too late to cancel
+        return None
+    try:
+        return _error(_bench[0], task)
+    except ClickvecError:
+        _bench.clear()
+        raise
 
 
 @contextmanager

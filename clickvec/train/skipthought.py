@@ -135,20 +135,16 @@ def initial_weights(settings: Settings, words: int, kind: str, seed: int) -> dic
     if kind == "bi":
         weights |= gru("encoder_r_", H)
     for prefix in ("decoder_f_", "decoder_b_"):
-        weights |= {
-            **gru(prefix, vector),
-            prefix + "C": uniform(vector, 2 * vector),
-            prefix + "Cx": uniform(vector, vector),
-        }
+        conditions = {f"{prefix}C": uniform(vector, 2 * vector), f"{prefix}Cx": uniform(vector, vector)}
+        weights |= gru(prefix, vector) | conditions
     return weights | {"ff_logit_W": uniform(words, vector), "ff_logit_b": np.zeros(words, np.float32)}
 
 
 def as_skip(arrays: dict[str, Array]) -> Skip:
     """What the run time needs of the weights."""
     prefixes = [prefix for prefix in ("encoder_", "encoder_r_") if f"{prefix}W" in arrays]
-    return Skip(
-        arrays["Wemb"], arrays["Wemb"], *(GRU(*(arrays[prefix + key] for key in GRU._fields)) for prefix in prefixes)
-    )
+    encoders = (GRU(*(arrays[prefix + key] for key in GRU._fields)) for prefix in prefixes)
+    return Skip(arrays["Wemb"], arrays["Wemb"], *encoders)
 
 
 def run_gru(
@@ -242,10 +238,7 @@ class Learner:
         if self.settings.sampled_softmax:
             sample, words = np.unique(words, return_inverse=True)
             log_q = np.log(-np.expm1(len(words) * np.log1p(-self.corpus.frequency[sample])))
-            V, b = (
-                V[_ids(sample, self.w)],
-                b[_ids(sample, self.w)] - torch.tensor(log_q, dtype=b.dtype, device=b.device),
-            )
+            V, b = V[_ids(sample, self.w)], b[_ids(sample, self.w)] - torch.from_numpy(log_q).to(b)
         return functional.cross_entropy(torch.addmm(b, states, V.T), _ids(words, self.w), reduction="sum")
 
 

@@ -140,7 +140,7 @@ def test_a_score_by_hand() -> None:
 
 
 def test_words_of_one_topic_stand_for_each_other() -> None:
-    ranker: Ranker = PLSA.fit(TITLES, topics=2, prior=0.1, own_words=0)
+    ranker: Ranker = PLSA.fit(TITLES, topics=2, prior=0.1, iterations=100, own_words=0)
     auto, pizza = ranker.score("car", ["auto garage", "pizza oven"])
     assert auto > pizza + 1
 

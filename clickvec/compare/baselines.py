@@ -66,14 +66,16 @@ def _ulm(material: Material, seed: int) -> Fitted:
 
 
 def _plsa(material: Material, seed: int) -> Fitted:
-    """One fit for each point of the grid; the weight of a title's own words is chosen without another."""
-    clicked = list(dict.fromkeys(material.log.titles))
+    """One fit for each point of the grid; the weight of a title's own words is chosen without another.
+
+    It learns from the titles that BM25 has, the judged ones too: a word that it has not met says nothing.
+    """
     seconds: dict[str, float] = {}
 
     def trials() -> Iterator[Trial]:
         for grid in PLSA_GRID:
             begun = time.perf_counter()
-            fitted = PLSA.fit(clicked, seed=seed, **grid)
+            fitted = PLSA.fit(material.titles, seed=seed, **grid)
             seconds[json.dumps(grid)] = time.perf_counter() - begun
             for own_words in OWN_WORDS_GRID:
                 yield {**grid, "own_words": own_words}, partial(fitted.with_own_words, own_words)

@@ -22,13 +22,13 @@ class Row:
     dev: NDArray[np.float64]  # (seeds, measures, queries), per cent; one seed where there is nothing random
     test: NDArray[np.float64]
     parameters: int | None  # numbers that were learned; None where there are none
-    train_seconds: float  # mean over the seeds
-    queries_per_second: float  # queries of the test set, with all their judged titles, scored in a second
+    train_seconds: float  # of the first seed
+    queries_per_second: float  # of it: queries of the test set, with all their judged titles, scored in a second
     settings: Mapping[str, Any]  # what was chosen on dev, or set by the recipe
     histories: Sequence[Sequence[float]]  # for each seed the training loss by epoch; empty where there is none
     command: str  # how to make this row alone
     commit: str  # the state of the code that made it
-    machine: str  # where it was made
+    machine: str  # where the first seed was made
 
     def mean(self, split: str) -> NDArray[np.float64]:
         """NDCG@1/3/10 on dev or test, the mean over queries and seeds."""

@@ -95,8 +95,8 @@ def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> 
     }
     return Row(
         system.key, facts[0].label or system.label, values["dev"], values["test"], facts[0].parameters,
-        train_seconds=sum(fact.train_seconds for fact in facts) / len(facts),
-        queries_per_second=len(facts) / sum(1 / fact.queries_per_second for fact in facts),
+        # Of the first seed, like the machine: seeds may have run on different ones, and a mean would be of no machine.
+        train_seconds=facts[0].train_seconds, queries_per_second=facts[0].queries_per_second,
         settings=facts[0].settings, histories=[fact.history for fact in facts],
         command=bench.command(system, seeds), commit=facts[0].commit, machine=facts[0].machine,
     )  # fmt: skip

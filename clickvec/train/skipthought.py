@@ -267,7 +267,7 @@ def expand(model: SkipThought, words: Sequence[str], vectors: Array) -> SkipThou
 
 
 def word_vectors(
-    texts: Iterable[str], size: int = 100, epochs: int = 5, seed: int = 0
+    texts: Iterable[str], size: int = 300, epochs: int = 5, seed: int = 0
 ) -> tuple[list[str], NDArray[np.float32]]:
     """Words, and their vectors by word2vec (gensim; skip-gram), the same at every run."""
     try:

@@ -45,7 +45,7 @@ PARTS = {
 SAMPLE = 200_000  # pairs: the size of the paper's training set
 
 
-def material(part: Part, data: Path, work: Path, prose: list[Path]) -> Material:
+def material(part: Part, data: Path, work: Path, skip_thoughts: Path | None) -> Material:
     """The log and the judged sets of a part, by their names without their places."""
     folder = data / part.data.removesuffix("-all")
     clicks = [folder / "clicks.tsv.gz"]
@@ -56,11 +56,11 @@ def material(part: Part, data: Path, work: Path, prose: list[Path]) -> Material:
     shown = folder / "train_judged.tsv.gz" if part.shown else None
     dev, test = folder / "dev.tsv.gz", folder / "test.tsv.gz"
     names = {"clicks": " --clicks ".join(path.name for path in clicks), "dev": dev.name, "test": test.name}
-    if shown:
-        names["shown"] = shown.name
+    names |= {"shown": shown.name} if shown else {}
+    names |= {"skip-thoughts": skip_thoughts.name} if skip_thoughts else {}
     return Material(
         read_clicks(clicks), read_judged(dev), read_judged(test), read_judged(shown) if shown else None,
-        prose=tuple(prose), names=names,
+        skip_thoughts=skip_thoughts, names=names,
     )  # fmt: skip
 
 
@@ -91,23 +91,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--prose", type=Path, nargs="*", default=[], help="plain text for Skip-Thought")
+    parser.add_argument("--skip-thoughts", type=Path, help="a folder of trained Skip-Thought files")
     parser.add_argument("--trained", action="store_true", help="only what our trainer trains, and no pages")
+    parser.add_argument("--systems", default="", help="only these, by commas, and no pages")
     parser.add_argument("--commit", default="", help="the state of the code, where git is not")
     given = parser.parse_args()
     found: dict[str, tuple[Material, Comparison]] = {}
     for name in given.parts.split(","):
         part = PARTS[name]
-        made_from = material(part, given.data, given.work, given.prose)
+        made_from = material(part, given.data, given.work, given.skip_thoughts)
         print(f"{part.title}: {len(made_from.log):,} pairs", file=sys.stderr, flush=True)
-        keys = trained_keys(part) if given.trained else part.keys
+        keys = given.systems.split(",") if given.systems else trained_keys(part) if given.trained else part.keys
         comparison = compare(
             made_from, given.work / part.data, recipe=part.recipe, keys=keys, seeds=given.seeds,
             device=given.device, jobs=given.jobs, commit=given.commit,
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )  # fmt: skip
         found[name] = made_from, comparison
-    if not given.trained:
+    if not given.trained and not given.systems:
         from results_page import write_pages
 
         write_pages(found, {name: PARTS[name].title for name in found}, given.out, given.work)

@@ -211,7 +211,10 @@ def compare(
     check_place(out)
     write.check()
     log = given.read_log(clicks, max_bad)
-    names = {"clicks": clicks, "shown": [shown] if shown else [], "dev": [dev], "test": [test]}
+    names = {
+        "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
+        "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
+    }  # fmt: skip
     material = Material(
         log, given.read_judged_set(dev, max_bad), given.read_judged_set(test, max_bad),
         given.read_judged_set(shown, max_bad) if shown else None, tuple(prose or ()), skip_thoughts,

@@ -119,7 +119,7 @@ _FITS: dict[str, Callable[[Material, int], Fitted]] = {
 def _skipthought(material: Material, models: Path) -> Fitted:
     """A trained model, with words of the log added to its vocabulary where it is one of ours.
 
-    The published tables have two million words by the same map already.
+    The published tables have grown by the same map already.
     """
     folder = material.skip_thoughts or _train_skipthought(material, models)
     model, about = SkipThought.load(folder), _about(folder)
@@ -127,9 +127,8 @@ def _skipthought(material: Material, models: Path) -> Fitted:
         from clickvec.train.skipthought import expand, word_vectors
 
         model = expand(model, *word_vectors(material.texts))
-    source = f"trained on {about['source']}" if about.get("source") else f"{model.dimensions} dimensions"
-    settings = {**about.get("settings", {}), "dimensions": model.dimensions}
-    return Fitted(model, model.parameters, float(about.get("seconds", 0)), settings, label=f"Skip-Thought, {source}")
+    label = f"Skip-Thought ({model.dimensions} dimensions)" + (f", {about['source']}" if about.get("source") else "")
+    return Fitted(model, model.parameters, float(about.get("seconds", 0)), about.get("settings", {}), label=label)
 
 
 def _train_skipthought(material: Material, models: Path) -> Path:
@@ -142,7 +141,7 @@ def _train_skipthought(material: Material, models: Path) -> Path:
     if not (out / "about.json").exists():
         names = ", ".join(path.name for path in material.prose)
         sentences = read_prose(material.prose) if material.prose else builtin_prose()
-        train(sentences, settings, out, source=names or "the manual in Python", quiet=True)
+        train(sentences, settings, out, source=names or "trained on the manual in Python", quiet=True)
     return out
 
 

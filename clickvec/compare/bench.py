@@ -22,6 +22,7 @@ from clickvec.compare.trained import Trainer
 from clickvec.rankers import Ranker
 from clickvec.readers import Judged
 
+_FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options that name them
 FORMAT = 1  # of what is kept; another number makes all of it anew
 
 
@@ -79,7 +80,7 @@ class Bench(NamedTuple):
     def command(self, system: System, seeds: int) -> str:
         """What makes one row alone, with the names of the files and not their places."""
         names = self.material.names
-        files = [f"--{name} {names[name]}" for name in ("clicks", "shown", "dev", "test") if names.get(name)]
+        files = [f"--{name} {names[name]}" for name in _FILES if names.get(name)]
         settings = [f"--set {setting}" for setting in self.trainer.settings]
         options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
         return " ".join(["clickvec compare", *files, *options, "--out DIR"])

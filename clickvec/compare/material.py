@@ -23,7 +23,9 @@ class Material:
     shown: Judged | None = None  # its titles of grade 0 were shown and not clicked
     prose: tuple[Path, ...] = ()  # contiguous text, for Skip-Thought; the built-in one where there is none
     skip_thoughts: Path | None = None  # a folder of trained Skip-Thought files, in place of training one
-    names: Mapping[str, str] = field(default_factory=dict)  # what the user calls the files: clicks, dev, test, shown
+    names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what the user calls the files, by the options of the command
 
     @cached_property
     def fingerprint(self) -> str:

@@ -16,7 +16,8 @@ from clickvec.errors import ClickvecError
 from clickvec.metrics import with_relevant, write_qrels, write_run
 
 Say = Callable[[str], None]
-MARKER = "comparison.json"  # tells the folder of a comparison
+# What is in the folder of a comparison.
+FILES = ("scores", "models", "trec", "lock", "comparison.json", "table.md", "table.tex", "cost.png")
 
 
 def compare(
@@ -32,7 +33,6 @@ def compare(
     curve = _curve_systems(bench, own)
     check_place(out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / MARKER).touch()
     with files.locked(out / "lock", str(out)):
         tasks = [Task(system, seed) for system in own for seed in _seeds(system, seeds)]
         tasks += [Task(system, 1) for system in curve.values() if Task(system, 1) not in tasks]
@@ -51,11 +51,12 @@ def compare(
 
 
 def check_place(out: Path) -> None:
-    """Refuse a folder that holds other things than a comparison."""
-    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
-        raise ClickvecError(f"{out} is a folder with other things in it (no {MARKER}); choose another --out")
+    """Refuse a folder that holds other things than a comparison; `scores` that were carried there are one."""
     if out.exists() and not out.is_dir():
         raise ClickvecError(f"{out} is a file, and a folder is to be written there; choose another --out")
+    others = sorted(entry.name for entry in out.iterdir() if entry.name not in FILES) if out.exists() else []
+    if others:
+        raise ClickvecError(f"{out} holds {others[0]}, which is no part of a comparison; choose another --out")
 
 
 def _seeds(system: System, seeds: int) -> range:

@@ -8,7 +8,6 @@ from clickvec import files, plots
 from clickvec.compare import page
 from clickvec.compare.latex import latex
 from clickvec.compare.result import Comparison
-from clickvec.compare.run import MARKER
 from clickvec.errors import missing_extra
 from clickvec.readers import ClickLog
 
@@ -26,7 +25,7 @@ def write(comparison: Comparison, log: ClickLog, out: Path, title: str = "Compar
     pages = {
         "table.md": page.markdown(findings, title),
         "table.tex": latex(findings),
-        MARKER: json.dumps(page.as_json(findings), ensure_ascii=False, allow_nan=False) + "\n",
+        "comparison.json": json.dumps(page.as_json(findings), ensure_ascii=False, allow_nan=False) + "\n",
     }
     for name, text in pages.items():
         with files.replacing_file(out / name) as file:

@@ -54,7 +54,8 @@ def check_place(out: Path) -> None:
     """Refuse a folder that holds other things than a comparison; `scores` that were carried there are one."""
     if out.exists() and not out.is_dir():
         raise ClickvecError(f"{out} is a file, and a folder is to be written there; choose another --out")
-    others = sorted(entry.name for entry in out.iterdir() if entry.name not in FILES) if out.exists() else []
+    found = [entry.name for entry in out.iterdir()] if out.exists() else []
+    others = sorted(name for name in found if name not in FILES and not name.startswith("."))
     if others:
         raise ClickvecError(f"{out} holds {others[0]}, which is no part of a comparison; choose another --out")
 

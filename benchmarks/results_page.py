@@ -1,0 +1,121 @@
+"""The pages of the results: docs/results.md, and a page of tests, breakdowns and settings for each of its tables."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from clickvec import plots
+from clickvec.compare import page
+from clickvec.compare.material import Material
+from clickvec.compare.page import Findings, pipe_table
+from clickvec.compare.result import Comparison, Row
+from clickvec.compare.significance import randomisation_test, t_test
+
+Found = Mapping[str, tuple[Material, Comparison]]
+NOTES = Path(__file__).with_name("results_notes.md")  # what we make of the figures
+HEAD = """# Results on public data
+
+Written by `make results` (benchmarks/results.py); no figure here is typed in by hand. NDCG@1 / @3 / @10 in per cent, on
+the judged titles of each query. Settings and epochs were chosen on dev; test was only scored. ± is the standard
+deviation between seeds where a system has several.
+
+- **msrd**: the Movie Search Ranking Dataset (metarank/msrd, CC BY-SA 4.0): real web queries; a click is a movie that
+  people picked from a shuffled list. Titles have three words on average.
+- **dbpedia**: what people type and the Wikipedia title that they get: redirects (CC BY-SA 3.0) and 50,054 questions;
+  judged is DBpedia-Entity v2. The sample of 200,000 pairs, the size of the paper's training set, has all questions and
+  redirects drawn with a fixed seed. Its dev set has 74 queries: a point there is noise.
+
+The column *ahead of* lists the rows that a row beats on test by NDCG@10 with p < 0.01 (randomisation test, Holm's
+correction for all pairs of the table). Each table has a page with all p values, breakdowns by kind of query, and settings.
+"""
+
+
+def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path) -> None:
+    """All pages, and the figures of the training cost."""
+    (docs / "results").mkdir(parents=True, exist_ok=True)
+    sections = [HEAD.strip()]
+    for name, (made_from, comparison) in found.items():
+        findings = page.examine(comparison, made_from.log)
+        (docs / "results" / f"{name}.md").write_text(page.markdown(findings, titles[name]), encoding="utf-8")
+        sections.append(section(name, titles[name], findings))
+        if comparison.curves and comparison.about["recipe"] == "paper":
+            figure = docs / "images" / f"cost-{name.split('-')[0]}.png"
+            plots.cost_curve(comparison.curves, figure)
+            sections.append(
+                f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*The paper's figure: the training cost "
+                "of LSTM-RNN and RNN by epoch, on a logarithmic axis, with the same γ.*"
+            )
+    sections += [marks(found), more_of(found), NOTES.read_text(encoding="utf-8").strip()]
+    (docs / "results.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    shutil.copy(docs / "results.md", work / "results.md")
+
+
+def section(name: str, title: str, findings: Findings) -> str:
+    """One table, and how it is made."""
+    comparison = findings.comparison
+    lines = [["#", "key", "system", "test", "±", "dev", "ahead of", "parameters", "training", "queries/s", "commit"]]
+    best = max(row.mean("test")[2] for row in comparison.rows)
+    for number, (row, beaten) in enumerate(zip(comparison.rows, findings.beaten(), strict=True), 1):
+        spread = f"{row.spread('test')[2]:.1f}" if len(row.test) > 1 else ""
+        test = f"**{figures(row, 'test')}**" if row.mean("test")[2] == best else figures(row, "test")
+        cost = [page.size(row.parameters), page.duration(row.train_seconds), page.rate(row.queries_per_second)]
+        lines.append([
+            str(number), f"`{row.key}`", row.label, test, spread, figures(row, "dev"), page.number_ranges(beaten),
+            *cost, row.commit,
+        ])  # fmt: skip
+    queries = {split: len(found) for split, found in comparison.queries.items()}
+    command = comparison.rows[0].command.replace(f"--systems {comparison.rows[0].key}", "--systems KEY")
+    machines = sorted({row.machine for row in comparison.rows})
+    return (
+        f"## {title}\n\n{comparison.about['pairs']:,} pairs, {queries['dev']:,} dev and {queries['test']:,} test "
+        f"queries, {seeds(comparison)}. Made on {'; '.join(machines)}. A row is made by\n\n    {command}\n\n"
+        f"{pipe_table(lines)}\n\n[All p values, breakdowns, settings](results/{name}.md)"
+    )
+
+
+def seeds(comparison: Comparison) -> str:
+    most = max(len(row.test) for row in comparison.rows)
+    return f"{most} seeds" if most > 1 else "one seed"
+
+
+def figures(row: Row, split: str) -> str:
+    return " / ".join(f"{mean:.1f}" for mean in row.mean(split))
+
+
+def marks(found: Found) -> str:
+    """The recipe default beside what it has to beat: BM25, the transformer, and for the hybrid its own parts."""
+    lines = [["data", "system", "dev", "test", "over BM25 at @10, dev: p (t, randomisation)", "the same, test"]]
+    for name in ("msrd-default", "msrd-shown", "dbpedia-default", "dbpedia-all"):
+        if name not in found:
+            continue
+        comparison = found[name][1]
+        rows = {row.key: row for row in comparison.rows}
+        for key in ("bm25", "transformer", "lstm", "bilstm", "hybrid-rrf", "hybrid-mix"):
+            if key in rows:
+                tests = ["", ""] if key == "bm25" else [over(rows[key], rows["bm25"], s) for s in ("dev", "test")]
+                lines.append([name, rows[key].label, figures(rows[key], "dev"), figures(rows[key], "test"), *tests])
+    return (
+        "## `default` beside BM25 and the transformer\n\nTwo-sided p values of single comparisons, not corrected; the "
+        f"pages above have them corrected.\n\n{pipe_table(lines)}"
+    )
+
+
+def over(row: Row, other: Row, split: str) -> str:
+    first, second = row.per_query(split)[2], other.per_query(split)[2]
+    chance = randomisation_test(first, second, rounds=100_000)
+    return f"{np.mean(first - second):+.1f}: {t_test(first, second):.2g}, {chance:.2g}"
+
+
+def more_of(found: Found) -> str:
+    """The paper's rows of n and of cells, side by side."""
+    keys = ("lstm-n2", "lstm-n4", "lstm-n6", "lstm-n8", "lstm-32", "lstm-64", "lstm")
+    lines = [["data", "n = 2", "n = 4", "n = 6", "n = 8", "32 cells", "64 cells", "96 cells"]]
+    for name, (_, comparison) in found.items():
+        rows = {row.key: row for row in comparison.rows}
+        if "lstm-32" not in rows:
+            continue
+        rows.setdefault("lstm-n4", rows["lstm"])  # under `paper` it is that row
+        lines.append([name, *(f"{rows[key].mean('test')[2]:.1f} ± {rows[key].spread('test')[2]:.1f}" for key in keys)])
+    return f"## Do more negatives and more cells help?\n\nNDCG@10 on test, LSTM-RNN.\n\n{pipe_table(lines)}"

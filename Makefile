@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest bench results clean
+.PHONY: demo test setup check pytest table bench results clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -27,16 +27,22 @@ check: setup
 pytest: setup
 	$(BIN)/python -m pytest
 
+# The paper's table, every system, on the data that is built in.
+table: setup
+	test -e out/table/site/topics.tsv.gz || $(BIN)/clickvec simulate out/table/site --impressions 400000
+	$(BIN)/clickvec compare --clicks out/table/site/clicks.tsv.gz --dev out/table/site/dev.tsv.gz \
+		--test out/table/site/test.tsv.gz --jobs 2 --out out/table/comparison
+
 # Timings, on the data that is built in.
 bench: setup
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/start.py
 
-# docs/results.md, from the public data in DATA (see CONTRIBUTING.md).
+# docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data
 results: setup
-	$(BIN)/python benchmarks/results.py --data $(DATA) --out docs/results.md
+	$(BIN)/python benchmarks/results.py --data $(DATA)
 
 clean:
 	rm -rf $(VENV) .wheels out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,7 +28,7 @@ deviation between seeds where a system has several.
   redirects drawn with a fixed seed. Its dev set has 74 queries: a point there is noise.
 
 The column *ahead of* lists the rows that a row beats on test by NDCG@10 with p < 0.01 (randomisation test, Holm's
-correction for all pairs of the table). Each table has a page with all p values, breakdowns by kind of query, and settings.
+correction for all pairs of the table). Each table has a page with all p values, breakdowns by kind of query, settings.
 """
 
 

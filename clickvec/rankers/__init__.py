@@ -6,10 +6,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.rankers.lexical import BM25
+from clickvec.rankers.doc2vec import Doc2Vec
+from clickvec.rankers.hybrid import Mixture, ReciprocalRank
+from clickvec.rankers.lexical import BM25, ULM
 from clickvec.rankers.neural import Neural
+from clickvec.rankers.plsa import PLSA
+from clickvec.rankers.skipthought import SkipThought
+from clickvec.rankers.transformer import Transformer
 
-__all__ = ["BM25", "Neural", "Ranker"]
+__all__ = [
+    "BM25", "PLSA", "ULM", "Doc2Vec", "Mixture", "Neural", "Ranker", "ReciprocalRank", "SkipThought", "Transformer",
+]  # fmt: skip
 
 
 class Ranker(Protocol):

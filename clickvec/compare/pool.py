@@ -36,6 +36,8 @@ def run_all(bench: Bench, tasks: Sequence[Task], say: Say) -> Done:
             left.append(task)
     if done:
         say(f"{len(done)} of {len(tasks)} systems and seeds were scored before, and are not made again")
+    if left:
+        say(f"{len(left)} to fit and score, {min(bench.jobs, len(left))} at a time")
     failed: list[ClickvecError] = []
     for count, (task, error) in enumerate(_errors(bench, left), 1):
         recorded = bench.recorded(task)

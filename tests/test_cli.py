@@ -19,7 +19,7 @@ from clickvec import Encoder, Index, __version__, config, demo, files
 from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
 
-VERBS = ("demo", "simulate", "prepare", "train", "evaluate", "encode", "index", "search", "rerank", "info")
+VERBS = ("demo", "simulate", "prepare", "train", "evaluate", "compare", "encode", "index", "search", "rerank", "info")
 
 
 def unpacked(packed: Path, out: Path) -> Path:

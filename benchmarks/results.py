@@ -56,9 +56,8 @@ def material(part: Part, data: Path, work: Path, skip_thoughts: Path | None) -> 
         clicks = [draw_sample(*clicks, work / "dbpedia-200k.tsv.gz")]
     shown = folder / "train_judged.tsv.gz" if part.shown else None
     dev, test = folder / "dev.tsv.gz", folder / "test.tsv.gz"
-    names = {"clicks": " --clicks ".join(path.name for path in clicks), "dev": dev.name, "test": test.name}
-    names |= {"shown": shown.name} if shown else {}
-    names |= {"skip-thoughts": skip_thoughts.name} if skip_thoughts else {}
+    named = {"clicks": clicks, "dev": [dev], "test": [test], "shown": [shown], "skip-thoughts": [skip_thoughts]}
+    names = {option: [path.name for path in paths if path] for option, paths in named.items()}
     return Material(
         read_clicks(clicks), read_judged(dev), read_judged(test), read_judged(shown) if shown else None,
         skip_thoughts=skip_thoughts, names=names,

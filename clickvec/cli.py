@@ -207,7 +207,10 @@ def compare(
     from clickvec.compare import page, write
     from clickvec.compare.material import Material
     from clickvec.compare.run import check_place, compare
+    from clickvec.compare.systems import choose
 
+    keys = [key.strip() for key in systems.split(",") if key.strip()]
+    choose(recipe, keys)
     check_place(out)
     write.check()
     log = given.read_log(clicks, max_bad)
@@ -218,10 +221,10 @@ def compare(
     material = Material(
         log, given.read_judged_set(dev, max_bad), given.read_judged_set(test, max_bad),
         given.read_judged_set(shown, max_bad) if shown else None, tuple(prose or ()), skip_thoughts,
-        {name: given.names_of(paths) for name, paths in names.items()},
+        {name: [given.names_of([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
     found = compare(
-        material, out, recipe=recipe, keys=[key.strip() for key in systems.split(",") if key.strip()], seeds=seeds,
+        material, out, recipe=recipe, keys=keys, seeds=seeds,
         settings=settings or [], device=device, jobs=jobs, say=tell,
     )  # fmt: skip
     findings = write.write(found, log, out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 
 if TYPE_CHECKING:
     from clickvec.config import Recipe
@@ -26,7 +26,7 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except ClickvecError as error:
-            raise end(str(error), 130 if type(error).__name__ == "Interrupted" else 1) from None
+            raise end(str(error), 130 if isinstance(error, Interrupted) else 1) from None
         except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush it again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None

@@ -8,6 +8,10 @@ class ClickvecError(Exception):
     """Something the user can mend; the message says what, where and how."""
 
 
+class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
+    """The user stopped a run; its state is saved."""
+
+
 def missing_extra(module: str, extra: str) -> ClickvecError:
     """The error for an optional dependency that is not installed."""
     return ClickvecError(f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'")

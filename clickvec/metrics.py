@@ -98,6 +98,14 @@ def with_relevant(judged: Iterable[JudgedQuery]) -> list[JudgedQuery]:
     return [query for query in judged if (query.grades >= 1).any()]
 
 
+def check_ids(judged: Iterable[JudgedQuery]) -> None:
+    """Refuse ids that a TREC file cannot hold, before a long run ends in one."""
+    for query in judged:
+        _id(query.query_id, "query_id")
+        for doc_id in query.doc_ids:
+            _id(doc_id, "doc_id")
+
+
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str) -> None:
     """A TREC run file: `qid Q0 docid rank score tag`. Nine digits give a reader the very float32, and so the order."""
     _write(Path(path), (line for ranking in rankings for line in _run_lines(ranking, _id(tag, "tag"))))

@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ from clickvec.compare.fitted import Fitted
 from clickvec.compare.material import Material, short_hash
 from clickvec.compare.tuning import Trial, best_on
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.rankers.doc2vec import EPOCHS, Doc2Vec
+from clickvec.rankers.doc2vec import EPOCHS, SETTINGS, Doc2Vec
 from clickvec.rankers.lexical import BM25, BM25_GRID, ULM, ULM_GRID
 from clickvec.rankers.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
 from clickvec.rankers.skipthought import SkipThought
@@ -32,28 +32,35 @@ _LIBRARIES = {
 CHECKED_WORDS = ("pizza", "infection")  # the paper's check of Doc2Vec: the words nearest to these
 
 
-def check(keys: Sequence[str]) -> None:
-    """Refuse to begin without a library that will be needed."""
+def check(keys: Sequence[str], material: Material) -> None:
+    """Refuse to begin without a library or a file that will be needed."""
     for key in keys:
         for module, extra in _LIBRARIES.get(key, ()):
             if find_spec(module) is None:
                 raise ClickvecError(f"{key}: {missing_extra(module, extra)}; or leave it out with --systems")
+        depends_on(key, material)
 
 
-def depends_on(key: str, material: Material) -> list[str]:
-    """What a system's scores depend on beside the log and the judged sets."""
+def depends_on(key: str, material: Material) -> list[Any]:
+    """What a system's scores depend on beside the log and the judged sets: what is tried, or what was trained on."""
     if key != "skipthought":
-        return []
+        return _tried(key)
     if material.skip_thoughts:
-        found = sorted(material.skip_thoughts.glob("*.np[yz]"))
-        return [f"{path.name} {path.stat().st_size}" for path in found]
-    return [_digest(path) for path in material.prose]
+        if not material.skip_thoughts.is_dir():
+            raise ClickvecError(f"there is no folder of Skip-Thought files at {material.skip_thoughts}")
+        return [_digest(path) for path in sorted(material.skip_thoughts.iterdir()) if path.is_file()]
+    from clickvec.train.prose import builtin_prose
+    from clickvec.train.skipthought import SMALL, TINY
+
+    if material.prose:
+        return [dataclasses.asdict(SMALL), *map(_digest, material.prose)]
+    return [dataclasses.asdict(TINY), short_hash(builtin_prose())]
 
 
-def fit(key: str, material: Material, seed: int, models: Path) -> Fitted:
+def fit(key: str, material: Material, seed: int, models: Path, device: str) -> Fitted:
     """The system, fitted."""
     if key == "skipthought":
-        return _skipthought(material, models)
+        return _skipthought(material, models, device)
     return _FITS[key](material, seed)
 
 
@@ -113,15 +120,24 @@ _FITS: dict[str, Callable[[Material, int], Fitted]] = {
 }  # fmt: skip
 
 
+def _tried(key: str) -> list[Any]:
+    """What a system tries, or is set to: with another grid the scores are other scores."""
+    tried: dict[str, Sequence[Any]] = {
+        "bm25": BM25_GRID, "ulm": ULM_GRID, "plsa": (*PLSA_GRID, *OWN_WORDS_GRID),
+        "doc2vec": (SETTINGS, EPOCHS), "doc2vec-100": (SETTINGS, 100),
+    }  # fmt: skip
+    return list(tried.get(key, ()))
+
+
 # --- Skip-Thought ------------------------------------------------------------------------------------------------
 
 
-def _skipthought(material: Material, models: Path) -> Fitted:
+def _skipthought(material: Material, models: Path, device: str) -> Fitted:
     """A trained model, with words of the log added to its vocabulary where it is one of ours.
 
     The published tables have grown by the same map already.
     """
-    folder = material.skip_thoughts or _train_skipthought(material, models)
+    folder = material.skip_thoughts or _train_skipthought(material, models, device)
     model, about = SkipThought.load(folder), _about(folder)
     if about:
         from clickvec.train.skipthought import expand, word_vectors
@@ -131,17 +147,17 @@ def _skipthought(material: Material, models: Path) -> Fitted:
     return Fitted(model, model.parameters, float(about.get("seconds", 0)), about.get("settings", {}), label=label)
 
 
-def _train_skipthought(material: Material, models: Path) -> Path:
+def _train_skipthought(material: Material, models: Path, device: str) -> Path:
     """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
     from clickvec.train.prose import builtin_prose, read_prose
     from clickvec.train.skipthought import SMALL, TINY, train
 
     settings = SMALL if material.prose else TINY
-    out = models / f"skipthought-{short_hash(dataclasses.asdict(settings), depends_on('skipthought', material))}"
+    out = models / f"skipthought-{short_hash(depends_on('skipthought', material))}"
     if not (out / "about.json").exists():
         names = ", ".join(path.name for path in material.prose)
         sentences = read_prose(material.prose) if material.prose else builtin_prose()
-        train(sentences, settings, out, source=names or "trained on the manual in Python", quiet=True)
+        train(sentences, settings, out, source=names or "trained on the manual in Python", device=device, quiet=True)
     return out
 
 
@@ -156,6 +172,13 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _digest_of(path, path.stat().st_mtime_ns)
     except OSError as error:
-        raise ClickvecError(f"cannot read the prose {path}: {error.strerror}") from None
+        raise ClickvecError(f"cannot read {path}: {error.strerror}") from None
+
+
+@cache
+def _digest_of(path: Path, changed: int) -> str:
+    """Read once as long as it does not change: the published files are gigabytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import time
 from collections.abc import Sequence
@@ -9,18 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 import clickvec
-from clickvec import evaluate
 from clickvec.compare import baselines, store, trained
 from clickvec.compare.material import Material, short_hash
-from clickvec.compare.store import Facts, Recorded
+from clickvec.compare.store import Facts, Recorded, scores_of
 from clickvec.compare.systems import System
 from clickvec.compare.trained import Trainer
-from clickvec.rankers import Ranker
-from clickvec.readers import Judged
+from clickvec.errors import ClickvecError
+from clickvec.metrics import check_ids, with_relevant
 
 _FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options that name them
 FORMAT = 1  # of what is kept; another number makes all of it anew
@@ -48,12 +45,21 @@ class Bench(NamedTuple):
 
     def check(self, systems: Sequence[System]) -> None:
         """Find out now, and not after an hour, what a system lacks: a library, a device, a setting that fits."""
+        for split, judged in self.material.sets.items():
+            if not with_relevant(judged):
+                raise ClickvecError(f"the {split} set has no query with a relevant title (grade 1 or more)")
+            check_ids(judged)
         for system in systems:
-            if system.settings is not None:
-                self.trainer.recipe_of(system, 1)
+            self.label(system)
         if any(system.settings is not None for system in systems):
             trained.check(self.trainer)
-        baselines.check([system.key for system in systems])
+        baselines.check([system.key for system in systems], self.material)
+
+    def label(self, system: System) -> str:
+        """What the table calls a system, with the settings of its recipe."""
+        if system.settings is None:
+            return system.label
+        return system.label.format(**asdict(self.trainer.recipe_of(system, 1)))
 
     def recorded(self, task: Task) -> Recorded | None:
         """What was scored before with the same data and settings, if it was."""
@@ -63,12 +69,12 @@ class Bench(NamedTuple):
         """Fit the system, score both sets, and keep the scores."""
         material, system = self.material, task.system
         if system.settings is None:
-            fitted = baselines.fit(system.key, material, task.seed, self.out / "models")
+            fitted = baselines.fit(system.key, material, task.seed, self.out / "models", self.trainer.device)
         else:
             fitted = trained.fit(self.trainer, system, material, task.seed, self.out / "models")
-        scores = {"dev": _score(fitted.ranker, material.dev)}
+        scores = {"dev": scores_of(fitted.ranker, material.dev)}
         begun = time.perf_counter()
-        scores["test"] = _score(fitted.ranker, material.test)
+        scores["test"] = scores_of(fitted.ranker, material.test)
         seconds = time.perf_counter() - begun
         device = trained.device_name(self.trainer) if system.settings is not None else ""
         facts = Facts(
@@ -80,8 +86,8 @@ class Bench(NamedTuple):
     def command(self, system: System, seeds: int) -> str:
         """What makes one row alone, with the names of the files and not their places."""
         names = self.material.names
-        files = [f"--{name} {names[name]}" for name in _FILES if names.get(name)]
-        settings = [f"--set {setting}" for setting in self.trainer.settings]
+        files = [f"--{option} {shlex.quote(name)}" for option in _FILES for name in names.get(option, ())]
+        settings = [f"--set {shlex.quote(setting)}" for setting in self.trainer.settings]
         options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
         return " ".join(["clickvec compare", *files, *options, "--out DIR"])
 
@@ -93,11 +99,6 @@ class Bench(NamedTuple):
         else:
             parts.append(baselines.depends_on(task.system.key, self.material))
         return self.out / "scores" / f"{task.system.key}-{task.seed}-{short_hash(*parts)}"
-
-
-def _score(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
-    """The scores of all judged titles, one query after the other."""
-    return np.concatenate([ranking.scores for ranking in evaluate.run(ranker, judged)])
 
 
 def machine(device: str, jobs: int) -> str:

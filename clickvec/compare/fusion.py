@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
-from clickvec import evaluate
 from clickvec.compare.material import Material
-from clickvec.compare.store import Facts, Recorded
+from clickvec.compare.store import Facts, Recorded, scores_of
 from clickvec.compare.systems import System
 from clickvec.compare.tuning import Trial, best_on
 from clickvec.rankers.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank
@@ -21,10 +18,7 @@ def fuse(system: System, parts: Sequence[Recorded], material: Material) -> Recor
     else:
         trials = [(grid, partial(Mixture, vectors, words, **grid)) for grid in MIXTURE_GRID]
     best = best_on(material.dev, trials)
-    scores = {
-        split: np.concatenate([ranking.scores for ranking in evaluate.run(best.ranker, judged)])
-        for split, judged in material.sets.items()
-    }
+    scores = {split: scores_of(best.ranker, judged) for split, judged in material.sets.items()}
     facts = [part.facts for part in parts]
     fused = Facts(
         parameters=sum(fact.parameters or 0 for fact in facts),

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from clickvec import dataset
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
-from clickvec.readers import ClickLog, Judged
+from clickvec.readers import ClickLog, Judged, JudgedQuery
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,25 @@ class Material:
     shown: Judged | None = None  # its titles of grade 0 were shown and not clicked
     prose: tuple[Path, ...] = ()  # contiguous text, for Skip-Thought; the built-in one where there is none
     skip_thoughts: Path | None = None  # a folder of trained Skip-Thought files, in place of training one
-    names: Mapping[str, str] = field(
+    names: Mapping[str, Sequence[str]] = field(
         default_factory=dict
     )  # what the user calls the files, by the options of the command
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes with any text, click or grade: what was made from other material is not used again."""
+        return self._digest(self.dev, self.test, self.shown or ())
+
+    @cached_property
+    def training_fingerprint(self) -> str:
+        """The same for what a trained model depends on: the test set is none of it."""
+        return self._digest(self.dev, self.shown or ())
+
+    def _digest(self, *sets: Iterable[JudgedQuery]) -> str:
         digest = hashlib.sha256()
         for pair in zip(self.log.queries, self.log.titles, self.log.clicks.tolist(), strict=True):
             digest.update(repr(pair).encode())
-        for judged in (self.dev, self.test, self.shown or ()):
+        for judged in sets:
             digest.update(b"judged set")
             for query in judged:
                 digest.update(repr((query[:-1], query.grades.tolist())).encode())

@@ -59,7 +59,7 @@ def for_terminal(findings: Findings) -> str:
     return terminal.table([HEAD, *table_cells(findings)])
 
 
-def table_cells(findings: Findings, bold: str = "{}", plus_minus: str = "±") -> list[list[str]]:
+def table_cells(findings: Findings, bold: str = "{}") -> list[list[str]]:
     """The cells of the table under `HEAD`, for all pages; the best figure of each measure goes into `bold`."""
     rows = findings.comparison.rows
     best = np.max([rounded(row.mean("test")) for row in rows], axis=0)
@@ -70,7 +70,7 @@ def table_cells(findings: Findings, bold: str = "{}", plus_minus: str = "±") ->
             bold.format(f"{mean:.1f}") if mean == top else f"{mean:.1f}" for mean, top in zip(means, best, strict=True)
         ]
         if len(row.test) > 1:
-            figures = [f"{figure} {plus_minus} {spread:.1f}" for figure, spread in zip(figures, spreads, strict=True)]
+            figures = [f"{figure} ± {spread:.1f}" for figure, spread in zip(figures, spreads, strict=True)]
         low, high = findings.intervals["test"][number - 1]
         facts = (size(row.parameters), duration(row.train_seconds), rate(row.queries_per_second))
         cells.append([str(number), row.label, *figures, f"{low:.1f} to {high:.1f}", number_ranges(beaten), *facts])

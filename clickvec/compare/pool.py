@@ -2,23 +2,24 @@
 
 import os
 import signal
+import sys
 import threading
-import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from clickvec.compare.bench import Bench, Task
 from clickvec.compare.store import Recorded
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 
 Done = dict[tuple[str, int], Recorded]
 Say = Callable[[str], None]
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_bench: list[Bench] = []  # in a worker: what it works with, sent once
 
 
 def run_all(bench: Bench, tasks: Sequence[Task], say: Say) -> Done:
@@ -42,8 +43,8 @@ def run_all(bench: Bench, tasks: Sequence[Task], say: Say) -> Done:
     for count, (task, error) in enumerate(_errors(bench, left), 1):
         recorded = bench.recorded(task)
         if recorded is None:
-            failed.append(error or ClickvecError(f"the scores of {task} cannot be read back from {bench.out}"))
-            say(f"{task}: {failed[-1]}")
+            failed.append(error or ClickvecError(f"{task}: its scores cannot be read back from {bench.out}"))
+            say(str(failed[-1]))
         else:
             done[task.system.key, task.seed] = recorded
             say(f"{task}: {recorded.facts.train_seconds:,.0f} s of training ({count} of {len(left)})")
@@ -59,68 +60,93 @@ def _errors(bench: Bench, tasks: Sequence[Task]) -> Iterator[tuple[Task, Clickve
             yield task, _error(bench, task)
         return
     with _threads(max(1, (os.cpu_count() or 1) // bench.jobs)), _terminable():
-        pool = ProcessPoolExecutor(bench.jobs, get_context("spawn"), _begin, (bench, os.getpid()))
-        futures = {pool.submit(_work, task): task for task in tasks}
+        waiting, running = list(tasks), list[_Worker]()
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            workers = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:  # a training run answers by saving its state
-                worker.terminate()
-            for worker in workers:
-                worker.join()
-            raise
-        pool.shutdown()
+            while waiting or running:
+                while waiting and len(running) < bench.jobs:
+                    running.append(_start(bench, waiting.pop(0)))
+                connection.wait([worker.process.sentinel for worker in running])
+                for worker in [worker for worker in running if not worker.process.is_alive()]:
+                    running.remove(worker)
+                    yield worker.task, worker.error()
+        finally:
+            for worker in running:  # a training run answers by saving its state
+                worker.process.terminate()
+            for worker in running:
+                worker.process.join()
+
+
+class _Worker(NamedTuple):
+    """A process that does one task, and the end of the pipe where its error arrives."""
+
+    task: Task
+    process: SpawnProcess
+    pipe: Connection
+
+    def error(self) -> ClickvecError | None:
+        """What went wrong, now that the process has ended. One that was stopped stops all."""
+        self.process.join()
+        with suppress(EOFError, OSError):
+            if self.pipe.poll():
+                error: ClickvecError | None = self.pipe.recv()
+                if isinstance(error, Interrupted):
+                    raise error
+                return error
+        return ClickvecError(
+            f"{self.task}: its process ended with status {self.process.exitcode}; if memory ran out, use fewer --jobs"
+        )
+
+
+def _start(bench: Bench, task: Task) -> _Worker:
+    context = get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(bench, task, send))
+    process.start()
+    send.close()
+    return _Worker(task, process, receive)
+
+
+def _work(bench: Bench, task: Task, send: Connection) -> None:
+    """In a process of its own: it leaves Ctrl-C to its parent, and does not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    try:
+        send.send(_error(bench, task))
+    except Interrupted as stopped:
+        with suppress(OSError):  # the parent may be gone
+            send.send(stopped)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _error(bench: Bench, task: Task) -> ClickvecError | None:
     try:
         bench.record(task)
-    except ClickvecError as error:
-        if type(error).__name__ == "Interrupted":
-            raise
-        return ClickvecError(f"{task.system.label}: {error}")
+    except Interrupted:
+        raise Interrupted(f"{task}: stopped; the same command goes on from here") from None
+    except (ClickvecError, RuntimeError, MemoryError, OSError) as error:  # torch: RuntimeError, for want of memory too
+        return ClickvecError(f"{task}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return None
-
-
-def _begin(bench: Bench, parent: int) -> None:
-    """A worker leaves Ctrl-C to its parent, and does not outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _bench.append(bench)
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _work(task: Task) -> ClickvecError | None:
-    if not _bench:  # stopped; the queue may hold a task or two that it is too late to cancel
-        return None
-    try:
-        return _error(_bench[0], task)
-    except ClickvecError:
-        _bench.clear()
-        raise
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """The number of threads of each process that is started meanwhile: libraries read it when they are loaded."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ |= dict.fromkeys(_THREADS, str(count))
+    """The number of threads of each process that is started meanwhile, unless the user has set it."""
+    ours = [name for name in _THREADS if name not in os.environ]
+    os.environ |= dict.fromkeys(ours, str(count))
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in ours:
+            del os.environ[name]
 
 
 @contextmanager

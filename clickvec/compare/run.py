@@ -32,7 +32,10 @@ def compare(
     own = [system for system in chosen if not system.parts]
     curve = _curve_systems(bench, own)
     check_place(out)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise files.cannot_write(out, error) from None
     with files.locked(out / "lock", str(out)):
         tasks = [Task(system, seed) for system in own for seed in _seeds(system, seeds)]
         tasks += [Task(system, 1) for system in curve.values() if Task(system, 1) not in tasks]
@@ -42,10 +45,12 @@ def compare(
                 parts = [_of_seed(recorded, part, seed) for part in system.parts]
                 recorded[system.key, seed] = fusion.fuse(system, parts, material)
         rows = [_row(system, _runs(recorded, system.key), bench, seeds) for system in chosen]
-        _write_trec(out / "trec", material, recorded)
+        keys = [system.key for system in chosen]
+        _write_trec(out / "trec", material, {task: run for task, run in recorded.items() if task[0] in keys})
     queries = {split: with_relevant(judged) for split, judged in material.sets.items()}
     left_out = {split: len(judged) - len(queries[split]) for split, judged in material.sets.items()}
-    about = {"recipe": recipe, "settings": list(settings), "seeds": seeds, "pairs": len(material.log), **material.names}
+    about = {"recipe": recipe, "settings": list(settings), "seeds": seeds, "pairs": len(material.log)}
+    about |= {name: ", ".join(paths) for name, paths in material.names.items() if paths}
     curves = {label: recorded[system.key, 1].facts.history for label, system in curve.items()}
     return Comparison(tuple(rows), queries, left_out, about, curves)
 
@@ -96,7 +101,7 @@ def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> 
         for split, judged in bench.material.sets.items()
     }
     return Row(
-        system.key, facts[0].label or system.label, values["dev"], values["test"], facts[0].parameters,
+        system.key, facts[0].label or bench.label(system), values["dev"], values["test"], facts[0].parameters,
         # Of the first seed, like the machine: seeds may have run on different ones, and a mean would be of no machine.
         train_seconds=facts[0].train_seconds, queries_per_second=facts[0].queries_per_second,
         settings=facts[0].settings, histories=[fact.history for fact in facts],
@@ -114,9 +119,9 @@ class _Named(Recorded):
 
 def _write_trec(place: Path, material: Material, recorded: Mapping[tuple[str, int], Recorded]) -> None:
     """A run file for each system and seed, and the judgements, with gains in place of grades for trec_eval."""
-    place.mkdir(parents=True, exist_ok=True)
-    for split, judged in material.sets.items():
-        write_qrels(place / f"{split}.qrels", judged)
-        write_qrels(place / f"{split}.gains.qrels", judged, gains=True)
-        for (key, seed), run in recorded.items():
-            write_run(place / f"{split}.{key}.{seed}.run", evaluate.run(run, judged), f"{key}.{seed}")
+    with files.replacing(place, "test.qrels") as fresh:
+        for split, judged in material.sets.items():
+            write_qrels(fresh / f"{split}.qrels", judged)
+            write_qrels(fresh / f"{split}.gains.qrels", judged, gains=True)
+            for (key, seed), run in recorded.items():
+                write_run(fresh / f"{split}.{key}.{seed}.run", evaluate.run(run, judged), f"{key}.{seed}")

@@ -5,6 +5,7 @@ be carried: fit the neural systems where the GPU is, copy `scores/` home, and ru
 """
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec import files
+from clickvec import evaluate, files
 from clickvec.errors import ClickvecError
+from clickvec.rankers import Ranker
 from clickvec.readers import Judged
 
 _FILES = ("about.json", "scores.safetensors")
@@ -41,7 +43,7 @@ class Recorded:
         self, name: str, facts: Facts, sets: dict[str, Judged], scores: dict[str, NDArray[np.float32]]
     ) -> None:
         """`scores[split]` has those of all judged titles of a set, one query after the other."""
-        self.name, self.facts, self.scores = name, facts, scores
+        self.name, self.facts = name, facts
         self._known: dict[tuple[str, str], float] = {}
         for split, judged in sets.items():
             pairs = ((query.query, title) for query in judged for title in query.titles)
@@ -55,8 +57,15 @@ class Recorded:
             raise ClickvecError(f"{self.name} has no recorded score for {error}") from None
 
 
+def scores_of(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
+    """A ranker's scores of all judged titles, one query after the other."""
+    return np.concatenate([ranking.scores for ranking in evaluate.run(ranker, judged)])
+
+
 def save(place: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> None:
-    """Keep them, whole or not at all."""
+    """Keep them, whole or not at all, in the place of what cannot be read."""
+    if place.exists() and not (place / "about.json").exists():
+        shutil.rmtree(place)
     with files.replacing(place, "about.json", _FILES) as fresh:
         files.write_arrays(fresh / "scores.safetensors", scores)
         files.write_json(fresh / "about.json", asdict(facts))
@@ -67,6 +76,8 @@ def load(place: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
     try:
         facts = Facts(**json.loads((place / "about.json").read_text(encoding="utf-8")))
         scores = {split: np.array(files.read_arrays(place / "scores.safetensors")[split]) for split in sets}
+        if not all(found.dtype == np.float32 and np.isfinite(found).all() for found in scores.values()):
+            return None
         return Recorded(name, facts, sets, scores)
     except (OSError, ValueError, TypeError, KeyError, ClickvecError):
         return None

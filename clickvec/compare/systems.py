@@ -11,7 +11,7 @@ class System(NamedTuple):
     """One row: what it is called, and how it is made."""
 
     key: str
-    label: str
+    label: str  # {cells} and the like stand for settings of the recipe
     settings: Mapping[str, Any] | None = None  # over the recipe, for what the trainer trains; None for all others
     parts: tuple[str, ...] = ()  # the systems that it fuses
     seeded: bool = True  # whether another seed gives another result, and so is worth a run of its own
@@ -19,10 +19,12 @@ class System(NamedTuple):
 
 def systems(recipe: str) -> tuple[System, ...]:
     """Every system under a recipe. Only `default` has a row for n = 4 beside the one whose negatives are its own."""
-    drawn = [_drawn(n) for n in (2, 4, 6, 8)]
-    of_recipe = System("lstm", "LSTM-RNN (ncell = 96), negatives: the minibatch", {"tower": "lstm"})
+    two, four, six, eight = (_drawn(n) for n in (2, 4, 6, 8))
+    minibatch = System("lstm", "LSTM-RNN (ncell = {cells}), negatives: the minibatch", {"tower": "lstm"})
+    by_negatives = [two, four, six, eight, minibatch]
     if recipe == "paper":
-        of_recipe = System("lstm", drawn.pop(1).label, {"tower": "lstm"})
+        by_negatives = [two, four._replace(key="lstm"), six, eight]
+    clsm = "CLSM (nhid = {hidden}/{output}, win = {window})"
     return (
         System("skipthought", "Skip-Thought", seeded=False),
         System("doc2vec", "Doc2Vec, 30 epochs, as in the paper", seeded=False),
@@ -30,12 +32,12 @@ def systems(recipe: str) -> tuple[System, ...]:
         System("ulm", "ULM", seeded=False),
         System("bm25", "BM25", seeded=False),
         System("plsa", "PLSA", seeded=False),
-        System("dssm", "DSSM (nhid = 288/96)", {"tower": "dssm"}),
-        *(System(f"clsm-{w}", f"CLSM (nhid = 288/96, win = {w})", {"tower": "clsm", "window": w}) for w in (1, 3, 5)),
-        System("rnn", "RNN (nhid = 288)", {"tower": "rnn"}),
-        *(System(f"lstm-{n}", f"LSTM-RNN (ncell = {n})", {"tower": "lstm", "cells": n}) for n in (32, 64)),
-        *sorted([of_recipe, *drawn], key=lambda system: system.label),
-        System("bilstm", "Bidirectional LSTM-RNN (ncell = 96)", {"tower": "bilstm"}),
+        System("dssm", "DSSM (nhid = {hidden}/{output})", {"tower": "dssm"}),
+        *(System(f"clsm-{w}", clsm, {"tower": "clsm", "window": w}) for w in (1, 3, 5)),
+        System("rnn", "RNN (nhid = {hidden})", {"tower": "rnn"}),
+        *(System(f"lstm-{n}", "LSTM-RNN (ncell = {cells})", {"tower": "lstm", "cells": n}) for n in (32, 64)),
+        *by_negatives,
+        System("bilstm", "Bidirectional LSTM-RNN (ncell = {cells})", {"tower": "bilstm"}),
         System("transformer", "all-MiniLM-L6-v2, as it comes", seeded=False),
         System("hybrid-rrf", "BM25 + LSTM-RNN, reciprocal ranks", parts=("bm25", "lstm")),
         System("hybrid-mix", "BM25 + LSTM-RNN, mixed scores", parts=("bm25", "lstm")),
@@ -44,7 +46,7 @@ def systems(recipe: str) -> tuple[System, ...]:
 
 def _drawn(n: int) -> System:
     settings = {"tower": "lstm", "batch_negatives": False, "negatives": n}
-    return System(f"lstm-n{n}", f"LSTM-RNN (ncell = 96), n = {n}", settings)
+    return System(f"lstm-n{n}", "LSTM-RNN (ncell = {cells}), n = {negatives}", settings)
 
 
 def choose(recipe: str, keys: Sequence[str]) -> list[System]:

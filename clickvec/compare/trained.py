@@ -5,14 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from clickvec import config
+from clickvec import config, files
 from clickvec.about import about_model
 from clickvec.compare.fitted import Fitted
 from clickvec.compare.material import Material, short_hash
 from clickvec.compare.systems import System
 from clickvec.config import Recipe
 from clickvec.encoder import Encoder
-from clickvec.errors import missing_extra
+from clickvec.errors import ClickvecError, missing_extra
+from clickvec.folder import open_model
 from clickvec.rankers.neural import Neural
 
 
@@ -26,6 +27,9 @@ class Trainer(NamedTuple):
 
     def recipe_of(self, system: System, seed: int) -> Recipe:
         """The whole recipe of one run."""
+        for key in ("seed", "tower"):
+            if any(setting.partition("=")[0].strip() == key for setting in self.settings):
+                raise ClickvecError(f"compare sets {key} itself, by --seeds and --systems; leave --set {key} out")
         return config.recipe(self.recipe, settings=self.settings, **{**(system.settings or {}), "seed": seed})
 
 
@@ -50,22 +54,40 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
     from clickvec.train.loop import train
 
     recipe = trainer.recipe_of(system, seed)
-    out = models / f"{system.key}-{seed}-{short_hash(asdict(recipe), material.fingerprint)}"
-    if not (out / "config.json").exists():
-        begun = (out.with_name(out.name + ".run") / "checkpoint.safetensors").exists()
+    out = models / f"{system.key}-{seed}-{short_hash(asdict(recipe), material.training_fingerprint)}"
+    if not _is_whole(out):
+        begun = _can_go_on(out.with_name(out.name + ".run") / "checkpoint.safetensors")
         train(
             material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
-            about_data=material.names.get("clicks", ""), quiet=trainer.quiet,
+            overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), quiet=trainer.quiet,
         )  # fmt: skip
     encoder = Encoder.load(out)
     history = _history(out)
     return Fitted(
-        Neural(encoder, system.label),
+        Neural(encoder, system.key),
         parameters=int(about_model(encoder.model)["parameters"]),
         seconds=float(history[-1]["seconds"]),
         settings=asdict(recipe),
         history=[float(row["loss"]) for row in history],
     )
+
+
+def _is_whole(out: Path) -> bool:
+    """Whether there is a finished model that can be read; one that cannot is trained again."""
+    try:
+        open_model(out)
+    except ClickvecError:
+        return False
+    return True
+
+
+def _can_go_on(checkpoint: Path) -> bool:
+    """Whether there is a checkpoint that can be read; without one the run begins again."""
+    try:
+        files.read_arrays(checkpoint)
+    except ClickvecError:
+        return False
+    return True
 
 
 def _history(out: Path) -> list[dict[str, float]]:

@@ -30,6 +30,7 @@ def write(comparison: Comparison, log: ClickLog, out: Path, title: str = "Compar
     for name, text in pages.items():
         with files.replacing_file(out / name) as file:
             file.write(text.encode())
+    (out / "cost.png").unlink(missing_ok=True)
     if comparison.curves:
         plots.cost_curve(comparison.curves, out / "cost.png")
     return findings

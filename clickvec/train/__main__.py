@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from clickvec import config, dataset
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 from clickvec.readers import read_judged
 from clickvec.train.card import headline
-from clickvec.train.loop import Interrupted, train
+from clickvec.train.loop import train
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ from clickvec import dataset, files, folder
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.encoder import Encoder
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluate import evaluate
 from clickvec.folder import Model
 from clickvec.rankers.neural import Neural
@@ -45,10 +45,6 @@ CHECKPOINT_SECONDS = 300.0
 LOOK_EVERY = 20  # minibatches between looks at the loss on a GPU, which must be stopped for it
 SAMPLE_TITLES = 512
 SHUFFLE, DRAW, MINE = 2, 3, 4  # the first word of a seed, so that no two streams are the same
-
-
-class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
-    """The user stopped the run; its state is saved."""
 
 
 def train(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECIPES, RECURRENT, TOWERS, Recipe, recipe
+from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECURRENT, TOWERS, Recipe, recipe
 from clickvec.errors import ClickvecError
 
 
@@ -78,8 +78,8 @@ def test_pooling_is_for_towers_with_an_output_at_each_word(tower: str) -> None:
 
 
 def test_what_the_paper_has_not_is_off() -> None:
-    for name in RECIPES:
-        chosen = recipe(name)
+    for tower in TOWERS:
+        chosen = recipe("paper", tower=tower)
         assert (chosen.pooling, chosen.hard_negatives, chosen.word_dropout) == ("last", 0, 0)
         assert (chosen.warm_up, chosen.average) == (0, 0)
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:  # the package may import this module before it has defined th
 
 # To choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
-MIXTURE_GRID: tuple[dict[str, Any], ...] = tuple({"weight": w} for w in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95))
+# A weight of 1 is the first ranker alone: where the second has nothing to add, dev may say so.
+MIXTURE_GRID: tuple[dict[str, Any], ...] = tuple(
+    {"weight": weight} for weight in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 1.0)
+)
 
 Floats = NDArray[np.float64]
 

@@ -17,9 +17,13 @@ Found = Mapping[str, tuple[Material, Comparison]]
 NOTES = Path(__file__).with_name("results_notes.md")  # what we make of the figures
 HEAD = """# Results on public data
 
-Written by `make results` (benchmarks/results.py); no figure here is typed in by hand. NDCG@1 / @3 / @10 in per cent, on
-the judged titles of each query. Settings and epochs were chosen on dev; test was only scored. ± is the standard
-deviation between seeds where a system has several.
+Written by `make results` (benchmarks/results.py); no figure in a table is typed in by hand. NDCG@1 / @3 / @10 in per
+cent, on the judged titles of each query. Settings and epochs were chosen on dev, nothing on test. BM25, ULM and PLSA
+have the judged titles, of dev and test, in their collection; Doc2Vec and the vocabulary of Skip-Thought are trained on
+the judged queries too, as in the paper; grades none of them sees. What our trainer trains sees the log alone. ± is the
+standard deviation between seeds where a system has several; BM25, ULM, PLSA, Doc2Vec, Skip-Thought and the transformer
+were run once. Skip-Thought learned from books in Debian packages (benchmarks/prose.py). A + after a commit: files that
+the row does not depend on had changed since.
 
 - **msrd**: the Movie Search Ranking Dataset (metarank/msrd, CC BY-SA 4.0): real web queries; a click is a movie that
   people picked from a shuffled list. Titles have three words on average.

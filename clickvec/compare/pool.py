@@ -5,8 +5,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -40,20 +40,22 @@ def run_all(bench: Bench, tasks: Sequence[Task], say: Say) -> Done:
     if left:
         say(f"{len(left)} to fit and score, {min(bench.jobs, len(left))} at a time")
     failed: list[ClickvecError] = []
-    for count, (task, error) in enumerate(_errors(bench, left), 1):
-        recorded = bench.recorded(task)
-        if recorded is None:
-            failed.append(error or ClickvecError(f"{task}: its scores cannot be read back from {bench.out}"))
-            say(str(failed[-1]))
-        else:
-            done[task.system.key, task.seed] = recorded
-            say(f"{task}: {recorded.facts.train_seconds:,.0f} s of training ({count} of {len(left)})")
+    with closing(_errors(bench, left)) as finished:  # a stop between two tasks ends the workers too
+        for count, (task, error) in enumerate(finished, 1):
+            recorded = bench.recorded(task)
+            if recorded is None:
+                failed.append(error or ClickvecError(f"{task}: its scores cannot be read back from {bench.out}"))
+                say(str(failed[-1]))
+            else:
+                done[task.system.key, task.seed] = recorded
+                say(f"{task}: {recorded.facts.train_seconds:,.0f} s of training ({count} of {len(left)})")
     if failed:
-        raise failed[0]
+        others = f"; the other {len(done)} are kept: mend it, or name the others with --systems" if done else ""
+        raise ClickvecError(f"{failed[0]}{others}")
     return done
 
 
-def _errors(bench: Bench, tasks: Sequence[Task]) -> Iterator[tuple[Task, ClickvecError | None]]:
+def _errors(bench: Bench, tasks: Sequence[Task]) -> Generator[tuple[Task, ClickvecError | None], None, None]:
     """Each task as it is done, with its error if it failed."""
     if bench.jobs == 1 or len(tasks) < 2:
         for task in tasks:

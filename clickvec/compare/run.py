@@ -12,7 +12,7 @@ from clickvec.compare.result import Comparison, Row
 from clickvec.compare.store import Recorded
 from clickvec.compare.systems import System, choose
 from clickvec.compare.trained import Trainer
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, Interrupted
 from clickvec.metrics import with_relevant, write_qrels, write_run
 
 Say = Callable[[str], None]
@@ -39,7 +39,10 @@ def compare(
     with files.locked(out / "lock", str(out)):
         tasks = [Task(system, seed) for system in own for seed in _seeds(system, seeds)]
         tasks += [Task(system, 1) for system in curve.values() if Task(system, 1) not in tasks]
-        recorded = run_all(bench, tasks, say)
+        try:
+            recorded = run_all(bench, tasks, say)
+        except KeyboardInterrupt:
+            raise Interrupted("stopped; the same command goes on from here") from None
         for system in chosen:
             for seed in _seeds(system, seeds) if system.parts else ():
                 parts = [_of_seed(recorded, part, seed) for part in system.parts]
@@ -50,6 +53,10 @@ def compare(
     queries = {split: with_relevant(judged) for split, judged in material.sets.items()}
     left_out = {split: len(judged) - len(queries[split]) for split, judged in material.sets.items()}
     about = {"recipe": recipe, "settings": list(settings), "seeds": seeds, "pairs": len(material.log)}
+    both = len({query.query for query in material.dev} & {query.query for query in material.test})
+    if both:
+        say(f"{both:,} queries are both in dev and in test: what is chosen on dev flatters the figures on test")
+        about["queries both in dev and in test"] = both
     about |= {name: ", ".join(paths) for name, paths in material.names.items() if paths}
     curves = {label: recorded[system.key, 1].facts.history for label, system in curve.items()}
     return Comparison(tuple(rows), queries, left_out, about, curves)

@@ -477,12 +477,14 @@ def no_more_workers() -> bool:
 
 
 def test_workers_end_when_the_command_stops_between_two_tasks(material: Material, tmp_path: Path) -> None:
+    pytest.importorskip("gensim")
+
     def say(text: str) -> None:
         if "s of training" in text:
             raise KeyboardInterrupt
 
     try:
-        table(material, tmp_path / "out", "ulm", "rnn", settings=(*LONGER, "epochs=1000"), jobs=2, say=say)
+        table(material, tmp_path / "out", "doc2vec", "rnn", settings=(*LONGER, "epochs=1000"), jobs=2, say=say)
     except Interrupted:  # while it is handled, nothing that it holds is freed
         assert no_more_workers()
     else:

@@ -209,7 +209,7 @@ def stop_at_update(patched: pytest.MonkeyPatch, stop_after: int) -> None:
 
 def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
     dataset.save(data, tmp_path / "data")
-    settings = ["cells=16", "epochs=40", "batch_size=256"]
+    settings = ["cells=16", "epochs=15", "batch_size=256"]
     command = [sys.executable, "-m", "clickvec.train", str(tmp_path / "data"), "--out", str(tmp_path / "model")]
     command += [part for setting in settings for part in ("--set", setting)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE)

@@ -42,7 +42,7 @@ bench: setup
 # docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data
 results: setup
-	$(BIN)/python benchmarks/results.py --data $(DATA)
+	$(BIN)/python benchmarks/results.py --data $(DATA) $(if $(SKIP_THOUGHTS),--skip-thoughts $(SKIP_THOUGHTS))
 
 clean:
 	rm -rf $(VENV) .wheels out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

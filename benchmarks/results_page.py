@@ -23,7 +23,9 @@ have the judged titles, of dev and test, in their collection; Doc2Vec and the vo
 the judged queries too, as in the paper; grades none of them sees. What our trainer trains sees the log alone. ± is the
 standard deviation between seeds where a system has several; BM25, ULM, PLSA, Doc2Vec, Skip-Thought and the transformer
 were run once. Skip-Thought learned from books in Debian packages (benchmarks/prose.py). A + after a commit: files that
-the row does not depend on had changed since.
+the row does not depend on had changed since. Two things were entered by hand afterwards: the commit of the rows trained
+on the GPU (93c6a3f is the state that was copied there; the copy itself reported an older one), and the training time of
+Skip-Thought, which is its CPU time on one core.
 
 - **msrd**: the Movie Search Ranking Dataset (metarank/msrd, CC BY-SA 4.0): real web queries; a click is a movie that
   people picked from a shuffled list. Titles have three words on average.

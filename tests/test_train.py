@@ -119,10 +119,7 @@ def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
     data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = recipe("default", **SMALL)
-    with monkeypatch.context() as patched:
-        stop_at_update(patched, 2)
-        with pytest.raises(loop.Interrupted):
-            loop.train(data, chosen, tmp_path / "model", quiet=True)
+    train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
     path = tmp_path / "model.run" / "checkpoint.safetensors"
     arrays, about = files.read_arrays(path), json.loads(files.read_metadata(path)["run"])
     del about["recipe"]["average"]
@@ -207,6 +204,14 @@ def stop_at_update(patched: pytest.MonkeyPatch, stop_after: int) -> None:
     patched.setattr(loop.Run, "one_update", one_update)
 
 
+def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a run that was stopped after two updates."""
+    with monkeypatch.context() as patched:
+        stop_at_update(patched, 2)
+        with pytest.raises(loop.Interrupted):
+            loop.train(data, chosen, out, quiet=True)
+
+
 def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
     dataset.save(data, tmp_path / "data")
     settings = ["cells=16", "epochs=15", "batch_size=256"]
@@ -257,10 +262,7 @@ def test_a_resume_with_another_recipe_or_other_data_is_refused(
     data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = recipe("default", **SMALL)
-    with monkeypatch.context() as patched:
-        stop_at_update(patched, 2)
-        with pytest.raises(loop.Interrupted):
-            loop.train(data, chosen, tmp_path / "model", quiet=True)
+    train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
     with pytest.raises(ClickvecError, match=r"gamma=12\.0, not 3\.0"):
         loop.train(data, dataclasses.replace(chosen, gamma=3.0), tmp_path / "model", quiet=True, resume=True)
     other = data._replace(pair_clicks=data.pair_clicks + 1)

@@ -130,6 +130,10 @@ class PLSA:
         """P(z|d) of each title: (titles, topics)."""
         return self._topics_of([_bag(title, self._tokens) for title in titles])
 
+    def known_words(self, text: str) -> Floats:
+        """P(w|z) of each word of a text that some training title has: (words, topics)."""
+        return self.word_given_topic[[self._ids[word] for word in tokenise(text, self._tokens) if word in self._ids]]
+
     def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
         """log P(Q|D) of each title; 0 for all if no training title has a word of the query."""
         words = [word for word in tokenise(query, self._tokens) if word in self._ids]

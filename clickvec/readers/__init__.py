@@ -8,6 +8,7 @@ lines is in lines.py, how lines become fields in records.py.
 from clickvec.readers.clicks import ClickLog, read_clicks
 from clickvec.readers.judged import Judged, JudgedQuery, read_judged, read_qrels
 from clickvec.readers.lines import BadLines
+from clickvec.readers.texts import Labels, Texts, read_labels, read_texts
 from clickvec.readers.titles import ResultList, Title, Titles, read_result_lists, read_titles, stream_titles
 
 __all__ = [
@@ -15,13 +16,17 @@ __all__ = [
     "ClickLog",
     "Judged",
     "JudgedQuery",
+    "Labels",
     "ResultList",
+    "Texts",
     "Title",
     "Titles",
     "read_clicks",
     "read_judged",
+    "read_labels",
     "read_qrels",
     "read_result_lists",
+    "read_texts",
     "read_titles",
     "stream_titles",
 ]

@@ -1,0 +1,170 @@
+"""What the model learned: the words and the titles nearest to a word, as the paper tests its doc2vec (supplement V).
+
+A word gets a vector as a text of one word. Words are letter trigrams here, so one that nobody has ever typed has a
+vector too, as long as the model knows one of its trigrams; `Nearest.known` says how much of it the model can see.
+"""
+
+import dataclasses
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice, zip_longest
+from typing import Any
+from unicodedata import combining, east_asian_width
+
+import numpy as np
+
+from clickvec.encoder import Encoder, Vectors
+from clickvec.errors import ClickvecError
+from clickvec.explain.reading import encode
+from clickvec.text import canonical, trigrams
+
+MOST_COLUMNS = 24  # for a word on the terminal
+
+
+@dataclass(frozen=True)
+class NearWord:
+    """A word of the titles, its cosine with the word asked for, and how often the titles hold it."""
+
+    word: str
+    cosine: float
+    count: int
+
+
+@dataclass(frozen=True)
+class NearTitle:
+    """A title, its cosine with the word asked for, and how often it is among the titles."""
+
+    title: str
+    cosine: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """What is near to a word, the nearest first; nothing is when the model knows none of its trigrams."""
+
+    word: str  # as the model reads it: in lower case, with single spaces
+    count: int  # how often the titles hold it
+    known: float  # the share of its letter trigrams that the model knows
+    words: tuple[NearWord, ...]
+    titles: tuple[NearTitle, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `json.dumps`."""
+        return dataclasses.asdict(self)
+
+    def as_text(self, width: int = 80) -> str:
+        """For a terminal: words on the left, titles on the right."""
+        there = f"{self.count:,} times in the titles" if self.count != 1 else "once in the titles"
+        head = f"{self.word}: {there if self.count else 'not in the titles'}"
+        if not self.known:
+            return f"{head}\n\nThe model knows none of its letter trigrams: nothing is near to it."
+        left, right = _word_lines(self.words), _title_lines(self.titles)
+        room = max(map(_width, left)) + 4
+        rest = max(width - room, MOST_COLUMNS)
+        lines = (f"{_fit(one, room)}{_fit(two, rest)}".rstrip() for one, two in zip_longest(left, right, fillvalue=""))
+        return "\n".join([f"{head}; {self.known:.0%} of its letter trigrams known", "", *lines])
+
+
+class Learned:
+    """The words and the titles of a catalogue, each different one encoded once, to ask for the nearest among them."""
+
+    def __init__(self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: bool = False) -> None:
+        """Encode the titles, and with the tower of `side` their words."""
+        self.encoder, self.side = encoder, side
+        self._titles: Counter[str] = Counter()  # by their words alone
+        as_written: dict[str, str] = {}
+        for title in titles:
+            read = canonical(title)
+            self._titles[read] += 1
+            as_written.setdefault(read, title)
+        self._as_written = list(as_written.values())
+        self._title_vectors = encoder.encode_document(list(self._titles), progress=progress)
+        words: Counter[str] = Counter()
+        for title, times in self._titles.items():
+            for word in title.split():
+                words[word] += times
+        self.words = dict(sorted(words.items(), key=lambda word: (-word[1], word[0])))  # the frequent first
+        self._word_vectors = encode(encoder, side, list(self.words))
+
+    def nearest(self, word: str, k: int = 10, *, least: int = 1, unlike: bool = False) -> Nearest:
+        """The k words and the k titles nearest to a word, or to a phrase.
+
+        The word itself is left out, and so are words that the titles hold fewer than `least` times: among thousands of
+        rare ones, misspellings of the word would fill the list. With `unlike` so are words that share a letter trigram
+        with it: those left are near by what was learned, and not by their spelling.
+        """
+        if k < 1 or least < 1:
+            raise ClickvecError(f"k and least are at least 1, not {k} and {least}")
+        text = canonical(word)
+        if not text:
+            raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
+        letters = [trigram for step in text.split() for trigram in trigrams(step)]
+        known = sum(len(self.encoder.vocabulary.ids(step)) for step in text.split())
+        barred = {text}
+        if unlike:
+            barred.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
+        vector = encode(self.encoder, self.side, [text])[0]
+        words, titles = list(self.words.items()), list(self._titles.values())
+        near_words = (
+            NearWord(words[row][0], cosine, words[row][1])
+            for row, cosine in _by_cosine(self._word_vectors, vector)
+            if words[row][1] >= least and words[row][0] not in barred
+        )
+        near_titles = (
+            NearTitle(" ".join(self._as_written[row].split()), cosine, titles[row])
+            for row, cosine in _by_cosine(self._title_vectors, vector)
+        )
+        return Nearest(
+            text, self.count(text), known / len(letters), tuple(islice(near_words, k)), tuple(islice(near_titles, k))
+        )
+
+    def count(self, text: str) -> int:
+        """How often the titles hold a word, or the words of a phrase one after the other."""
+        text = canonical(text)
+        if " " not in text:
+            return self.words.get(text, 0)
+        return sum(times * _spaced(title).count(_spaced(text)) for title, times in self._titles.items())
+
+
+def _spaced(text: str) -> str:
+    """With a space on either side of every word, so that words that follow each other do not share one."""
+    return f" {text.replace(' ', '  ')} "
+
+
+def _by_cosine(vectors: Vectors, vector: Vectors) -> Iterator[tuple[int, float]]:
+    """Rows and their cosines, the nearest first, of equal ones the first; where there is no vector, nothing is near."""
+    if vector.any():
+        cosines = vectors @ vector
+        for row in np.argsort(-cosines, kind="stable").tolist():
+            if vectors[row].any():
+                yield row, float(cosines[row])
+
+
+# --- for the terminal --------------------------------------------------------------------------------------------
+
+
+def _word_lines(found: Sequence[NearWord]) -> list[str]:
+    room = max([len("nearest words"), *(min(_width(near.word), MOST_COLUMNS) for near in found)])
+    digits = max([len("count"), *(len(f"{near.count:,}") for near in found)])
+    rows = (f"{near.cosine:6.3f}  {_fit(near.word, room)}  {near.count:>{digits},}" for near in found)
+    return [f"cosine  {'nearest words':{room}}  {'count':>{digits}}", *rows]
+
+
+def _title_lines(found: Sequence[NearTitle]) -> list[str]:
+    return ["cosine  nearest titles", *(f"{near.cosine:6.3f}  {near.title}" for near in found)]
+
+
+def _fit(text: str, width: int) -> str:
+    """The text in exactly so many columns of a terminal, cut short if need be."""
+    if _width(text) > width:
+        ends = list(accumulate(map(_width, text)))
+        text = text[: bisect_right(ends, width - 1)] + "…"
+    return text + " " * (width - _width(text))
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: Chinese letters take two, accents that stand alone none."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,0 +1,192 @@
+"""Text for a terminal: signed numbers as colours or bars, words that are two columns wide, nothing that steers it.
+
+With colour, green raises and red lowers; without, plus and minus signs say the same, so that nothing is lost.
+"""
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_OWN = re.compile(r"\x1b\[[0-9;]*m")  # the only escape codes that we write
+_JOINERS = "\u200c\u200d"  # these shape letters in some scripts, and emoji; other format characters can hide text
+_LEVELS = (0.08, 0.35, 0.7)  # of the largest size: where weak, middling and strong begin
+_STYLES = ("", "3{}", "1;3{}", "7;3{}")
+GREEN, RED = 2, 1
+ROWS = 8  # of links, cells and edits
+BAR = 10  # columns
+SHORT = 24  # columns for a word in running text
+ARROWS = {"left to right": "l->r", "right to left": "r->l", "": ""}
+
+
+def clean(text: str) -> str:
+    """The text without what a terminal obeys: a control character is shown as its picture, white space as a space."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in _JOINERS else _picture(char) for char in text)
+
+
+def _picture(char: str) -> str:
+    code = ord(char)
+    if char in "\t\n\r\v\f" or (code > 0x7F and char.isspace()):
+        return " "
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+
+
+def width(text: str) -> int:
+    """How many columns a text takes; our own escape codes take none."""
+    plain = _OWN.sub("", text) if "\x1b" in text else text
+    return len(plain) if plain.isascii() else sum(map(_columns, plain))
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def clip(text: str, columns: int) -> str:
+    """A text made clean and, where it is too long, cut."""
+    text = clean(text[: 4 * columns + 4])  # more than can be seen, unless every letter has a stack of accents
+    if width(text) <= columns:
+        return text
+    kept, left = "", columns - 3
+    for char in text:
+        left -= _columns(char)
+        if left < 0:
+            break
+        kept += char
+    return kept + "..."[: max(0, columns)]
+
+
+def pad(text: str, columns: int, align: str = "<") -> str:
+    """A text filled up with spaces: `<` on its right, `>` on its left, `^` on both sides."""
+    room = max(0, columns - width(text))
+    before = {"<": 0, ">": room, "^": room // 2}[align]
+    return " " * before + text + " " * (room - before)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A terminal of some columns, with colours or without."""
+
+    columns: int = 80
+    colour: bool = False
+
+    def strong(self, text: str) -> str:
+        """A heading, or a keyword."""
+        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+
+    def paint(self, text: str, value: float, largest: float) -> str:
+        """A text in the colour of a number, the stronger the larger it is; no colour, no change."""
+        style = _STYLES[level(value, largest)].format(GREEN if value > 0 else RED)
+        return f"\x1b[{style}m{text}\x1b[0m" if self.colour and style else text
+
+    def bar(self, value: float, largest: float, columns: int) -> str:
+        """A number as a bar."""
+        size = min(columns, round(columns * abs(value) / largest)) if largest else 0
+        if self.colour and size:
+            return f"\x1b[4{GREEN if value > 0 else RED}m{' ' * size}\x1b[0m{' ' * (columns - size)}"
+        return pad(("+" if value > 0 else "-") * size, columns)
+
+    def shaded(self, label: str, words: Sequence[str], values: Sequence[float], largest: float) -> list[str]:
+        """A text with its words in their colours; without colours, with signs under them."""
+        room = self.columns - len(label)
+        rows, used = [("", "")], 0
+        for word, value in zip(words, values, strict=True):
+            shown = clip(word, room)
+            mark = "" if self.colour else ("+" if value > 0 else "-") * level(value, largest)
+            columns = max(width(shown), len(mark))
+            if used and used + columns > room:
+                rows.append(("", ""))
+                used = 0
+            text, marks = rows[-1]
+            painted = self.paint(shown, value, largest) + " " * (columns - width(shown))
+            rows[-1] = (f"{text}{painted} ", f"{marks}{pad(mark, columns)} ")
+            used += columns + 1
+        lines = [line.rstrip() for row in rows for line in row if line.strip()]
+        return [f"{label if at == 0 else ' ' * len(label)}{line}" for at, line in enumerate(lines or [""])]
+
+    def wrap(self, text: str | Sequence[str]) -> list[str]:
+        """Clean text in as many lines as it needs, broken at spaces, or between the pieces that are given."""
+        lines = [""]
+        for piece in text.split(" ") if isinstance(text, str) else text:
+            if lines[-1] and width(lines[-1]) + 1 + width(piece) > self.columns:
+                lines.append("")
+            lines[-1] += f" {piece}" if lines[-1] else piece
+        return lines
+
+    def table(self, align: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+        """Rows of cells under a head, each column aligned as `pad` does it; the first one is cut to fit the screen."""
+        every = [[clip(row[0], self.columns), *row[1:]] for row in (head, *rows)]
+        widths = [max(map(width, column)) for column in zip(*every, strict=True)]
+        widths[0] = min(widths[0], max(8, self.columns - sum(widths[1:]) - 2 * len(widths[1:])))
+        return [
+            "  ".join(map(pad, (clip(first, widths[0]), *others), widths, align)).rstrip() for first, *others in every
+        ]
+
+    def across(
+        self, label: str, words: Sequence[str], marked: Sequence[bool], rows: Sequence[tuple[str, Sequence[str]]]
+    ) -> list[str]:
+        """A table with the words across, as the paper prints them: in blocks, where it is wider than the screen."""
+        names = [clip(name, self.columns // 2) for name in (label, *(name for name, _ in rows))]
+        first = max(map(width, names))
+        room = self.columns - first - 3
+        heads = [clip(word, room) + ("*" if mark else "") for word, mark in zip(words, marked, strict=True)]
+        widths = [max(width(head), *(width(cells[at]) for _, cells in rows)) for at, head in enumerate(heads)]
+        lines: list[str] = []
+        for block in _blocks(widths, room + 1):
+            lines += [""] if lines else []
+            for name, cells in zip(names, (heads, *(cells for _, cells in rows)), strict=True):
+                shown = [pad(cells[at], widths[at], "^") for at in block]
+                if cells is heads:
+                    shown = [self.strong(cell) if marked[at] else cell for at, cell in zip(block, shown, strict=True)]
+                lines.append("  ".join([pad(name, first), *shown]).rstrip())
+        return lines
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[range]:
+    """Columns that fit beside each other, two spaces apart; a column that is too wide stands alone."""
+    blocks, start, used = [], 0, 0
+    for at, columns in enumerate(widths):
+        if at > start and used + columns > room:
+            blocks.append(range(start, at))
+            start, used = at, 0
+        used += columns + 2
+    return [*blocks, range(start, len(widths))] if widths else []
+
+
+def this_screen() -> Screen:
+    """The terminal of standard output: in colour, unless it is none, or NO_COLOR asks for plain text."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    columns = shutil.get_terminal_size((80, 24)).columns
+    return Screen(min(max(columns, 60), 120), not plain)
+
+
+def level(value: float, largest: float) -> int:
+    """How strong a number is beside the largest one: 0, 1, 2 or 3."""
+    return sum(abs(value) >= share * largest for share in _LEVELS) if largest > 0 else 0
+
+
+def largest_of(values: Sequence[float]) -> float:
+    """The greatest size."""
+    return max(map(abs, values), default=0.0)
+
+
+def fixed(values: Sequence[float], signed: bool = False) -> list[str]:
+    """Numbers with three digits after the point; zero is never minus zero."""
+    rounded = [round(value, 3) + 0.0 for value in values]
+    return [f"{value:+.3f}" if signed else f"{value:.3f}" for value in rounded]
+
+
+def count(cells: int | None) -> str:
+    """How many cells detect a word; the direction that reads it first cannot tell."""
+    return "-" if cells is None else str(cells)
+
+
+def verdict(keyword: bool | None) -> str:
+    """Whether a word is a keyword, in one character."""
+    return "?" if keyword is None else "*" if keyword else ""

@@ -1,0 +1,126 @@
+"""What `clickvec explain` prints of a title beside the first one, of models beside each other, and of keywords."""
+
+from collections.abc import Sequence
+
+from clickvec.explain.hit import Cell, Explanation
+from clickvec.explain.keywords import Keywords
+from clickvec.explain.screen import ARROWS, BAR, ROWS, SHORT, Screen, clip, count, fixed, largest_of
+from clickvec.explain.versus import Versus
+from clickvec.explain.why_not import CellShare, Edit, Part, WhyNot
+
+Rows = Sequence[tuple[str, Sequence[int | None]]]
+
+
+def cell_name(cell: Cell | CellShare, found: Explanation) -> str:
+    """The number of a cell and, where there are two, its direction."""
+    return f"{cell.cell} {ARROWS[cell.way]}" if len({one.way for one in found.cells}) > 1 else str(cell.cell)
+
+
+def keyword_table(name: str, voted: Keywords, screen: Screen) -> list[str]:
+    """Words across, a row a direction, and how many of the most active cells detect each word."""
+    if not voted.words:
+        return []
+    head = f"keywords of the {name}: of the {voted.active} most active cells, how many detect each word"
+    return [screen.strong(head), *_across(name, voted, list(voted.counts.items()), screen, marked=True)]
+
+
+def _across(name: str, voted: Keywords, rows: Rows, screen: Screen, *, marked: bool) -> list[str]:
+    marks = [bool(said) and marked for said in voted.verdicts]
+    return screen.across(name, voted.words, marks, [(label, [count(cells) for cells in row]) for label, row in rows])
+
+
+# --- a title beside the first ------------------------------------------------------------------------------------
+
+
+def against_the_first(found: WhyNot, screen: Screen) -> list[str]:
+    """Why the title does not stand above the first one, and what would change that."""
+    first = clip(found.first.title, screen.columns - 8)
+    scores = f"{found.title.score:.3f}, the other {found.first.score:.3f}, the gap {found.gap:.3f}"
+    lines = [screen.strong("why not first"), f"other  {first}", f"score  {scores}"]
+    if found.gap <= 0:
+        same = "scores the same as" if found.gap == 0 else "scores higher than"
+        return [*lines, f"nothing stands between them: the title {same} the other"]
+    return [
+        *lines, "", *_shares(found, screen), "", *_cells(found, screen), "",
+        *_parts("helps the other title, and is missing here", found.missing, screen),
+        *_parts("costs this title", found.burdens, screen),
+        *_edits(found.edits, screen), *_path(found, screen),
+    ]  # fmt: skip
+
+
+def _shares(found: WhyNot, screen: Screen) -> list[str]:
+    largest = largest_of([share.difference for share in found.words])
+    rows = [
+        (share.word, *fixed((share.title, share.first, share.difference), signed=True),
+         screen.bar(share.difference, largest, BAR))
+        for share in found.words
+    ]  # fmt: skip
+    return screen.table("<>>><", ("query word", "gives here", "gives there", "difference", ""), rows)
+
+
+def _cells(found: WhyNot, screen: Screen) -> list[str]:
+    largest = largest_of([cell.difference for cell in found.cells])
+    rows = [
+        (cell_name(cell, found.title), *fixed((cell.title, cell.first, cell.difference), signed=True),
+         screen.bar(cell.difference, largest, BAR))
+        for cell in found.cells[:ROWS]
+    ]  # fmt: skip
+    return screen.table("<>>><", ("cell", "gives here", "gives there", "difference", ""), rows)
+
+
+def _parts(what: str, parts: Sequence[Part], screen: Screen) -> list[str]:
+    named = ", ".join(f"{clip(part.word, SHORT)} {part.contribution:+.3f}" for part in parts[:ROWS])
+    return screen.wrap(f"{what}: {named}") if named else []
+
+
+def _edits(edits: Sequence[Edit], screen: Screen) -> list[str]:
+    helpful = [edit for edit in edits if edit.change > 0][:ROWS]
+    if not helpful:
+        return ["no single edit that was tried raises the score"]
+    rows = [(_told(edit), f"{edit.score:.3f}", f"{edit.change:+.3f}") for edit in helpful]
+    return ["", *screen.table("<>>", ("one edit of the title, and the score after it", "score", "change"), rows)]
+
+
+def _told(edit: Edit) -> str:
+    out, put = clip(edit.out or "", SHORT), clip(edit.put or "", SHORT)
+    return {"add": f"add {put}", "leave out": f"leave out {out}", "replace": f"put {put} in place of {out}"}[edit.kind]
+
+
+def _path(found: WhyNot, screen: Screen) -> list[str]:
+    if not found.path:
+        return ["no edit that was tried leads past the other title"]
+    rows = [
+        (f"{at}. {_told(edit)}", f"{edit.score:.3f}", f"{edit.change:+.3f}") for at, edit in enumerate(found.path, 1)
+    ]
+    end = "past" if found.reached else "but not past"
+    return [
+        "", *screen.table("<>>", ("edit after edit", "score", "change"), rows),
+        f"{end} the other title, at {found.first.score:.3f}, with:",
+        *screen.wrap(clip(found.path[-1].title, 3 * screen.columns)),
+    ]  # fmt: skip
+
+
+# --- models beside each other ------------------------------------------------------------------------------------
+
+
+def side_by_side(found: Versus, screen: Screen) -> list[str]:
+    """How many of the most active cells of each model detect each word."""
+    lines = [screen.strong("models side by side: of the ten most active cells, how many detect each word")]
+    names = [clip(model.name, SHORT) for model in found.models]
+    about = [
+        (name, *([] if model.score is None else [f"{model.score:.3f}"]), clip(model.tower, screen.columns - SHORT - 11))
+        for name, model in zip(names, found.models, strict=True)
+    ]
+    head = ("model", *([] if found.title is None else ["score"]), "tower")
+    lines += screen.table("<" * len(head), head, about)
+    for side in ("query", "title"):
+        # Models that read the same words share a table; one that takes fewer words has a table of its own.
+        tables: dict[tuple[str, ...], list[tuple[str, Keywords]]] = {}
+        for name, model in zip(names, found.models, strict=True):
+            voted = model.query if side == "query" else model.title
+            if voted and voted.words:
+                tables.setdefault(voted.words, []).append((name, voted))
+        for models in tables.values():
+            rows = [(f"{name} {ARROWS[way]}", row) for name, one in models for way, row in one.counts.items()]
+            lines += ["", *_across(side, models[0][1], rows, screen, marked=False)]
+    return lines

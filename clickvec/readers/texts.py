@@ -1,0 +1,75 @@
+"""Reads plain texts: the queries or titles of whatever file has them, and texts whose topics are known."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from clickvec.readers.lines import MAX_BAD, BadLines
+from clickvec.readers.records import Schema, records
+from clickvec.text import canonical
+
+_JUDGED = ("query_id", "query", "doc_id", "title", "grade")
+_IMPRESSIONS = ("time", "client", "query", "title", "position", "clicked")
+# What is wanted stands first; the other of the two is read along, and may be absent. Two columns without a header may
+# be a query and a title, or an id and a query: no query is taken from those.
+_SCHEMAS = {
+    "query": Schema(
+        columns=("query", "title"),
+        layouts=(("query",), ("query", "title", "clicks"), _JUDGED, _IMPRESSIONS),
+        defaults={"title": ""},
+    ),
+    "title": Schema(
+        columns=("title", "query"),
+        layouts=(("title",), ("doc_id", "title"), ("doc_id", "title", "url"), _JUDGED, _IMPRESSIONS),
+        defaults={"query": ""},
+    ),
+}
+_LABELS = Schema(
+    columns=("text", "kind", "topic"),
+    layouts=(("text", "topic"), ("text", "kind", "topic", "intent")),
+    defaults={"kind": ""},
+)
+
+
+class Texts(NamedTuple):
+    """The distinct texts of a file, in its order."""
+
+    texts: tuple[str, ...]
+    bad: BadLines
+
+
+class Labels(NamedTuple):
+    """The known topics of the texts of one kind. The texts are as `text.canonical` writes them."""
+
+    topics: dict[str, str]
+    texts: tuple[str, ...]  # all that the file names, of whatever kind
+    bad: BadLines
+
+
+def read_texts(path: str | Path, column: str = "query", max_bad: float = MAX_BAD) -> Texts:
+    """The column `query` or `title` of a click log, a judged set or a catalogue; or of each line, all of it."""
+    path, bad, found = Path(path), BadLines(), dict[str, None]()
+    for number, (text, _) in records(path, _SCHEMAS[column], bad):
+        if text.strip():
+            found[text] = None
+        else:
+            bad.add(str(path), number, f"blank {column}")
+    bad.check(str(path), max_bad, len(found), column)
+    return Texts(tuple(found), bad)
+
+
+def read_labels(path: str | Path, kind: str = "query", max_bad: float = MAX_BAD) -> Labels:
+    """`text topic`, and where there is a column `kind` only the lines that have this one or none."""
+    path, bad, found, texts = Path(path), BadLines(), dict[str, str](), dict[str, None]()
+    for number, (text, of, topic) in records(path, _LABELS, bad):
+        key = canonical(text)
+        if not key or not topic.strip():
+            bad.add(str(path), number, "blank topic" if key else "blank text")
+            continue
+        texts[key] = None
+        if of not in ("", kind):
+            continue
+        if found.setdefault(key, topic) != topic:
+            detail = f"the topic of {text[:40]!r} is {topic!r} here and {found[key]!r} before"
+            bad.add(str(path), number, "a text with two topics", detail)
+    bad.check(str(path), max_bad, len(texts), "text with its topic")
+    return Labels(found, tuple(texts), bad)

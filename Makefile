@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest table bench results clean
+.PHONY: demo test setup check pytest table bench results inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -38,11 +38,17 @@ bench: setup
 	$(BIN)/python benchmarks/text.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/explain.py
 
 # docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data
 results: setup
 	$(BIN)/python benchmarks/results.py --data $(DATA) $(if $(SKIP_THOUGHTS),--skip-thoughts $(SKIP_THOUGHTS))
+
+# docs/inside.md: trains, measures, draws; about an hour on two cores, and it can be stopped.
+inside: setup
+	$(BIN)/python benchmarks/inside.py --data $(DATA)
+	$(BIN)/python docs/diagrams.py
 
 clean:
 	rm -rf $(VENV) .wheels out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,8 @@ import typer
 
 import clickvec
 from clickvec import cli_input as given
-from clickvec.cli_input import report, tell
+from clickvec import cli_inside as inside
+from clickvec.cli_input import AsJson, MaxBad, ModelPath, Out, Overwrite, TitlesPath, report, tell
 from clickvec.errors import ClickvecError
 
 if TYPE_CHECKING:
@@ -26,13 +27,6 @@ app = typer.Typer(
     cls=given.Verbs,
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
-
-Out = Annotated[Path, typer.Option(help="The folder or file to write.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at --out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
-ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
-TitlesPath = Annotated[Path, typer.Argument(help="Titles: doc_id and title, or a title a line; TSV, CSV, JSON lines.")]
 
 
 def _version(wanted: bool) -> None:
@@ -318,6 +312,10 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     for line in rerank_lines(Encoder.load(model), _stdin(), bad, max_bad):
         typer.echo(line)
     report(bad)
+
+
+for look in (inside.explain, inside.topics, inside.nearest, inside.report):
+    app.command()(look)
 
 
 @app.command()

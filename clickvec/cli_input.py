@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from clickvec.evaluate import Evaluation, Search
     from clickvec.rankers import Ranker
     from clickvec.readers import BadLines, ClickLog, Judged, Titles
+
+
+Out = Annotated[Path, typer.Option(help="The folder or file to write.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at --out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
+ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
+TitlesPath = Annotated[Path, typer.Argument(help="Titles: doc_id and title, or a title a line; TSV, CSV, JSON lines.")]
 
 
 class Verbs(TyperGroup):

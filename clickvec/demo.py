@@ -10,8 +10,9 @@ from pathlib import Path
 import typer
 
 from clickvec import plots
-from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.explain import read
+from clickvec.index import Index
 
 IMPRESSIONS = 600_000
 MARKER = ".clickvec-demo"  # tells the folder of an earlier demo, which may be replaced
@@ -19,23 +20,32 @@ SEARCHES = ("hotels in shanghai", "ear infecton medicine", "bath tub wont turn o
 
 
 def run(verb: Callable[[list[str]], None], out: Path) -> None:
-    """Simulate, train, evaluate beside BM25, index and search, each by its verb; then draw two pictures into `out`."""
+    """Simulate, train, evaluate beside BM25, index, search, look inside, each by its verb; then draw two pictures."""
     _check(out)
     begun = time.monotonic()
-    site, model, index = (shlex.quote(str(out / name)) for name in ("site", "model", "index"))
+    site, model, index, report = (shlex.quote(str(out / name)) for name in ("site", "model", "index", "report"))
     for command in (
         f"simulate {site} --impressions {IMPRESSIONS} --overwrite",
         f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite",
         f"evaluate {model} bm25 --judged {site}/test.tsv.gz",
         f"index {model} {site}/titles.tsv.gz --out {index} --overwrite",
         *(f'search {index} -k 3 "{query}"' for query in SEARCHES),
+        f'explain {index} "{SEARCHES[0]}"',
+        f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite",
     ):
         typer.echo(f"\n$ clickvec {command}")
         verb(shlex.split(command))
     lines = (out / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     plots.training_curve([json.loads(line) for line in lines], out / "training.png")
-    plots.gates(Encoder.load(out / "model").trace_query(SEARCHES[0]), out / "gates.png")
+    _draw_first_hit(Index.open(out / "index"), SEARCHES[0], out / "gates.png")
     typer.echo(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
+
+
+def _draw_first_hit(index: Index, query: str, path: Path) -> None:
+    """What the model did with a query, and with the title that it found for it."""
+    hits = index.search(query, k=1)
+    title = read(index.encoder, "title", hits[0].title) if hits else None
+    plots.explanation(read(index.encoder, "query", query), title, path)
 
 
 def _check(out: Path) -> None:

@@ -19,7 +19,10 @@ from clickvec import Encoder, Index, __version__, config, demo, files
 from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
 
-VERBS = ("demo", "simulate", "prepare", "train", "evaluate", "compare", "encode", "index", "search", "rerank", "info")
+VERBS = (
+    "demo", "simulate", "prepare", "train", "evaluate", "compare", "encode", "index", "search", "rerank",
+    "explain", "topics", "nearest", "report", "info",
+)  # fmt: skip
 
 
 def unpacked(packed: Path, out: Path) -> Path:
@@ -417,10 +420,11 @@ def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(demo, "IMPRESSIONS", 5000)
     out = ok("demo", "--out", tmp_path / "demo")
     commands = [line.split()[2] for line in out.splitlines() if line.startswith("$ clickvec ")]
-    assert commands == ["simulate", "train", "evaluate", "index", "search", "search", "search"]
+    assert commands == ["simulate", "train", "evaluate", "index", "search", "search", "search", "explain", "report"]
     assert "BM25" in out
     for name in ("training.png", "gates.png"):
         assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "demo" / "report" / "index.html").exists()
     assert Index.open(tmp_path / "demo" / "index").encoder.dimensions == 8
     demo._check(tmp_path / "demo")  # its own it may replace
 

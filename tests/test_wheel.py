@@ -57,7 +57,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
     packages = {name.split("/")[0] for name in names}
     assert packages == {"clickvec", next(name for name in packages if name.endswith(".dist-info"))}
-    assert "clickvec/py.typed" in names
+    assert {"clickvec/py.typed", "clickvec/page/style.css"} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name or name.endswith((".pyc", ".md"))]
     source = {str(path.relative_to(ROOT)) for path in (ROOT / "clickvec").rglob("*.py")}

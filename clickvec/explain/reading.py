@@ -141,9 +141,17 @@ def _way(trace: Trace, name: str, prefix: str) -> Way:
 
 def trace_of(encoder: Encoder, side: str, text: str) -> Trace:
     """The trace of a text by the tower of its side."""
+    check_side(side)
     return encoder.trace_query(text) if side == "query" else encoder.trace_document(text)
+
+
+def check_side(side: str) -> None:
+    """Refuse what is neither tower."""
+    if side not in ("query", "title"):
+        raise ClickvecError(f"a text is read as a query or as a title, not as {side!r}")
 
 
 def encode(encoder: Encoder, side: str, texts: list[str]) -> Vectors:
     """The unit vectors of texts by the tower of their side."""
+    check_side(side)
     return encoder.encode_query(texts) if side == "query" else encoder.encode_document(texts)

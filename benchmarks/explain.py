@@ -1,0 +1,93 @@
+"""How long it takes to explain a pair of query and title, against all-MiniLM-L6-v2 merely scoring it, on one core.
+
+    python benchmarks/explain.py
+
+Models of 96 cells with random weights: values do not matter for speed. The last line is JSON.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, for NumPy and for torch; before either is imported
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from clickvec import folder, forward
+from clickvec.config import Tower
+from clickvec.encoder import Encoder
+from clickvec.errors import ClickvecError
+from clickvec.explain import METHODS, explain, why_not
+from clickvec.rankers import Transformer
+from clickvec.simulate import Site
+from clickvec.text import Vocabulary
+
+PAIRS = 150
+RIVAL = "all-MiniLM-L6-v2 scores it"
+
+
+def model(kind: str, texts: list[str]) -> Encoder:
+    """A shared tower of 96 cells over the trigrams of the texts."""
+    tower, trigrams, rng = Tower(kind), Vocabulary.count(texts).trigrams, np.random.default_rng(0)
+    weights = {
+        f"{side}.{name}": rng.uniform(-0.1, 0.1, shape).astype(np.float32)
+        for side in folder.sides(shared_tower=True)
+        for name, shape in forward.shapes(tower, len(trigrams)).items()
+    }
+    return Encoder(folder.Model(tower, True, 10, trigrams, weights, {}))
+
+
+def milliseconds(run: Callable[[str, str], object], pairs: list[tuple[str, str]]) -> list[float]:
+    """The time of each pair."""
+    run(*pairs[0])
+    found = []
+    for query, title in pairs:
+        begun = time.perf_counter()
+        run(query, title)
+        found.append(1000 * (time.perf_counter() - begun))
+    return found
+
+
+def main() -> None:
+    site = Site.build(0)
+    queries, titles = site.queries.text, site.titles.text
+    rng = np.random.default_rng(0)
+    pairs = [
+        (queries[one], titles[other])
+        for one, other in zip(
+            rng.integers(0, len(queries), PAIRS).tolist(), rng.integers(0, len(titles), PAIRS).tolist(), strict=True
+        )
+    ]
+    longest = " ".join(islice((word for title in titles for word in title.split()), 40))  # ten steps, as all long texts
+    long_pairs = [(longest, longest[::-1])] * 30
+    texts = [text for pair in (*pairs, *long_pairs) for text in pair]
+    found: dict[str, list[float]] = {}
+    for kind in ("lstm", "bilstm", "rnn"):
+        encoder = model(kind, texts)
+        for method in METHODS:
+            found[f"{kind}, {method}"] = milliseconds(partial(explain, encoder, method=method), pairs)
+        found[f"{kind}, ten words each"] = milliseconds(partial(explain, encoder), long_pairs)
+        found[f"{kind}, why not"] = milliseconds(partial(why_not, encoder, first=titles[0]), pairs)
+    try:
+        rival = Transformer()
+        found[RIVAL] = milliseconds(lambda query, title: rival.score(query, [title]), pairs)
+    except ClickvecError as error:
+        sys.stderr.write(f"no transformer to compare with: {error}\n")
+    print(f"{len(pairs)} pairs of the built-in log, one core, milliseconds")
+    for name, times in found.items():
+        print(f"{name:28} p50 {np.quantile(times, 0.5):6.1f}   p95 {np.quantile(times, 0.95):6.1f}")
+    medians = {name: float(np.median(times)) for name, times in found.items()}
+    if RIVAL in medians:
+        ratio = medians["lstm, shapley"] / medians[RIVAL]
+        print(f"explaining by the LSTM-RNN takes {ratio:.2f} of the time of the transformer's score")
+    print(json.dumps(medians))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Make docs/inside.md: what models have learned, and whether what the paper observes holds. All its numbers are here.
+
+    python benchmarks/inside.py --data DIR      # DIR holds msrd/ (see CONTRIBUTING.md); about an hour on two cores
+
+Models are trained into --work unless they are there (each can be trained elsewhere and copied), every finding is kept
+in --work/findings and not made again. The words of the page are in inside.md.in; this fills in the numbers.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import inside_page
+import numpy as np
+
+from clickvec.compare.significance import randomisation_test
+from clickvec.encoder import Encoder
+from clickvec.explain.checks import SHARES, attenuation_check, deletion_check, keyword_check
+from clickvec.explain.topic_scores import untrained
+from clickvec.metrics import with_relevant
+from clickvec.readers import JudgedQuery, read_clicks, read_judged
+from clickvec.text import split_words
+
+IMPRESSIONS = 600_000
+LONG = "--recipe paper --set cells=32 --set epochs=50 --set step=0.03"
+TRAINED = {
+    "lstm": "--tower lstm", "bilstm": "--tower bilstm", "rnn": "--tower rnn", "lstm32": "--tower lstm --set cells=32",
+    "long-lstm": f"--tower lstm {LONG}", "long-bilstm": f"--tower bilstm {LONG}",
+}  # fmt: skip
+THRESHOLDS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+PAIRS = 1000  # at most, for the deletion of words
+TITLES = 3000  # at most, for the attenuation in titles
+
+
+class Inside:
+    """The data, the models, and the findings that are kept."""
+
+    def __init__(self, data: Path, work: Path) -> None:
+        self.work = work
+        self.folders = {"site": work / "site", "msrd": data / "msrd"}
+
+    def program(self, *arguments: str) -> str:
+        """What the program prints, 80 columns wide."""
+        command = [sys.executable, "-m", "clickvec.cli", *arguments]
+        environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+
+    def prepare(self) -> None:
+        """The built-in log, the models and an index of its titles, unless they are there."""
+        site = self.folders["site"]
+        if not (site / "topics.tsv.gz").exists():
+            self.program("simulate", str(site), "--impressions", str(IMPRESSIONS))
+        for data, folder in self.folders.items():
+            for name, settings in TRAINED.items():
+                if not (self.model(data, name) / "config.json").exists():
+                    sys.stderr.write(f"training {data}-{name}\n")
+                    clicks, dev, out = (
+                        str(path) for path in (folder / "clicks.tsv.gz", folder / "dev.tsv.gz", self.model(data, name))
+                    )
+                    self.program("train", clicks, "--dev", dev, "--out", out, *settings.split())
+        if not (self.work / "index").exists():
+            titles, out = str(site / "titles.tsv.gz"), str(self.work / "index")
+            self.program("index", str(self.model("site", "bilstm")), titles, "--out", out)
+
+    def model(self, data: str, name: str) -> Path:
+        """The folder of a model."""
+        return self.work / f"{data}-{name}"
+
+    def encoder(self, data: str, name: str) -> Encoder:
+        """A model that is trained."""
+        return Encoder.load(self.model(data, name))
+
+    def judged(self, data: str, split: str) -> list[JudgedQuery]:
+        """The queries of a judged set that have a relevant title."""
+        return with_relevant(read_judged(self.folders[data] / f"{split}.tsv.gz"))
+
+    def word_counts(self, data: str) -> Counter[str]:
+        """How often each word is in the queries and titles of the log."""
+        log = read_clicks(self.folders[data] / "clicks.tsv.gz")
+        return Counter(word for text in (*log.queries, *log.titles) for word in split_words(text))
+
+    def found(self, name: str, find: Callable[["Inside"], dict[str, Any]]) -> dict[str, Any]:
+        """A finding, from the file where it is kept or made now."""
+        path = self.work / "findings" / f"{name}.json"
+        if not path.exists():
+            sys.stderr.write(f"finding {name}\n")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(find(self), indent=1, ensure_ascii=False), encoding="utf-8")
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return kept
+
+
+# --- findings ----------------------------------------------------------------------------------------------------
+
+
+def attenuation(inside: Inside) -> dict[str, Any]:
+    """Function words against the others, in queries and in titles: each model, and the same untrained."""
+    found = {}
+    for data in inside.folders:
+        judged = inside.judged(data, "test")
+        texts = {"query": [query.query for query in judged], "title": _sample_titles(judged)}
+        for name in ("lstm", "long-lstm", "rnn"):
+            trained = inside.encoder(data, name)
+            for kind, encoder in (("trained", trained), ("untrained", untrained(trained, seed=1))):
+                for side, some in texts.items():
+                    found[f"{data} {name} {kind} {side}"] = asdict(attenuation_check(encoder, some, side))
+    return found
+
+
+def _sample_titles(judged: Sequence[JudgedQuery]) -> list[str]:
+    titles = list(dict.fromkeys(title for query in judged for title in query.titles))
+    places = np.random.default_rng(0).permutation(len(titles))[:TITLES]
+    return [titles[place] for place in places.tolist()]
+
+
+def thresholds(inside: Inside) -> dict[str, Any]:
+    """On dev: what NDCG loses without keywords, by the threshold of a detection."""
+    found = {}
+    for data in inside.folders:
+        encoder, judged = inside.encoder(data, "bilstm"), inside.judged(data, "dev")
+        for threshold in THRESHOLDS:
+            check = keyword_check(encoder, judged, threshold=threshold)
+            found[f"{data} {threshold}"] = {
+                "share": check.share, "queries": len(check.query_ids), "of": len(judged),
+                "gap": float(check.fall.sum() / len(judged)),
+            }  # fmt: skip
+    return found
+
+
+def keywords(inside: Inside) -> dict[str, Any]:
+    """On test: NDCG without keywords, without as many others, and without as many of the rarest words."""
+    found = {}
+    for data in inside.folders:
+        judged, counts = inside.judged(data, "test"), inside.word_counts(data)
+        for name in ("bilstm", "long-bilstm", "lstm"):
+            encoder = inside.encoder(data, name)
+            judges = {"its own": encoder} | ({"untrained": untrained(encoder, seed=1)} if name == "bilstm" else {})
+            for kind, judge in judges.items():
+                check = keyword_check(encoder, judged, judge=judge, counts=counts)
+                rarest = check.without_rarest if check.without_rarest is not None else check.whole
+                found[f"{data} {name} {kind}"] = {
+                    "queries": len(check.query_ids), "of": len(judged), "share": check.share,
+                    "words": check.words_left_out, "whole": float(check.whole.mean()),
+                    "without_keywords": float(check.without_keywords.mean()),
+                    "without_others": float(check.without_others.mean()),
+                    "without_rarest": float(rarest.mean()),
+                    "p": randomisation_test(check.without_keywords, check.without_others),
+                    "p_rarest": randomisation_test(check.without_keywords, rarest),
+                }  # fmt: skip
+    return found
+
+
+def deletion(inside: Inside) -> dict[str, Any]:
+    """On test: how the score falls when words are left out in the order of each method."""
+    found = {}
+    for data in inside.folders:
+        pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in inside.judged(data, "test")]
+        chosen = np.random.default_rng(0).permutation(len(pairs))[:PAIRS].tolist()
+        for name in ("lstm", "bilstm", "rnn"):
+            for side in ("title", "query"):
+                check = deletion_check(inside.encoder(data, name), [pairs[place] for place in chosen], side)
+                found[f"{data} {name} {side}"] = {
+                    "pairs": check.pairs, "words": check.words / check.pairs,
+                    "falls": {method: float(values.mean()) for method, values in check.falls.items()},
+                    "falls_last": {method: float(values.mean()) for method, values in check.falls_last.items()},
+                    "p": {
+                        method: randomisation_test(check.falls["shapley"], values)
+                        for method, values in check.falls.items() if method != "shapley"
+                    },
+                    "shares": SHARES.tolist(), "curves": check.curves,
+                }  # fmt: skip
+    return found
+
+
+def topics(inside: Inside) -> dict[str, Any]:
+    """On the test queries of the built-in log, whose topics are known: cells against topics."""
+    site = inside.folders["site"]
+    queries = inside.work / "test-queries.txt"
+    queries.write_text("\n".join(query.query for query in inside.judged("site", "test")) + "\n", encoding="utf-8")
+    labels, clicks = str(site / "topics.tsv.gz"), str(site / "clicks.tsv.gz")
+    return {
+        name: json.loads(
+            inside.program(
+                "topics",
+                str(inside.model("site", name)),
+                str(queries),
+                "--labels",
+                labels,
+                "--clicks",
+                clicks,
+                "--json",
+            )
+        )["scores"]
+        for name in ("lstm32", "lstm", "long-lstm")
+    }
+
+
+FINDINGS = {
+    "attenuation": attenuation, "thresholds": thresholds, "keywords": keywords, "deletion": deletion, "topics": topics,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path("out/inside"))
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    inside = Inside(given.data, given.work)
+    inside.prepare()
+    found = {name: inside.found(name, find) for name, find in FINDINGS.items()}
+    inside_page.write(inside, found, given.docs)
+
+
+if __name__ == "__main__":
+    main()

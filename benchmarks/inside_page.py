@@ -1,0 +1,253 @@
+"""The page docs/inside.md: the words of inside.md.in with the findings of inside.py and pictures of the models."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clickvec import plots
+from clickvec.explain import Keywords, keywords, map_titles, read, versus
+from clickvec.readers import read_labels, read_titles
+from clickvec.text import canonical
+
+if TYPE_CHECKING:
+    from inside import Inside
+
+TEMPLATE = Path(__file__).with_name("inside.md.in")
+PAIRS = {
+    "shanghai": (
+        "hotels in shanghai", "shanghai hotels accommodation hotel in shanghai discount and reservation",
+    ),
+    "bathtub": (
+        "how to fix bath tub wont turn off", "how do you paint a bathtub and what paint should you use yahoo answers",
+    ),
+}  # fmt: skip
+NAMES = {
+    "site": "built-in log", "msrd": "msrd", "lstm": "LSTM-RNN", "bilstm": "bidirectional", "rnn": "RNN",
+    "long-lstm": "LSTM-RNN, `paper` for long", "long-bilstm": "bidirectional, `paper` for long",
+    "lstm32": "LSTM-RNN, 32 cells",
+}  # fmt: skip
+Rows = Sequence[Sequence[object]]
+
+
+def write(inside: "Inside", found: Mapping[str, dict[str, Any]], docs: Path) -> None:
+    """Draw the pictures, fill in the template, and write the page."""
+    images = docs / "images" / "inside"
+    images.mkdir(parents=True, exist_ok=True)
+    _draw(inside, found, images)
+    parts = {
+        "attenuation": _attenuation(found["attenuation"]),
+        "gates": _gates(inside),
+        "neurons": _neurons(found["attenuation"]),
+        "thresholds": _thresholds(found["thresholds"]),
+        "keywords": _keywords(found["keywords"]),
+        "deletion": _deletion(found["deletion"]),
+        "topics": _topics(found["topics"]),
+        "speed": _speed(),
+        **_outputs(inside),
+        **{f"table_{name}": _paper_tables(inside, name) for name in PAIRS},
+        **{f"versus_{name}": _versus(inside, name) for name in PAIRS},
+    }
+    template = TEMPLATE.read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\{\{(\w+)\}\}", template))
+    if wanted != set(parts):
+        raise SystemExit(f"the template and the parts differ: {sorted(wanted ^ set(parts))}")
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    (docs / "inside.md").write_text(page, encoding="utf-8")
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def _table(head: Sequence[str], rows: Rows) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(entry) for entry in line) + " |" for line in lines)
+
+
+def _attenuation(found: Mapping[str, Any]) -> str:
+    rows = []
+    for name, check in found.items():
+        data, model, kind, side = name.split()
+        if model == "rnn":
+            continue
+        function, short, content = (check[group] for group in ("function", "short", "content"))
+        rows.append([
+            NAMES[data], "queries" if side == "query" else "titles", NAMES[model] if kind == "trained" else "untrained",
+            *(f"{group['gate']:.3f}" for group in (function, short, content)),
+            *(f"{group['effect']:.3f}" for group in (function, short, content)),
+            f"{check['less_gate']:.0%}", f"{function['effect'] / content['effect']:.2f}",
+        ])  # fmt: skip
+    head = [
+        "texts", "", "model", "gate: function words", "short others", "others",
+        "effect: function words", "short others", "others", "gate lower", "effect, ratio",
+    ]  # fmt: skip
+    return _table(head, rows)
+
+
+def _neurons(found: Mapping[str, Any]) -> str:
+    rows = []
+    for name in ("lstm", "long-lstm", "rnn"):
+        for kind in ("trained", "untrained") if name != "long-lstm" else ("trained",):
+            groups = [found[f"{data} {name} {kind} {side}"] for data in ("site", "msrd") for side in ("query", "title")]
+            cells = [f"{check[group]['cells']:.1f}" for check in groups for group in ("function", "content")]
+            rows.append([NAMES[name] + ("" if kind == "trained" else ", untrained"), *cells])
+    head = ["cells or neurons, of 10, at a"]
+    for data in ("built-in", "msrd"):
+        for side in ("queries", "titles"):
+            head += [f"{data} {side}: function word", "other"]
+    return _table(head, rows)
+
+
+def _thresholds(found: Mapping[str, Any]) -> str:
+    shares = sorted({float(name.split()[1]) for name in found})
+    rows = []
+    for data in ("site", "msrd"):
+        at = [found[f"{data} {share}"] for share in shares]
+        rows.append([NAMES[data], "words that are keywords", *(f"{one['share']:.0%}" for one in at)])
+        rows.append([NAMES[data], "NDCG@10 lost, more than by other words", *(f"{one['gap']:.1f}" for one in at)])
+    return _table(["dev", "threshold, in equal shares", *(f"{share:g}" for share in shares)], rows)
+
+
+def _keywords(found: Mapping[str, Any]) -> str:
+    rows = []
+    for name, check in found.items():
+        data, model, kind = name.split(maxsplit=2)
+        found_by = NAMES[model] if kind == "its own" else f"{NAMES[model]}, keywords of an untrained one"
+        rows.append([
+            NAMES[data], found_by, f"{check['queries']:,} of {check['of']:,}", f"{check['whole']:.1f}",
+            f"**{check['without_keywords']:.1f}**", f"{check['without_others']:.1f}", f"{check['without_rarest']:.1f}",
+            _p(check["p"]), _p(check["p_rarest"]),
+        ])  # fmt: skip
+    head = [
+        "test", "model", "queries", "NDCG@10", "without keywords", "without as many others",
+        "without as many rarest words", "p, others", "p, rarest",
+    ]  # fmt: skip
+    return _table(head, rows)
+
+
+def _p(value: float) -> str:
+    return "0.0001" if value < 1.5e-4 else f"{value:.4f}"  # the least that 10,000 rounds can tell
+
+
+def _deletion(found: Mapping[str, Any]) -> str:
+    methods = list(next(iter(found.values()))["falls"])
+    rows = []
+    for name, check in found.items():
+        data, model, side = name.split()
+        falls = [
+            f"{check['falls'][method]:.3f} / {check['falls_last'][method]:.3f}" for method in methods
+        ]  # fmt: skip
+        about = [f"{NAMES[data]}, {NAMES[model]}", "titles" if side == "title" else "queries", f"{check['words']:.1f}"]
+        rows.append([*about, *falls, _p(check["p"]["changes"]), _p(check["p"]["random"])])
+    head = ["test", "words of", "how many", *methods, "p, shapley and changes", "p, shapley and random"]
+    return _table(head, rows)
+
+
+def _topics(found: Mapping[str, Any]) -> str:
+    rows = []
+    for model, scores in found.items():
+        for name, one in scores.items():
+            rows.append([
+                NAMES[model], name, one["clusters"], f"{one['items']:,}",
+                f"{one['purity']['value']:.1%} ({one['purity']['chance']:.1%})", f"{one['purity']['adjusted']:.3f}",
+                f"{one['nmi']['value']:.3f} ({one['nmi']['chance']:.3f})", f"{one['nmi']['adjusted']:.3f}",
+            ])  # fmt: skip
+    head = [
+        "model", "clusters", "how many", "words", "purity (chance)", "adjusted", "NMI (chance)", "adjusted",
+    ]  # fmt: skip
+    return _table(head, rows)
+
+
+def _speed() -> str:
+    command = [sys.executable, str(Path(__file__).with_name("explain.py"))]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    return "\n".join(printed[:-1])  # the last line is JSON
+
+
+# --- the paper's two examples ------------------------------------------------------------------------------------
+
+
+def _gates(inside: "Inside") -> str:
+    """The mean input gate at each word of the first title, in each model."""
+    title = PAIRS["shanghai"][1]
+    rows = []
+    for name in ("lstm", "long-lstm"):
+        gates = read(inside.encoder("site", name), "title", title).ways[0].values["input_gate"].mean(axis=1)
+        rows.append([NAMES[name], *(f"{gate:.3f}" for gate in gates)])
+    return _table(["mean input gate", *title.split()], rows)
+
+
+def _paper_tables(inside: "Inside", pair: str) -> str:
+    tables = []
+    for side, text in zip(("query", "title"), PAIRS[pair], strict=True):
+        tables.append(_keyword_table(keywords(inside.encoder("site", "bilstm"), text, side)))
+    return "\n\n".join(tables)
+
+
+def _keyword_table(found: Keywords) -> str:
+    words = [f"**{word}**" if verdict else word for word, verdict in zip(found.words, found.verdicts, strict=True)]
+    rows = [[way, *("-" if count is None else count for count in row)] for way, row in found.counts.items()]
+    return _table([f"cells, of {found.active}", *words], rows)
+
+
+def _versus(inside: "Inside", pair: str) -> str:
+    models = {NAMES[name]: inside.encoder("site", name) for name in ("lstm", "rnn")}
+    found = versus(models, *PAIRS[pair])
+    tables = []
+    for side in ("query", "title"):
+        rows = []
+        for one in found.models:
+            counted = getattr(one, side)
+            left_to_right = counted.counts["left to right"]
+            rows.append([f"{one.name}, score {one.score:.3f}", *("-" if n is None else n for n in left_to_right)])
+        tables.append(_table([f"of 10, {side}", *counted.words], rows))
+    return "\n\n".join(tables)
+
+
+# --- what the program prints, and pictures -----------------------------------------------------------------------
+
+
+def _outputs(inside: "Inside") -> dict[str, str]:
+    names = "site-bilstm", "index", "site-long-lstm", "msrd-lstm"
+    model, index, long, films = (str(inside.work / name) for name in names)
+    clicks, titles = str(inside.folders["site"] / "clicks.tsv.gz"), str(inside.folders["msrd"] / "titles.tsv.gz")
+    missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1])
+    cells = inside.program("topics", long, clicks, "--words", "7", "--cells", "2,7,14,17,18")
+    near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
+    unlike = "nearest", films, "batman", "--titles", titles, "-k", "6", "--least", "2", "--unlike"
+    return {
+        "explain": inside.program("explain", model, *PAIRS["shanghai"]).rstrip(),
+        "why_not": missing[missing.index("why not first") :].rstrip(),
+        "cells": cells.split("\n\n")[0].rstrip(),
+        "nearest": inside.program(*near).rstrip(),
+        "nearest_unlike": inside.program(*unlike).rstrip(),
+    }
+
+
+def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -> None:
+    for name, model, same_range in (
+        ("shanghai", "lstm", False), ("shanghai", "long-lstm", False), ("bathtub", "long-lstm", False),
+    ):  # fmt: skip
+        encoder = inside.encoder("site", model)
+        query, title = (read(encoder, side, text) for side, text in zip(("query", "title"), PAIRS[name], strict=True))
+        plots.explanation(query, title, images / f"gates-{name}-{model}.png", same_range=same_range)
+    curves = found["deletion"]["site lstm title"]["curves"]
+    plots.deletion_curves(
+        {method: [value / curve[0] for value in curve] for method, curve in curves.items()},
+        images / "deletion.png",
+        across="words of the title left out, in tenths",
+    )
+    _title_map(inside, images / "titles.png")
+
+
+def _title_map(inside: "Inside", path: Path) -> None:
+    """Titles of the built-in log by their known topic."""
+    site = inside.folders["site"]
+    titles = [title.title for title in read_titles(site / "titles.tsv.gz")]
+    topics = read_labels(site / "topics.tsv.gz", "title").topics
+    known = [title for title in titles if topics.get(canonical(title))]
+    flat = map_titles(inside.encoder("site", "lstm"), known, 800)
+    groups = [str(topics[canonical(title)]) for title in flat.titles]
+    plots.title_map(flat.places, flat.titles, groups, path, title="titles of the built-in log, coloured by topic")

@@ -1,0 +1,223 @@
+"""`clickvec explain --html`: one pair of query and title on one page."""
+
+from collections.abc import Sequence
+
+from clickvec.explain.hit import Explanation, Word
+from clickvec.explain.keywords import keywords_of
+from clickvec.explain.reading import Reading
+from clickvec.explain.versus import Versus
+from clickvec.explain.why_not import WhyNot
+from clickvec.page import cells
+from clickvec.page.against import versus_section, why_not_section
+from clickvec.page.html import Html, joined, note, page, section, table, tag, text_of
+from clickvec.page.words import ARROWS, bar, grid, limit_of, shaded, side, signed, word_table
+
+METHODS = {
+    "shapley": "what it adds to the score, averaged over all orders in which the words could have been put in; "
+    "over each text they add up to the score",
+    "changes": "the change of the output when it was read, times the other vector; over each text they "
+    "add up to the score",
+    "leave-one-out": "how far the score falls without it; these do not add up to the score",
+    "gradients": "its integrated gradient, from a text of empty words to this one; over each text they add up to "
+    "the score, less what the biases alone would give",
+}
+ENOUGH = 0.75  # of what words add: so much is named in the first sentence
+MOST_NAMED = 3
+FELT = 0.005  # less than this is shown as 0.00
+
+
+def explanation_page(
+    explanation: Explanation,
+    query_reading: Reading | None,
+    title_reading: Reading | None,
+    why_not: WhyNot | None = None,
+    versus: Versus | None = None,
+    model: str = "",
+) -> str:
+    """Why a query and a title have their score, as a page; readings are None for a tower without outputs at words."""
+    sections = [("why", "Why this score", _why(explanation))]
+    if why_not is not None:
+        sections.append(("why-not", "Why not first", why_not_section(why_not)))
+    sections += [
+        ("words", "Words", _words(explanation)),
+        ("links", "Links between words", _links(explanation)),
+    ]
+    sections.append(("cells", "Cells", _cells(explanation, query_reading, title_reading)))
+    if query_reading and title_reading:
+        readings = {"Query": query_reading, "Title": title_reading}
+        sections.append(("keywords", "Keywords", _keywords(readings)))
+        sections.append(("active", "Active cells", _active(readings)))
+        sections.append(("gates", "Gates", _gates(query_reading, title_reading)))
+    if versus is not None:
+        sections.append(("models", "Models", versus_section(versus)))
+    drawn = [section(name, heading, content) for name, heading, content in sections]
+    contents = [(name, heading) for name, heading, _ in sections]
+    return page(f"{explanation.query} – why this hit", _header(explanation, model), contents, *drawn)
+
+
+def _header(explanation: Explanation, model: str) -> Html:
+    score = tag("li", tag("b", f"{explanation.score:.3f}".replace("-", "−")), tag("span", "cosine of query and title"))
+    return joined(
+        tag("p", f"Why this hit{f' · {model}' if model else ''}", class_="eyebrow"),
+        tag("h1", text_of(explanation.query)),
+        tag("p", text_of(explanation.title), class_="lead"),
+        tag("ul", score, class_="figures"),
+    )
+
+
+def _why(explanation: Explanation) -> Html:
+    limit = limit_of(explanation)
+    voted = any(word.keyword for word in (*explanation.query_words, *explanation.title_words))
+    return joined(
+        tag("p", summary(explanation)),
+        side("query", shaded(explanation.query_words, limit)),
+        side("title", shaded(explanation.title_words, limit)),
+        note(
+            f"Under each word its contribution to the score: {METHODS[explanation.method]}. Green words raise the "
+            f"score; red ones, underlined, lower it.{' Bold words are keywords.' if voted else ''}"
+        ),
+    )
+
+
+def summary(explanation: Explanation) -> Html:
+    """The score in a sentence or two."""
+    for name, words in (("query", explanation.query_words), ("title", explanation.title_words)):
+        if not words:
+            return joined(f"The {name} has no words, so that the score is 0.")
+        if not any(word.known for word in words):
+            return joined(f"The model knows no letter trigram of the {name}, so that the score is 0.")
+    carried = [(name, _carriers(words)) for name, words in
+               (("query", explanation.query_words), ("title", explanation.title_words))]  # fmt: skip
+    said = [joined(f"of the {name} ", named(words)) for name, words in carried if words]
+    burdens = sorted((word for word in explanation.title_words if word.contribution <= -FELT),
+                     key=lambda word: word.contribution)[:MOST_NAMED]  # fmt: skip
+    lowered = (
+        joined(" In the title ", named(burdens), f" {'lowers' if len(burdens) == 1 else 'lower'} it.")
+        if burdens
+        else None
+    )
+    if not said:
+        return joined("No word raises the score.", lowered)
+    return joined(
+        "Most of the score comes from these words: ", said[0], *(joined("; ", one) for one in said[1:]), ".", lowered
+    )
+
+
+def _carriers(words: Sequence[Word]) -> list[Word]:
+    """The words that give most of what is given, the strongest first."""
+    helpful = sorted((word for word in words if word.contribution >= FELT), key=lambda word: -word.contribution)
+    total, so_far, found = sum(word.contribution for word in helpful), 0.0, list[Word]()
+    for word in helpful[:MOST_NAMED]:
+        if so_far >= ENOUGH * total:
+            break
+        so_far += word.contribution
+        found.append(word)
+    return found
+
+
+def named(words: Sequence[Word]) -> Html:
+    """Words with their contributions, in a sentence."""
+    parts = [joined(tag("b", tag("bdi", word.word)), f" ({signed(word.contribution)})") for word in words]
+    return joined(*(joined(part, ", " if at < len(parts) - 2 else " and " if at == len(parts) - 2 else "")
+                    for at, part in enumerate(parts)))  # fmt: skip
+
+
+def _words(explanation: Explanation) -> Html:
+    gated = any(word.gate is not None for word in explanation.query_words)
+    voted = any(word.detected_by for word in explanation.query_words)
+    about = "Effect: how far the vector of the text turns when the word is left out, 1 − the cosine of the two; a word "
+    about += "with less than half of the mean effect of its text is unimportant."
+    about += " Input gate: its mean over the cells." if gated else ""
+    about += (
+        " Cells: how many of the most active ones detect the word; → reads from left to right, ← from right to left."
+        if voted
+        else ""
+    )
+    return joined(
+        note(about), word_table("Query", explanation.query_words), word_table("Title", explanation.title_words)
+    )
+
+
+def _links(explanation: Explanation) -> Html:
+    if explanation.links is None:
+        return note("This tower has no output at each word, so that the score cannot be split into pairs of words.")
+    if not explanation.query_words or not explanation.title_words:
+        return note("There is nothing to link: one of the two texts has no words.")
+    limit = max(abs(value) for row in explanation.links for value in row)
+    none = [False] * len(explanation.title_words)
+    rows = [(word.word, row, none) for word, row in zip(explanation.query_words, explanation.links, strict=True)]
+    matrix = grid("Query words down, title words across", [word.word for word in explanation.title_words], rows, limit)
+    return joined(
+        note("What each pair of words gives to the score: the product of the parts of the two vectors that they gave. "
+             "All of them together are the score."),
+        matrix,
+        _strongest(explanation),
+    )  # fmt: skip
+
+
+def _strongest(explanation: Explanation) -> Html | None:
+    if not explanation.strongest:
+        return None
+    both = cells.two_ways(explanation.cells)
+    most = explanation.strongest[0].weight
+    rows = [
+        [
+            explanation.query_words[link.query_word].word,
+            explanation.title_words[link.title_word].word,
+            tag("td", bar(link.weight, most, False, 3), class_="b"),
+            ", ".join(_cell(explanation, place, both) for place in link.cells),
+        ]
+        for link in explanation.strongest
+    ]
+    arrows = f" ({', '.join(f'{arrow} {way}' for way, arrow in ARROWS.items())})" if both else ""
+    return table(
+        f"The strongest links, and the cells behind each{arrows}",
+        ["query word", "title word", "part of the score", "cells"],
+        rows,
+    )
+
+
+def _cell(explanation: Explanation, place: int, both_ways: bool) -> str:
+    cell = explanation.cells[place]
+    return cells.cell_name(cell.cell, cell.way, both_ways)
+
+
+def _cells(explanation: Explanation, query: Reading | None, title: Reading | None) -> Html:
+    about = "The cosine is a sum over cells: for each, its activation in the query's vector times that in the title's."
+    about += " Beside it the word of either text that moved the cell most." if query else ""
+    return joined(note(about), cells.top_cells(explanation, query, title))
+
+
+def _keywords(readings: dict[str, Reading]) -> Html:
+    one_way = all(len(reading.ways) < 2 for reading in readings.values())
+    about = (
+        "How many of the ten most active cells detect each word: their output changes there by at least what each word "
+        "would give if all gave the same. Four of ten, in each direction that can speak, make a keyword. The word that "
+        "is read first always changes the output, and is not counted."
+    )
+    about += " This model reads one way, and so has no verdict on the first word." if one_way else ""
+    tables = (keyword_table_of(name, reading) for name, reading in readings.items())
+    return joined(note(about), tables)
+
+
+def keyword_table_of(name: str, reading: Reading) -> Html:
+    """The paper's table of one text."""
+    if not reading.words:
+        return note(f"The {name.lower()} has no words.")
+    return cells.keyword_table(name, [("", keywords_of(reading))])
+
+
+def _active(readings: dict[str, Reading]) -> Html:
+    about = (
+        "The output y(t) of the cells that are most active in the end, after each word in the order of the text. "
+        "Underlined: the change at this word is large enough for the cell to detect it."
+    )
+    return joined(note(about), tag("div", (cells.active_cells(*pair) for pair in readings.items()), class_="abreast"))
+
+
+def _gates(query: Reading, title: Reading) -> Html:
+    about = (
+        "A row is a word, a column is a cell. Green is above the middle of the scale, red below; a gate is in the "
+        "middle when it is half open. Query and title share the scale."
+    )
+    return joined(note(about), cells.gate_maps(query, title))

@@ -25,7 +25,7 @@ check: setup
 	$(BIN)/mypy
 
 pytest: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The paper's table, every system, on the data that is built in.
 table: setup

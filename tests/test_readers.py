@@ -305,7 +305,7 @@ def test_the_share_of_bad_lines_at_the_limit_is_taken(file: File) -> None:
     [
         (b"", "is empty"),
         (b"\n\r\n\n", "is empty"),
-        (gzip.compress(b""), "is empty"),
+        (gzip.compress(b"", mtime=0), "is empty"),
         (b"query\ttitle\tclicks\n", "has a header and no lines below it"),
         (b"query\tclicks\nq\t1\n", ":1: the header names query, clicks; it lacks title"),
         (b"query\ttitle\tquery\nq\tt\tq\n", ":1: the header names query twice"),

@@ -23,17 +23,23 @@ import numpy as np
 from clickvec.compare.significance import randomisation_test
 from clickvec.encoder import Encoder
 from clickvec.explain.checks import SHARES, attenuation_check, deletion_check, keyword_check
-from clickvec.explain.topic_scores import untrained
+from clickvec.explain.detections import detect
+from clickvec.explain.topic_scores import cells, score, signed_cells, untrained
 from clickvec.metrics import with_relevant
-from clickvec.readers import JudgedQuery, read_clicks, read_judged
-from clickvec.text import split_words
+from clickvec.readers import JudgedQuery, read_clicks, read_judged, read_labels, read_texts
+from clickvec.text import canonical, split_words
 
 IMPRESSIONS = 600_000
 LONG = "--recipe paper --set cells=32 --set epochs=50 --set step=0.03"
 TRAINED = {
-    "lstm": "--tower lstm", "bilstm": "--tower bilstm", "rnn": "--tower rnn", "lstm32": "--tower lstm --set cells=32",
+    "lstm": "--tower lstm", "bilstm": "--tower bilstm", "lstm32": "--tower lstm --set cells=32",
+    "rnn": "--tower rnn", "rnn96": "--tower rnn --set hidden=96",
+    "paper-lstm": "--tower lstm --recipe paper",
     "long-lstm": f"--tower lstm {LONG}", "long-bilstm": f"--tower bilstm {LONG}",
+    "long-rnn": "--tower rnn --recipe paper --set hidden=32 --set epochs=50 --set step=0.01",
 }  # fmt: skip
+SEEDS = (2, 3)  # more of the long LSTM-RNN
+TRAINED |= {f"long-lstm-{seed}": f"{TRAINED['long-lstm']} --set seed={seed}" for seed in SEEDS}
 THRESHOLDS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 PAIRS = 1000  # at most, for the deletion of words
 TITLES = 3000  # at most, for the attenuation in titles
@@ -81,10 +87,11 @@ class Inside:
         """The queries of a judged set that have a relevant title."""
         return with_relevant(read_judged(self.folders[data] / f"{split}.tsv.gz"))
 
-    def word_counts(self, data: str) -> Counter[str]:
-        """How often each word is in the queries and titles of the log."""
+    def rareness(self, data: str) -> Callable[[str], float]:
+        """Higher for a word that is less often in the queries and titles of the log."""
         log = read_clicks(self.folders[data] / "clicks.tsv.gz")
-        return Counter(word for text in (*log.queries, *log.titles) for word in split_words(text))
+        counts = Counter(word for text in (*log.queries, *log.titles) for word in split_words(text))
+        return lambda word: -counts[word]
 
     def found(self, name: str, find: Callable[["Inside"], dict[str, Any]]) -> dict[str, Any]:
         """A finding, from the file where it is kept or made now."""
@@ -106,7 +113,7 @@ def attenuation(inside: Inside) -> dict[str, Any]:
     for data in inside.folders:
         judged = inside.judged(data, "test")
         texts = {"query": [query.query for query in judged], "title": _sample_titles(judged)}
-        for name in ("lstm", "long-lstm", "rnn"):
+        for name in ("lstm", "paper-lstm", "long-lstm", "rnn96", "long-rnn"):
             trained = inside.encoder(data, name)
             for kind, encoder in (("trained", trained), ("untrained", untrained(trained, seed=1))):
                 for side, some in texts.items():
@@ -138,21 +145,24 @@ def keywords(inside: Inside) -> dict[str, Any]:
     """On test: NDCG without keywords, without as many others, and without as many of the rarest words."""
     found = {}
     for data in inside.folders:
-        judged, counts = inside.judged(data, "test"), inside.word_counts(data)
+        judged = inside.judged(data, "test")
+        rivals: dict[str, Callable[[str], float]] = {"longest": len, "rarest": inside.rareness(data)}
         for name in ("bilstm", "long-bilstm", "lstm"):
             encoder = inside.encoder(data, name)
             judges = {"its own": encoder} | ({"untrained": untrained(encoder, seed=1)} if name == "bilstm" else {})
             for kind, judge in judges.items():
-                check = keyword_check(encoder, judged, judge=judge, counts=counts)
-                rarest = check.without_rarest if check.without_rarest is not None else check.whole
+                check = keyword_check(encoder, judged, judge=judge, rivals=rivals)
                 found[f"{data} {name} {kind}"] = {
                     "queries": len(check.query_ids), "of": len(judged), "share": check.share,
                     "words": check.words_left_out, "whole": float(check.whole.mean()),
                     "without_keywords": float(check.without_keywords.mean()),
                     "without_others": float(check.without_others.mean()),
-                    "without_rarest": float(rarest.mean()),
+                    "without_first": {name: float(values.mean()) for name, values in check.without_first.items()},
                     "p": randomisation_test(check.without_keywords, check.without_others),
-                    "p_rarest": randomisation_test(check.without_keywords, rarest),
+                    "p_first": {
+                        name: randomisation_test(check.without_keywords, values)
+                        for name, values in check.without_first.items()
+                    },
                 }  # fmt: skip
     return found
 
@@ -171,8 +181,11 @@ def deletion(inside: Inside) -> dict[str, Any]:
                     "falls": {method: float(values.mean()) for method, values in check.falls.items()},
                     "falls_last": {method: float(values.mean()) for method, values in check.falls_last.items()},
                     "p": {
-                        method: randomisation_test(check.falls["shapley"], values)
-                        for method, values in check.falls.items() if method != "shapley"
+                        method: [
+                            randomisation_test(falls["shapley"], falls[method])
+                            for falls in (check.falls, check.falls_last)
+                        ]
+                        for method in check.falls if method != "shapley"
                     },
                     "shares": SHARES.tolist(), "curves": check.curves,
                 }  # fmt: skip
@@ -198,12 +211,44 @@ def topics(inside: Inside) -> dict[str, Any]:
                 "--json",
             )
         )["scores"]
-        for name in ("lstm32", "lstm", "long-lstm")
+        for name in ("lstm", "lstm32", "paper-lstm", "long-lstm")
     }
 
 
+def seeds(inside: Inside) -> dict[str, Any]:
+    """The long LSTM-RNN of the built-in log with other seeds: its gates, and how well its cells tell topics."""
+    queries = [query.query for query in inside.judged("site", "test")]
+    known = read_labels(inside.folders["site"] / "topics.tsv.gz", "query").topics
+    labels = [known.get(canonical(query)) for query in queries]
+    found = {}
+    for name in ("long-lstm", *(f"long-lstm-{seed}" for seed in SEEDS)):
+        encoder = inside.encoder("site", name)
+        check, detected = attenuation_check(encoder, queries), detect(encoder, queries)
+        found[name] = {
+            "function": check.function.gate, "content": check.content.gate,
+            "cells": score(cells(detected), labels).nmi.adjusted,
+            "signed cells": score(signed_cells(detected), labels).nmi.adjusted,
+        }  # fmt: skip
+    return found
+
+
+def words_of_topics(inside: Inside) -> dict[str, Any]:
+    """Words by topic: for the picture, how often each signed cell detects a word in a query of each topic."""
+    site = inside.folders["site"]
+    known = read_labels(site / "topics.tsv.gz", "query").topics
+    queries = [query for query in read_texts(site / "clicks.tsv.gz", "query").texts if canonical(query) in known]
+    found = detect(inside.encoder("site", "long-lstm"), queries)
+    topics = sorted({known[canonical(query)] for query in queries})
+    counts = np.zeros((2 * len(found.cells), len(topics)))
+    place = {topic: at for at, topic in enumerate(topics)}
+    of_text = np.array([place[known[canonical(query)]] for query in queries])
+    np.add.at(counts, (2 * found.dimension + found.positive, of_text[found.text]), 1)
+    return {"topics": topics, "counts": counts.astype(int).tolist()}
+
+
 FINDINGS = {
-    "attenuation": attenuation, "thresholds": thresholds, "keywords": keywords, "deletion": deletion, "topics": topics,
+    "words_of_topics": words_of_topics, "attenuation": attenuation, "thresholds": thresholds, "keywords": keywords,
+    "deletion": deletion, "topics": topics, "seeds": seeds,
 }  # fmt: skip
 
 

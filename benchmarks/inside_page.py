@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from clickvec import plots
-from clickvec.explain import Keywords, keywords, map_titles, read, versus
+from clickvec.compare.significance import holm
+from clickvec.explain import Keywords, explain, keywords, map_titles, read, versus
 from clickvec.readers import read_labels, read_titles
 from clickvec.text import canonical
 
@@ -26,8 +29,8 @@ PAIRS = {
 }  # fmt: skip
 NAMES = {
     "site": "built-in log", "msrd": "msrd", "lstm": "LSTM-RNN", "bilstm": "bidirectional", "rnn": "RNN",
-    "long-lstm": "LSTM-RNN, `paper` for long", "long-bilstm": "bidirectional, `paper` for long",
-    "lstm32": "LSTM-RNN, 32 cells",
+    "lstm32": "LSTM-RNN, 32 cells", "rnn96": "RNN, 96 neurons", "paper-lstm": "LSTM-RNN, `paper`",
+    "long-lstm": "LSTM-RNN, long", "long-bilstm": "bidirectional, long", "long-rnn": "RNN, 32 neurons, long",
 }  # fmt: skip
 Rows = Sequence[Sequence[object]]
 
@@ -45,6 +48,7 @@ def write(inside: "Inside", found: Mapping[str, dict[str, Any]], docs: Path) -> 
         "keywords": _keywords(found["keywords"]),
         "deletion": _deletion(found["deletion"]),
         "topics": _topics(found["topics"]),
+        "seeds": _seeds(found["seeds"]),
         "speed": _speed(),
         **_outputs(inside),
         **{f"table_{name}": _paper_tables(inside, name) for name in PAIRS},
@@ -70,34 +74,29 @@ def _attenuation(found: Mapping[str, Any]) -> str:
     rows = []
     for name, check in found.items():
         data, model, kind, side = name.split()
-        if model == "rnn":
+        if "rnn" in model:
             continue
-        function, short, content = (check[group] for group in ("function", "short", "content"))
+        groups = [check[group] for group in ("function", "short", "content")]
         rows.append([
-            NAMES[data], "queries" if side == "query" else "titles", NAMES[model] if kind == "trained" else "untrained",
-            *(f"{group['gate']:.3f}" for group in (function, short, content)),
-            *(f"{group['effect']:.3f}" for group in (function, short, content)),
-            f"{check['less_gate']:.0%}", f"{function['effect'] / content['effect']:.2f}",
+            NAMES[data], "queries" if side == "query" else "titles",
+            NAMES[model] + ("" if kind == "trained" else ", untrained"),
+            *(" / ".join(f"{group[what]:.3f}" for group in groups) for what in ("gate", "taken_in", "effect")),
+            f"{check['less_gate']:.0%}", f"{groups[0]['effect'] / groups[2]['effect']:.2f}",
         ])  # fmt: skip
-    head = [
-        "texts", "", "model", "gate: function words", "short others", "others",
-        "effect: function words", "short others", "others", "gate lower", "effect, ratio",
-    ]  # fmt: skip
+    head = ["texts", "", "model", "gate", "taken in", "effect", "gate lower", "effect, ratio"]
     return _table(head, rows)
 
 
 def _neurons(found: Mapping[str, Any]) -> str:
     rows = []
-    for name in ("lstm", "long-lstm", "rnn"):
-        for kind in ("trained", "untrained") if name != "long-lstm" else ("trained",):
+    for name in ("lstm", "rnn96", "paper-lstm", "long-lstm", "long-rnn"):
+        for kind in ("trained", "untrained"):
             groups = [found[f"{data} {name} {kind} {side}"] for data in ("site", "msrd") for side in ("query", "title")]
-            cells = [f"{check[group]['cells']:.1f}" for check in groups for group in ("function", "content")]
+            cells = [f"{check['function']['cells']:.1f} / {check['content']['cells']:.1f}" for check in groups]
             rows.append([NAMES[name] + ("" if kind == "trained" else ", untrained"), *cells])
-    head = ["cells or neurons, of 10, at a"]
-    for data in ("built-in", "msrd"):
-        for side in ("queries", "titles"):
-            head += [f"{data} {side}: function word", "other"]
-    return _table(head, rows)
+    return _table(
+        ["", *(f"{data}, {side}" for data in ("built-in log", "msrd") for side in ("queries", "titles"))], rows
+    )
 
 
 def _thresholds(found: Mapping[str, Any]) -> str:
@@ -111,24 +110,27 @@ def _thresholds(found: Mapping[str, Any]) -> str:
 
 
 def _keywords(found: Mapping[str, Any]) -> str:
+    rivals = list(next(iter(found.values()))["without_first"])
+    tests = [(name, rival) for name in found for rival in ("", *rivals)]
+    p = dict(zip(tests, holm([found[n]["p_first"][r] if r else found[n]["p"] for n, r in tests]), strict=True))
     rows = []
     for name, check in found.items():
         data, model, kind = name.split(maxsplit=2)
         found_by = NAMES[model] if kind == "its own" else f"{NAMES[model]}, keywords of an untrained one"
         rows.append([
             NAMES[data], found_by, f"{check['queries']:,} of {check['of']:,}", f"{check['whole']:.1f}",
-            f"**{check['without_keywords']:.1f}**", f"{check['without_others']:.1f}", f"{check['without_rarest']:.1f}",
-            _p(check["p"]), _p(check["p_rarest"]),
+            f"**{check['without_keywords']:.1f}**", f"{check['without_others']:.1f} ({_p(p[name, ''])})",
+            *(f"{check['without_first'][rival]:.1f} ({_p(p[name, rival])})" for rival in rivals),
         ])  # fmt: skip
     head = [
-        "test", "model", "queries", "NDCG@10", "without keywords", "without as many others",
-        "without as many rarest words", "p, others", "p, rarest",
+        "test", "model", "queries", "NDCG@10", "without keywords", "as many others (p)",
+        *(f"as many of the {rival} (p)" for rival in rivals),
     ]  # fmt: skip
     return _table(head, rows)
 
 
 def _p(value: float) -> str:
-    return "0.0001" if value < 1.5e-4 else f"{value:.4f}"  # the least that 10,000 rounds can tell
+    return f"{value:.4f}" if value < 0.01 else f"{value:.2f}"
 
 
 def _deletion(found: Mapping[str, Any]) -> str:
@@ -136,13 +138,10 @@ def _deletion(found: Mapping[str, Any]) -> str:
     rows = []
     for name, check in found.items():
         data, model, side = name.split()
-        falls = [
-            f"{check['falls'][method]:.3f} / {check['falls_last'][method]:.3f}" for method in methods
-        ]  # fmt: skip
+        falls = [f"{check['falls'][method]:.3f} / {check['falls_last'][method]:.3f}" for method in methods]
         about = [f"{NAMES[data]}, {NAMES[model]}", "titles" if side == "title" else "queries", f"{check['words']:.1f}"]
-        rows.append([*about, *falls, _p(check["p"]["changes"]), _p(check["p"]["random"])])
-    head = ["test", "words of", "how many", *methods, "p, shapley and changes", "p, shapley and random"]
-    return _table(head, rows)
+        rows.append([*about, *falls, " / ".join(map(_p, check["p"]["changes"]))])
+    return _table(["test", "words of", "how many", *methods, "p, shapley against changes"], rows)
 
 
 def _topics(found: Mapping[str, Any]) -> str:
@@ -160,6 +159,16 @@ def _topics(found: Mapping[str, Any]) -> str:
     return _table(head, rows)
 
 
+def _seeds(found: Mapping[str, Any]) -> str:
+    """One sentence: what the other seeds of the long training give."""
+    gates = ", ".join(f"{one['function']:.3f} / {one['content']:.3f}" for one in found.values())
+    nmi = ", ".join(f"{one['cells']:.3f} / {one['signed cells']:.3f}" for one in found.values())
+    return (
+        f"*The long LSTM-RNN with seeds 1, 2, 3: adjusted NMI of cells / signed cells {nmi}; mean gate at function words "
+        f"/ others in test queries {gates}.*"
+    )
+
+
 def _speed() -> str:
     command = [sys.executable, str(Path(__file__).with_name("explain.py"))]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
@@ -173,7 +182,7 @@ def _gates(inside: "Inside") -> str:
     """The mean input gate at each word of the first title, in each model."""
     title = PAIRS["shanghai"][1]
     rows = []
-    for name in ("lstm", "long-lstm"):
+    for name in ("lstm", "paper-lstm", "long-lstm"):
         gates = read(inside.encoder("site", name), "title", title).ways[0].values["input_gate"].mean(axis=1)
         rows.append([NAMES[name], *(f"{gate:.3f}" for gate in gates)])
     return _table(["mean input gate", *title.split()], rows)
@@ -214,7 +223,7 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     model, index, long, films = (str(inside.work / name) for name in names)
     clicks, titles = str(inside.folders["site"] / "clicks.tsv.gz"), str(inside.folders["msrd"] / "titles.tsv.gz")
     missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1])
-    cells = inside.program("topics", long, clicks, "--words", "7", "--cells", "2,7,14,17,18")
+    cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--titles", titles, "-k", "6", "--least", "2", "--unlike"
     return {
@@ -239,7 +248,37 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
         images / "deletion.png",
         across="words of the title left out, in tenths",
     )
+    plots.contributions(explain(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png")
+    plots.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
+    _cells_by_topic(found["words_of_topics"], images / "topics.png")
     _title_map(inside, images / "titles.png")
+
+
+def _function_words(found: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Measure -> model -> (function words, other words), in the test queries of the built-in log."""
+    shown = {NAMES[model]: found[f"site {model} trained query"] for model in ("lstm", "paper-lstm", "long-lstm")}
+    shown["untrained"] = found["site lstm untrained query"]
+    measures = {"mean input gate": "gate", "effect on the vector": "effect"}
+    return {
+        measure: {model: (check["function"][key], check["content"][key]) for model, check in shown.items()}
+        for measure, key in measures.items()
+    }
+
+
+def _cells_by_topic(found: Mapping[str, Any], path: Path) -> None:
+    """Each topic's share of what the signed cells detect, divided by its share of all; a row a cell and sign."""
+    counts = np.array(found["counts"], np.float64)
+    lift = counts / counts.sum(axis=1, keepdims=True) / (counts.sum(axis=0) / counts.sum())
+    order = np.argsort(lift.argmax(axis=1) - lift.max(axis=1) / 1000, kind="stable")
+    rows = [f"{cell // 2} {'+' if cell % 2 else '-'}" for cell in order.tolist()]
+    plots.topic_map(
+        rows,
+        found["topics"],
+        lift[order],
+        path,
+        title="how much more often than by chance a cell detects words of a topic",
+        values="lift",
+    )
 
 
 def _title_map(inside: "Inside", path: Path) -> None:

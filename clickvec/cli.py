@@ -46,7 +46,7 @@ def about(
 
 @app.command()
 def demo(out: Out = Path("out/demo")) -> None:
-    """The whole story on the built-in log: simulate, train, evaluate, index, search."""
+    """The whole story on the built-in log: simulate, train, evaluate, index, search, explain, report."""
     from clickvec.demo import run
 
     def verb(arguments: list[str]) -> None:

@@ -101,7 +101,7 @@ def check_new_file(out: Path, overwrite: bool, inputs: Sequence[Path | None]) ->
     """Refuse to write a file over something that is read, or over anything when not told to."""
     check_not_read(out, inputs)
     if out.exists() and not overwrite:
-        raise ClickvecError(f"{out} is there already; choose another --out, or replace it with --overwrite")
+        raise ClickvecError(f"{out} is there already; choose another file, or replace it with --overwrite")
 
 
 def check_run_file(run: Path, inputs: Sequence[Path | None]) -> None:

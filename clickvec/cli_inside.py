@@ -1,9 +1,8 @@
 """The verbs that look inside a model: explain, topics, nearest, report; `cli.py` puts them beside the others."""
 
 import json
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +13,10 @@ from clickvec.errors import ClickvecError
 if TYPE_CHECKING:
     from clickvec.encoder import Encoder
     from clickvec.explain.detections import Detections
+    from clickvec.explain.keywords import Rule
     from clickvec.explain.look import Look
     from clickvec.explain.topic_scores import TopicScore
+    from clickvec.explain.topics import QueryTable, Topics
 
 
 def explain(
@@ -38,26 +39,38 @@ def explain(
     ] = None,
     same_range: Annotated[bool, typer.Option("--same-range", help="One range of colours for all maps.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is at --html and --png.")] = False,
+    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
+    threshold: Annotated[
+        float, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
+    ] = 1.0,
+    share: Annotated[float, typer.Option(help="The share of these cells that makes a word a keyword.")] = 0.4,
     as_json: AsJson = False,
 ) -> None:
     """Why a query and a title have their score: words, cells, gates, keywords; and why the title is not first."""
-    from clickvec.explain import METHODS
+    from clickvec.explain import METHODS, Rule
 
     if method not in METHODS:
         raise typer.BadParameter(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
     if first is not None and title is None:
         raise typer.BadParameter("--first is compared with a title; give the title after the query")
+    if not threshold > 0:
+        raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
+    if not 0 < share <= 1:
+        raise typer.BadParameter(f"--share is above 0 and at most 1, not {share:g}")
     if same_range and not png:
         raise typer.BadParameter("--same-range is about the figure; give --png too")
+    if png and png.suffix.lower() != ".png":
+        raise typer.BadParameter(f"--png writes a PNG; give a file that ends in .png, not {png.name}")
     for file in (html, png):
         if file:
             given.check_new_file(file, overwrite, [*model.glob("*"), *model.glob("model/*")])
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; give each its own")
-    look = _look(model, query, title, first, against, method)
-    page = _page(look, given.names_of([model.resolve()])) if html else ""
+    rule = Rule(active, threshold, share)
+    look = _look(model, query, title, first, against, method, rule)
+    page = _page(look, given.names_of([model.resolve()]), rule, first is None) if html else ""
     if png:
-        _draw(look, png, same_range)
+        _draw(look, png, same_range, rule)
     if html:
         from clickvec.files import replacing_file
 
@@ -67,13 +80,15 @@ def explain(
     if as_json:
         typer.echo(json.dumps(look.as_json(), ensure_ascii=False))
     else:
-        from clickvec.explain.screen import this_screen
-        from clickvec.explain.terminal import show
+        from clickvec.screen.explanation import show
+        from clickvec.screen.screen import this_screen
 
         typer.echo(show(look, this_screen()))
 
 
-def _look(folder: Path, query: str, title: str | None, first: str | None, against: Path | None, method: str) -> "Look":
+def _look(
+    folder: Path, query: str, title: str | None, first: str | None, against: Path | None, method: str, rule: "Rule"
+) -> "Look":
     """Look at what the arguments name: in an index, or in a model alone."""
     from clickvec.encoder import Encoder
     from clickvec.explain.look import look, look_in
@@ -89,11 +104,11 @@ def _look(folder: Path, query: str, title: str | None, first: str | None, agains
             raise typer.BadParameter(f"--against {against} is the model itself; give another one")
         models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
     if index is not None:
-        return look_in(index, query, title, first, method=method, models=models)
-    return look(encoder, query, title, first, method=method, models=models)
+        return look_in(index, query, title, first, method=method, models=models, rule=rule)
+    return look(encoder, query, title, first, method=method, models=models, rule=rule)
 
 
-def _draw(look: "Look", png: Path, same_range: bool) -> None:
+def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
     """The figure of the gates, which a model that does not read word by word has none of."""
     from clickvec import plots
 
@@ -103,17 +118,24 @@ def _draw(look: "Look", png: Path, same_range: bool) -> None:
             f"--png draws the gates and outputs at each word, and this model is a {look.tower}, which has none; "
             "leave --png out, or take a model of the tower rnn, lstm or bilstm"
         )
-    plots.explanation(one, other, png, same_range=same_range)
+    heading = [f"query  {look.query}"]
+    if look.explanation:
+        heading += [f"title  {look.explanation.title}", f"score  {look.explanation.score:.3f}"]
+    plots.explanation(one, other, png, same_range=same_range, rule=rule, heading=heading)
     given.tell(f"{png}: the figure")
 
 
-def _page(look: "Look", model: str) -> str:
+def _page(look: "Look", model: str, rule: "Rule", first_hit: bool) -> str:
+    """The page about the pair; `first_hit`: it is beside the first hit, and not beside a title that the user named."""
     from clickvec.page import explanation_page
 
     if look.explanation is None:
         raise ClickvecError("--html is about a query and a title, and there is no title; give one after the query")
     one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
-    return explanation_page(look.explanation, one, other, why_not=look.why_not, versus=look.versus, model=model)
+    return explanation_page(
+        look.explanation, one, other, why_not=look.why_not, versus=look.versus, model=model, rule=rule, rank=look.rank,
+        first_hit=first_hit,
+    )  # fmt: skip
 
 
 def topics(
@@ -135,18 +157,20 @@ def topics(
     threshold: Annotated[
         float | None, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the untrained model, PLSA and the shuffles.")] = 0,
+    most: Annotated[int, typer.Option(min=1, help="Of more texts than this, so many drawn by chance.")] = 50_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn by chance.")] = 0,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
     """Which words each cell answers to, which cells carry one topic, which are dead; with --labels, how well."""
     from clickvec.encoder import Encoder
-    from clickvec.explain import topic_text
-    from clickvec.explain.detections import detect
+    from clickvec.explain.detections import detect, some_of
     from clickvec.explain.keywords import THRESHOLD
     from clickvec.explain.reading import directions_of
     from clickvec.explain.topics import query_table_of, topics_of
     from clickvec.readers import read_texts
+    from clickvec.screen.screen import this_screen
+    from clickvec.screen.topics import query_blocks, score_table, topic_map
 
     if clicks and not labels:
         raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
@@ -157,20 +181,41 @@ def topics(
     shown = _dimensions(cells, encoder)
     read = read_texts(texts, side, max_bad)
     given.report(read.bad)
-    found = detect(encoder, read.texts, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
+    some = some_of(read.texts, most, seed)
+    if len(some) < len(read.texts):
+        given.tell(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
+    found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
     mapped = topics_of(found).top(words)
     by_cell = query_table_of(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad) if labels else None
     if as_json:
-        typer.echo(json.dumps(topic_text.as_json(mapped, shown, by_cell, scores), ensure_ascii=False))
+        typer.echo(json.dumps(_topics_json(mapped, shown, by_cell, scores), ensure_ascii=False))
         return
-    parts = [topic_text.topic_map(mapped, shown)]
+    screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
+    parts = [topic_map(mapped, shown, screen)]
     if by_cell:
-        parts.append(topic_text.query_blocks(by_cell, shown, shutil.get_terminal_size((120, 40)).columns))
+        parts.append(query_blocks(by_cell, shown, screen))
     if scores:
-        parts.append(topic_text.score_table(scores))
+        parts.append(score_table(scores, screen))
     typer.echo("\n\n".join(parts))
     given.tell(f"{mapped.texts:,} texts, {mapped.detections:,} detections")
+
+
+def _topics_json(
+    found: "Topics", dimensions: list[int], by_cell: "QueryTable | None", scores: "dict[str, TopicScore] | None"
+) -> dict[str, Any]:
+    """All of it as plain values for `json.dumps`, of these cells."""
+    said = found.as_json()
+    said["cells"] = [cell for cell in said["cells"] if cell["dimension"] in dimensions]
+    said["dead"] = [cell.dimension for cell in found.dead]
+    if by_cell:
+        said["table"] = [
+            {"query": query, "cells": {column: words for column, words in row.items() if column in dimensions}}
+            for query, row in zip(by_cell.queries, by_cell.rows, strict=True)
+        ]
+    if scores:
+        said["scores"] = {name: score.as_json() for name, score in scores.items()}
+    return said
 
 
 def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
@@ -226,6 +271,8 @@ def nearest(
     from clickvec.encoder import Encoder
     from clickvec.explain.learned import Learned
     from clickvec.index import Index
+    from clickvec.screen.nearest import show
+    from clickvec.screen.screen import this_screen
 
     index = Index.open(folder) if (folder / "index.json").exists() else None
     encoder = Encoder.load(folder) if index is None else index.encoder
@@ -235,12 +282,12 @@ def nearest(
     texts = (entry.title for entry in entries or ())
     learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
     found = [learned.nearest(word, k, least=least, unlike=unlike) for word in words]
-    width = shutil.get_terminal_size((80, 24)).columns
+    screen = this_screen(most=1_000)
     for place, near in enumerate(found):
         if as_json:
             typer.echo(json.dumps(near.as_json(), ensure_ascii=False))
         else:
-            typer.echo(("\n" if place else "") + near.as_text(width))
+            typer.echo(("\n" if place else "") + show(near, screen))
 
 
 def report(
@@ -249,6 +296,10 @@ def report(
     out: Out,
     titles: Annotated[
         Path | None, typer.Option(help="A catalogue, for near words and the map. None: the judged titles.")
+    ] = None,
+    clicks: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="LOG", help="A click log, whose queries give words and topics. None: the judged queries."),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
     overwrite: Overwrite = False,
@@ -260,14 +311,15 @@ def report(
 
     write.check_place(out, overwrite)
     for file in (write.PAGE, write.NUMBERS):
-        given.check_not_read(out / file, (judged, titles))
+        given.check_not_read(out / file, (judged, titles, *(clicks or ())))
     encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad)
     catalogue = [title.title for title in given.read_catalogue(titles, max_bad)] if titles else None
+    log = given.read_log(clicks, max_bad).queries if clicks else None
     found = gather(
-        encoder, sets.queries, name=model.resolve().name, judged_name=judged.name, titles=catalogue, worst=worst,
-        progress=True,
+        encoder, sets.queries, name=model.resolve().name, judged_name=judged.name, path=str(model), titles=catalogue,
+        log=log, worst=worst, progress=True,
     )  # fmt: skip
-    write.write(found, out)
+    write.write(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
     typer.echo(f"{out / write.PAGE}: {means} on {len(evaluation.query_ids):,} queries")

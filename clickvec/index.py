@@ -11,6 +11,7 @@ Search reads the vectors from the disk block by block, and of the documents only
 """
 
 import json
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -28,6 +29,8 @@ from clickvec.text import canonical
 
 INDEX_FORMAT = 1
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
+
+_SAME_VECTOR = 1e-4  # below 1: the cosine of two vectors of the same words is nearer to it, wherever they were computed
 
 _MARKER = "index.json"
 _FILES = frozenset((_MARKER, "vectors.npy", "documents.jsonl", "documents.offsets.npy", "model"))
@@ -162,49 +165,104 @@ class Index:
                 found.append(self._hits(vector, near, k))
         return found[0] if isinstance(query, str) else found
 
+    def __getitem__(self, position: int) -> Document:
+        """The document at a position in the order of insertion, from 0."""
+        return self._documents[range(len(self))[position]]
+
+    def find(self, given: str) -> int | None:
+        """The position of a title by its id or, if there is no such id, by its words; of several, the first."""
+        place = self._documents.find(given)
+        if place is not None:
+            return place
+        words, vector = canonical(given), self.encoder.encode_document([given])
+        for first in range(0, len(self), BLOCK_TITLES):
+            # The same words have the same vector, but for the last digits, or none: few titles need to be read.
+            alike = (
+                self._products(vector, first)[0] > 1 - _SAME_VECTOR
+                if vector.any()
+                else ~self._vectors[first : first + BLOCK_TITLES].any(axis=1)
+            )
+            for near in (first + np.flatnonzero(alike)).tolist():
+                if canonical(self._documents[near].title) == words:
+                    return int(near)
+        return None
+
+    def rank(self, query: str, title: int | str) -> int | None:
+        """Where a title stands among all hits of a query, the first at 1; None where the query finds nothing.
+
+        The title is one of the index, by its position; or any other, which is ranked as if it were put in last.
+        """
+        asked = self.encoder.encode_query([query])
+        if not asked.any():
+            return None
+        place = range(len(self))[title] if isinstance(title, int) else len(self)
+        own = self.encoder.encode_document([title]) if isinstance(title, str) else self._vectors[[place]]
+        score, above = _exact(own, asked)[0], 0
+        for first in range(0, len(self), BLOCK_TITLES):
+            rough = self._products(asked, first)[0]
+            close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
+            exact = _exact(self._vectors[close], asked)
+            above += int((rough > score + self._slack).sum())
+            above += int(((exact > score) | ((exact == score) & (close < place))).sum())
+        return 1 + above
+
+    def _products(self, queries: Vectors, first: int) -> Vectors:
+        """The scores of a block of titles, but for the last digits."""
+        with np.errstate(invalid="ignore"):
+            products = queries @ self._vectors[first : first + BLOCK_TITLES].T
+        if not np.isfinite(products.sum()):
+            raise ClickvecError("a vector of the index holds what is not a number; build the index again")
+        return products
+
+    @property
+    def _slack(self) -> float:
+        """How far a product that BLAS sums may be from the exact score.
+
+        A float32 sum of n products, whose sizes sum to 1 at most, is off by n/2 eps at most, and so is the other that
+        it is compared with; this is twice that.
+        """
+        return float(2 * self.encoder.dimensions * np.finfo(np.float32).eps)
+
     def _near(self, queries: Vectors, k: int) -> list[Positions]:
         """For each query, in rising order, the positions of all titles that may be among its best k.
 
         A matrix product sums in an order that depends on the place in the matrix, so its last digits are not to be
-        trusted: what comes within `slack` of the k-th best score is kept, and `_hits` decides.
+        trusted: what comes within `_slack` of the k-th best score is kept, and `_hits` decides.
         """
-        # A float32 sum of n products, whose sizes sum to 1 at most, is off by n/2 eps at most, and so is the other that
-        # it is compared with; this is twice that.
-        slack = 2 * self.encoder.dimensions * np.finfo(np.float32).eps
         scores = [np.zeros(0, np.float32)] * len(queries)
         positions = [np.zeros(0, np.int64)] * len(queries)
         least = np.full(len(queries), -np.inf, np.float32)
         for first in range(0, len(self), BLOCK_TITLES):
-            with np.errstate(invalid="ignore"):
-                products = queries @ self._vectors[first : first + BLOCK_TITLES].T
-            if not np.isfinite(products.sum()):
-                raise ClickvecError("a vector of the index holds what is not a number; build the index again")
-            for i, row in enumerate(products):
+            for i, row in enumerate(self._products(queries, first)):
                 fresh = np.flatnonzero(row >= least[i])
                 if not len(fresh):
                     continue
                 scores[i] = np.concatenate((scores[i], row[fresh]))
                 positions[i] = np.concatenate((positions[i], first + fresh))
                 if len(scores[i]) > k:
-                    least[i] = np.partition(scores[i], -k)[-k] - slack
+                    least[i] = np.partition(scores[i], -k)[-k] - self._slack
                     kept = scores[i] >= least[i]
                     scores[i], positions[i] = scores[i][kept], positions[i][kept]
         return positions
 
     def _hits(self, query: Vectors, positions: Positions, k: int) -> list[Hit]:
-        """The best k of some titles, by their exact scores: in float64 and row by row, so equal vectors score alike."""
+        """The best k of some titles, by their exact scores."""
         if not query.any():
             return []
         scores = np.zeros(len(positions), np.float32)
         for first in range(0, len(positions), BLOCK_TITLES):
-            vectors = self._vectors[positions[first : first + BLOCK_TITLES]].astype(np.float64)
-            scores[first : first + BLOCK_TITLES] = (vectors * query).sum(axis=1)
+            scores[first : first + BLOCK_TITLES] = _exact(self._vectors[positions[first : first + BLOCK_TITLES]], query)
         best = np.argsort(-scores, kind="stable")[:k]
         hits = []
         for position, score in zip(positions[best].tolist(), scores[best].tolist(), strict=True):
             document = self._documents[position]
             hits.append(Hit(document.id, document.title, score, document.payload))
         return hits
+
+
+def _exact(vectors: Vectors, query: Vectors) -> Vectors:
+    """Scores in float64 and row by row, so that equal vectors score alike."""
+    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1), np.float32)
 
 
 def check_place(path: Path, overwrite: bool) -> None:
@@ -286,12 +344,29 @@ class _Documents:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def find(self, given: str) -> int | None:
+        """The position of an id, by the beginning of its line: reading all lines as JSON would take far longer."""
+        written = {begin for begin in (_begin(_to_json(given)), _begin(json.dumps(given))) if begin}
+        for match in re.finditer(b"|".join(map(re.escape, written)), self.lines.data):
+            position = int(np.searchsorted(self.offsets, match.start()))
+            if self.offsets[position] == match.start():  # and not within a payload
+                return position
+        return None
+
     def __getitem__(self, position: int) -> Document:
         try:
             value = json.loads(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
             return Document(value["id"], value["title"], value.get("payload"))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
+
+
+def _begin(value: str) -> bytes:
+    """How the line of a document begins whose id is this JSON."""
+    try:
+        return f'{{"id": {value}, "title": '.encode()
+    except UnicodeEncodeError:  # written as `_line` writes it then
+        return b""
 
 
 def _line(document: Document) -> bytes:

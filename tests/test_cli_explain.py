@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from command import PROGRAM, contents, ok, refused, run, wrong_usage
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.encoder import Encoder
-from clickvec.explain import METHODS, attenuation, explain, keywords, versus, why_not
+from clickvec.explain import METHODS, Rule, attenuation, explain, keywords, versus, why_not
 from clickvec.explain.look import look, look_in
-from clickvec.explain.screen import Screen, clean, clip, level, pad, width
-from clickvec.explain.terminal import show
 from clickvec.index import Index
+from clickvec.screen.explanation import show
+from clickvec.screen.screen import Screen, width
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
 NASTY = (
@@ -125,6 +123,30 @@ def test_the_first_title_to_compare_with(models: Path) -> None:
     found = explained(models / "lstm", QUERY, "new york", "--first", TITLE)
     assert found["why_not"] == plain(why_not(encoder, QUERY, "new york", TITLE).as_json())
     assert found["explanation"] == found["why_not"]["title"]
+
+
+RULES = {
+    ("--share", "1"): Rule(share=1.0), ("--threshold", "0.2"): Rule(threshold=0.2), ("--active", "3"): Rule(active=3),
+    ("--share", "1", "--threshold", "1.5", "--active", "2"): Rule(2, 1.5, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", RULES)
+def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[str, ...]) -> None:
+    encoder, other, rule = Encoder.load(models / "bilstm"), Encoder.load(models / "rnn"), RULES[options]
+    found = explained(models / "bilstm", QUERY, TITLE, "--first", TEXTS[2], "--against", models / "rnn", *options)
+    assert found["explanation"] == plain(explain(encoder, QUERY, TITLE, rule=rule).as_json())
+    assert found["explanation"] != plain(explain(encoder, QUERY, TITLE).as_json())
+    assert found["why_not"] == plain(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule).as_json())
+    both = {"bilstm": encoder, "rnn": other}
+    assert found["versus"] == plain(versus(both, QUERY, TITLE, rule=rule).as_json())
+    voted = keywords(encoder, TITLE, "title", **rule._asdict())
+    assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
+    assert found["keywords"]["title"]["needed"] == voted.needed
+    out = ok("explain", models / "bilstm", QUERY, TITLE, *options)
+    assert f"of the {min(rule.active, 7)} most active" in out
+    heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
+    assert f"title  {heads[0]} " in re.sub("  +", "  ", out.split("keywords of the title")[1])
 
 
 # --- in an index -------------------------------------------------------------------------------------------------
@@ -326,7 +348,7 @@ def test_a_page_and_a_figure(models: Path, tmp_path: Path) -> None:
     assert "<html" in html.read_text()
     assert png.read_bytes().startswith(b"\x89PNG")
     before = contents(tmp_path)
-    assert "is there already" in refused(*arguments)
+    assert refused(*arguments) == f"{html} is there already; choose another file, or replace it with --overwrite"
     assert contents(tmp_path) == before
     ok("explain", models / "lstm", QUERY, "--png", png, "--overwrite", "--same-range")
     assert png.read_bytes() != before["figure.png"]
@@ -377,74 +399,12 @@ def test_wrong_usage(models: Path, tmp_path: Path) -> None:
     assert "--first is compared with a title" in wrong_usage("explain", lstm, QUERY, "--first", TITLE)
     assert "is the model itself" in wrong_usage("explain", lstm, QUERY, "--against", models / "rnn" / ".." / "lstm")
     assert "give --png too" in wrong_usage("explain", lstm, QUERY, "--same-range")
-    same = ("--html", tmp_path / "x", "--png", tmp_path / "." / "x")
+    for bad in ("0", "-1", "nan"):
+        assert "--threshold is above 0" in wrong_usage("explain", lstm, QUERY, "--threshold", bad)
+    for bad in ("0", "1.1", "nan"):
+        assert "--share is above 0 and at most 1" in wrong_usage("explain", lstm, QUERY, "--share", bad)
+    wrong_usage("explain", lstm, QUERY, "--active", "0")
+    same = ("--html", tmp_path / "x.png", "--png", tmp_path / "." / "x.png")
     assert "are the same file" in wrong_usage("explain", lstm, QUERY, TITLE, *same)
     assert "Missing argument" in wrong_usage("explain", lstm)
     assert "does not read word by word" in refused("explain", models / "dssm", QUERY, TITLE, "--method", "changes")
-
-
-# --- the screen --------------------------------------------------------------------------------------------------
-
-
-def test_widths_and_cuts() -> None:
-    assert [width(text) for text in ("", "ab", "上海", "cafe\u0301", "\x1b[1mab\x1b[0m", "🍕")] == [0, 2, 4, 4, 2, 2]
-    assert clip("hotels", 6) == "hotels"
-    assert clip("hotels!", 6) == "hot..."
-    assert clip("上海上海", 6) == "上..."
-    assert [clip("hotels", columns) for columns in (0, 1, 2, 3)] == ["", ".", "..", "..."]
-    assert pad("上海", 6) + "|" == "上海  |"
-    assert pad("ab", 5, ">") == "   ab"
-    assert pad("ab", 5, "^") == " ab  "
-
-
-@settings(max_examples=200)
-@given(text=st.text(st.characters(exclude_categories=())), columns=st.integers(0, 30))
-def test_what_is_clean_is_printable_and_what_is_cut_fits(text: str, columns: int) -> None:
-    shown = clean(text)
-    assert all(char.isprintable() or char in "\u200c\u200d" for char in shown)
-    assert clean(shown) == shown
-    assert width(clip(text, columns)) <= columns
-
-
-def test_control_characters_are_shown_and_not_obeyed() -> None:
-    assert clean("a\x1b[31m\x07\x7f\x9b\u202e\udcff") == "a␛[31m␇␡\ufffd\ufffd\ufffd"
-    assert clean("a\tb\nc\u2028d\u00a0e") == "a b c d e"
-
-
-def test_strength_has_four_levels() -> None:
-    assert [level(value, 1.0) for value in (0.0, 0.05, 0.1, -0.4, 0.7, -1.0)] == [0, 0, 1, 2, 3, 3]
-    assert level(0.0, 0.0) == 0
-
-
-def test_bars() -> None:
-    assert [Screen().bar(value, 2.0, 4) for value in (2.0, -1.0, 0.1, 0.0)] == ["++++", "--  ", "    ", "    "]
-    assert Screen(colour=True).bar(-1.0, 2.0, 4) == "\x1b[41m  \x1b[0m  "
-    assert Screen().bar(0.0, 0.0, 4) == "    "
-
-
-def test_words_are_shaded_by_colours_or_by_signs_under_them() -> None:
-    words, values = ["上海", "of", "a", "hotel"], [1.0, 0.0, -0.9, 0.4]
-    assert Screen(80).shaded("q  ", words, values, 1.0) == ["q  上海 of a   hotel", "   +++     --- ++"]
-    assert Screen(12).shaded("q  ", words, values, 1.0) == ["q  上海 of", "   +++", "   a   hotel", "   --- ++"]
-    coloured = Screen(80, colour=True).shaded("q  ", words, values, 1.0)
-    assert coloured == ["q  \x1b[7;32m上海\x1b[0m of \x1b[7;31ma\x1b[0m \x1b[1;32mhotel\x1b[0m"]
-
-
-def test_a_table_with_words_across_is_broken_into_blocks() -> None:
-    rows = [("left to right", ["-", "0", "7"]), ("right to left", ["6", "1", "-"])]
-    words, marked = ["hotels", "in", "shanghai"], [True, False, True]
-    assert Screen(80).across("query", words, marked, rows) == [
-        "query          hotels*  in  shanghai*",
-        "left to right     -     0       7",
-        "right to left     6     1       -",
-    ]
-    assert Screen(30).across("query", words, marked, rows) == [
-        "query          hotels*  in",
-        "left to right     -     0",
-        "right to left     6     1",
-        "",
-        "query          shanghai*",
-        "left to right      7",
-        "right to left      -",
-    ]
-    assert Screen(80).across("query", [], [], []) == []

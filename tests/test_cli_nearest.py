@@ -9,6 +9,14 @@ from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
 from clickvec.explain.learned import Learned
+from clickvec.screen.nearest import show
+from clickvec.screen.screen import Screen
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However wide the terminal is in which the tests run."""
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 @pytest.fixture
@@ -28,7 +36,7 @@ def test_a_model_with_titles_and_an_index_say_the_same(model_folder: Path, title
     from_index = ok("nearest", index, "hotel", "new york")
     assert ok("nearest", model_folder, "hotel", "new york", "--titles", titles) == from_index
     expected = [Learned(Encoder.load(model_folder), TEXTS).nearest(word) for word in ("hotel", "new york")]
-    assert from_index == "\n\n".join(found.as_text() for found in expected) + "\n"
+    assert from_index == "\n\n".join(show(found, Screen(80)) for found in expected) + "\n"
     assert max(map(len, from_index.splitlines())) <= 80
 
 

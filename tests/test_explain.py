@@ -14,12 +14,13 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec import folder, forward
 from clickvec.config import POOLINGS, RECURRENT, Tower
-from clickvec.encoder import Encoder
+from clickvec.encoder import Encoder, _Reader
 from clickvec.errors import ClickvecError
 from clickvec.explain import METHODS, attenuation, explain, read
 from clickvec.explain.attenuation import attenuate
 from clickvec.explain.hit import LINK_CELLS, LINKS, cell_names
-from clickvec.explain.keywords import keywords
+from clickvec.explain.keywords import Rule, keywords
+from clickvec.explain.look import look
 from clickvec.text import split_steps
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
@@ -180,14 +181,14 @@ def test_readings_are_float64() -> None:
 
 @pytest.mark.parametrize("name", ["dssm", "clsm"])
 def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
-    for look in (
+    for asked in (
         lambda: read(encoder_of(name), "query", QUERY),
         lambda: keywords(encoder_of(name), QUERY),
         lambda: attenuation(encoder_of(name), QUERY),
         lambda: explain(encoder_of(name), QUERY, TITLE, method="changes"),
     ):
         with pytest.raises(ClickvecError, match=rf"a {name.upper()}, .* does not read word by word.* --tower") as error:
-            look()
+            asked()
         assert "\n" not in str(error.value)
 
 
@@ -462,3 +463,46 @@ def test_a_model_of_zeros_explains_a_score_of_zero() -> None:
     assert {word.contribution for word in found.title_words} == {0.0}
     assert {word.keyword for word in found.title_words} == {False}
     json.dumps(found.as_json(), allow_nan=False)
+
+
+# --- each thing once ---------------------------------------------------------------------------------------------
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that is encoded or traced from now on."""
+    texts: list[str] = []
+    encode, trace = _Reader.encode, _Reader.trace
+    monkeypatch.setattr(_Reader, "encode", lambda self, batch: texts.extend(batch) or encode(self, batch))
+    monkeypatch.setattr(_Reader, "trace", lambda self, text: texts.append(text) or trace(self, text))
+    return texts
+
+
+@all_towers
+@pytest.mark.parametrize("method", ["shapley", "leave-one-out"])
+def test_nothing_is_encoded_twice_and_a_look_encodes_no_more(
+    name: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, long = encoder_of(name), " ".join(TEXTS[3].split()[:10])
+    texts = counted(monkeypatch)
+    explain(encoder, QUERY, long, method=method)
+    once, texts[:] = list(texts), []
+    traces = 1 if name in READ else 0  # the whole text is traced, and encoded with the others
+    assert all(once.count(text) <= 1 + traces + (text == "") for text in once)
+    look(encoder, QUERY, long, method=method)
+    assert sorted(texts) == sorted(once)
+    texts[:] = []
+    look(encoder, QUERY, long, TITLE, method=method)
+    assert texts.count(QUERY) == once.count(QUERY)
+
+
+@read_towers
+def test_the_rule_for_keywords(name: str) -> None:
+    encoder, rule = encoder_of(name), Rule(active=3, threshold=0.7, share=0.5)
+    found, voted = explain(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", **rule._asdict())
+    assert (voted.active, voted.needed) == (3, 2)
+    assert [word.keyword for word in found.title_words] == list(voted.verdicts)
+    assert [word.detected_by for word in found.title_words] == [
+        {way: row[at] for way, row in voted.counts.items()} for at in range(len(voted.words))
+    ]
+    with pytest.raises(ClickvecError, match="share above 0 and at most 1"):
+        explain(encoder, QUERY, TITLE, rule=Rule(share=2))

@@ -149,6 +149,86 @@ def test_equal_titles_score_the_same_and_stand_in_order(encoder: Encoder, monkey
                 assert index.search(query, k) == everything[:k]
 
 
+# --- ranking one title -------------------------------------------------------------------------------------------
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(titles=st.lists(st.text(max_size=8) | st.sampled_from(TITLES), max_size=30), block=st.integers(1, 12))
+def test_the_rank_of_each_title_is_its_place_among_all_hits(
+    encoder: Encoder, titles: list[str], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many titles are equal here, and some have no vector: they stand in the order of insertion."""
+    index = Index.build(encoder, titles)
+    with monkeypatch.context() as patch:
+        patch.setattr(index_module, "BLOCK_TITLES", block)
+        for query in (*TEXTS, "hotels zzz"):
+            hits = index.search(query, k=max(1, len(titles)))
+            assert [index.rank(query, int(hit.id)) for hit in hits] == list(range(1, len(titles) + 1))
+        assert {index.rank("", place) for place in range(len(titles))} <= {None}
+
+
+def test_another_title_is_ranked_as_if_it_were_put_in_last(encoder: Encoder) -> None:
+    titles = [TEXTS[i * i % 5] if i % 3 else f"filler {i}" for i in range(200)]
+    index = Index.build(encoder, titles)
+    hits = index.search(TEXTS[0], k=200)
+    for title in (TEXTS[0], TEXTS[4], "filler 3", "", "zzz"):
+        score = float(encoder.encode_document(title).astype(float) @ encoder.encode_query(TEXTS[0]))
+        clear = [hit for hit in hits if abs(hit.score - score) > 1e-6]
+        equal = len(hits) - len(clear)
+        found = index.rank(TEXTS[0], title)
+        assert found is not None
+        above = sum(hit.score > score for hit in clear)
+        assert found == 1 + above + equal or (equal and 1 + above <= found)
+    assert index.rank(TEXTS[0], "zzz") == 1 + sum(hit.score >= 0 for hit in hits)
+    assert index.rank("zzz", TEXTS[0]) is None
+    assert Index.build(encoder, []).rank(TEXTS[0], "hotels") == 1
+
+
+def test_many_titles_are_ranked_as_search_ranks_them() -> None:
+    """More titles than one block, many of them nearly equal: their places are those of the exact scores."""
+    encoder = Encoder(tiny(cells=93))
+    rng, query = np.random.default_rng(0), encoder.encode_query(TEXTS[0])
+    vectors = query + 1e-7 * rng.normal(size=(20_000, 93)).astype(np.float32)
+    vectors[::3] = vectors[0]
+    index = Index.build(encoder, [str(number) for number in range(len(vectors))])
+    index._vectors = vectors
+    for place, hit in list(enumerate(index.search(TEXTS[0], k=len(vectors)), 1))[::997]:
+        assert index.rank(TEXTS[0], int(hit.id)) == place
+
+
+def test_a_position_that_is_none(index: Index) -> None:
+    assert index.rank("hotels", -1) == index.rank("hotels", len(index) - 1)
+    assert index[-1].id == str(len(index) - 1)
+    for wrong in (len(index), -len(index) - 1):
+        with pytest.raises(IndexError):
+            index.rank("hotels", wrong)
+        with pytest.raises(IndexError):
+            index[wrong]
+
+
+def test_a_title_is_found_by_its_id_or_else_by_its_words(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = ["hotels", "two", "one", "Two ", "上海 酒店", "ЖЖЖ", "", "zzz qqq", "a"]
+    ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "", "x", "t"]
+    payloads = [{"id": "x", "title": "t"}, '{"id": "x", "title": ', *[None] * 7]
+    index = Index.build(encoder, titles, ids, payloads)
+    index.save(tmp_path / "index")
+    monkeypatch.setattr(index_module, "BLOCK_TITLES", 2)
+    for one in (index, Index.open(tmp_path / "index")):
+        assert [one.find(name) for name in ids] == list(range(9))
+        assert [one[place].id for place in range(9)] == ids
+        assert one.find("hotels") == 0
+        assert one.find(" TWO") == 1  # the first of those with these words
+        assert one.find("上海  酒店") == 4
+        assert one.find("жжж") == 5  # without a vector
+        assert one.find("ZZZ qqq") == 7
+        assert one.find(" ") == 6
+        assert one.find("qqq zzz") is None
+        assert one.find("hotels in shanghai") is None
+    assert Index.build(encoder, []).find("x") is None
+
+
 def test_titles_of_the_same_words_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     encode = Encoder.encode_document

@@ -243,10 +243,11 @@ def test_the_most_active_cells_are_those_of_the_greatest_magnitude() -> None:
 
 
 def test_pooled_outputs_are_judged_by_what_embeds() -> None:
-    """The mean of the outputs 1, 3 and -1 is 1 and the max is 3; the changes are 1, 2 and -4."""
+    """The outputs 1, 3 and -1 change by 1, 2 and -4. Their mean, 1, has 1, 2/3 and 1/3 of that; their max, 3, no -4."""
     outputs = [[1.0], [3.0], [-1.0]]
-    assert keywords_of(reading_of(outputs, pooling="mean"), threshold=9).cells == {LEFT: ((), (), (0,))}
-    assert keywords_of(reading_of(outputs, pooling="max"), threshold=3).cells == {LEFT: ((), (), (0,))}
+    assert keywords_of(reading_of(outputs, pooling="mean"), threshold=3.99).cells == {LEFT: ((), (0,), (0,))}
+    assert keywords_of(reading_of(outputs, pooling="mean"), threshold=4.01).cells == {LEFT: ((), (), ())}
+    assert keywords_of(reading_of(outputs, pooling="max"), threshold=2).cells == {LEFT: ((), (0,), ())}
     assert keywords_of(reading_of(outputs, pooling="last"), threshold=6).cells == {LEFT: ((), (0,), (0,))}
 
 

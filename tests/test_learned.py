@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from unicodedata import east_asian_width
 
 import numpy as np
 import pytest
@@ -15,6 +14,8 @@ from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.explain.learned import Learned, Nearest, NearTitle, NearWord
 from clickvec.folder import Model
+from clickvec.screen.nearest import show
+from clickvec.screen.screen import Screen, width
 from clickvec.text import canonical, split_words, trigrams
 
 TITLES = (*TEXTS, "Hotels IN\tShanghai", "hotel", "", "hotel hotels hostel", "ЖЖЖ", "new york")
@@ -73,7 +74,7 @@ def test_a_word_that_nobody_typed_is_near_by_the_letters_it_shares() -> None:
 def test_a_word_without_a_known_trigram_is_near_to_nothing() -> None:
     found = Learned(KITCHEN, [*CARDS, "xqj"]).nearest("xqj")
     assert found == Nearest("xqj", 1, 0.0, (), ())
-    assert found.as_text() == (
+    assert show(found, Screen()) == (
         "xqj: once in the titles\n\nThe model knows none of its letter trigrams: nothing is near to it."
     )
 
@@ -129,7 +130,7 @@ def test_k_and_least_are_at_least_1(numbers: dict[str, int]) -> None:
 def test_no_titles_and_no_words_are_near_to_nothing(titles: list[str]) -> None:
     found = Learned(KITCHEN, titles).nearest("pizza")
     assert found == Nearest("pizza", 0, 1.0, (), ())
-    assert found.as_text().splitlines()[0] == "pizza: not in the titles; 100% of its letter trigrams known"
+    assert show(found, Screen()).splitlines()[0] == "pizza: not in the titles; 100% of its letter trigrams known"
 
 
 # --- against brute force -----------------------------------------------------------------------------------------
@@ -179,16 +180,12 @@ def test_whatever_the_titles_are(titles: list[str], word: str, k: int, least: in
     assert found.count == counts.count(found.word) or " " in found.word
     assert len({canonical(near.title) for near in found.titles}) == len(found.titles)
     assert json.loads(json.dumps(found.as_json()))["words"] == [vars(near) for near in found.words]
-    for width in (80, 40, 1):
-        assert found.as_text(width)
+    for room in (80, 40, 1):
+        assert show(found, Screen(room))
     assert found == learned.nearest(word, k, least=least)
 
 
 # --- on the terminal ---------------------------------------------------------------------------------------------
-
-
-def columns(line: str) -> int:
-    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in line)
 
 
 def test_words_stand_left_and_titles_right() -> None:
@@ -196,7 +193,7 @@ def test_words_stand_left_and_titles_right() -> None:
         "pizza", 1_234, 1.0, (NearWord("pizzeria", 0.62214, 12_345), NearWord("menu", -0.05, 7)),
         (NearTitle("cold pizza", 0.7, 1),),
     )  # fmt: skip
-    assert found.as_text().splitlines() == [
+    assert show(found, Screen()).splitlines() == [
         "pizza: 1,234 times in the titles; 100% of its letter trigrams known",
         "",
         "cosine  nearest words   count    cosine  nearest titles",
@@ -209,9 +206,9 @@ def test_words_stand_left_and_titles_right() -> None:
 def test_long_words_and_titles_are_cut_to_the_width(letter: str) -> None:
     long = letter * 500
     found = Nearest("a", 0, 0.5, (NearWord(long, 0.5, 1), NearWord("b", 0.25, 2)), (NearTitle(long, 0.5, 1),) * 3)
-    lines = found.as_text(80).splitlines()
-    assert max(map(columns, lines)) in (79, 80)
-    assert lines[3].count("…") == 2
-    assert len({columns(line.split("0.500")[0]) for line in lines[4:]}) == 1  # the columns stand below each other
-    assert max(map(columns, found.as_text(120).splitlines())) in (119, 120)
-    assert max(map(columns, found.as_text(1).splitlines())) < 80
+    lines = show(found, Screen(80)).splitlines()
+    assert max(map(width, lines)) in (79, 80)
+    assert lines[3].count("...") == 2
+    assert len({width(line.split("0.500")[0]) for line in lines[4:]}) == 1  # the columns stand below each other
+    assert max(map(width, show(found, Screen(120)).splitlines())) in (119, 120)
+    assert max(map(width, show(found, Screen(1)).splitlines())) < 80

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import look, needs_chromium, on_paper
+from command import wrong_usage
 from hypothesis import given
 from hypothesis import strategies as st
 from markup import Element, check_page, parse
-from tiny import TEXTS, TOWERS, tiny
+from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
 from clickvec.explain import METHODS, explain, read
 from clickvec.explain.hit import Explanation
-from clickvec.explain.keywords import Keywords, verdicts
+from clickvec.explain.keywords import Keywords, Rule, keywords, verdicts
+from clickvec.explain.look import Rank
 from clickvec.explain.reading import Reading
 from clickvec.explain.versus import versus
 from clickvec.explain.why_not import why_not
@@ -270,6 +272,51 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
     )
 
 
+def test_a_title_that_the_user_names_is_not_called_the_first() -> None:
+    encoder = Encoder(tiny("bilstm", shared_tower=True))
+    found = why_not(encoder, QUERY, TITLE, QUERY)
+    first, other = (
+        section(check_page(draw(encoder, why_not=found, first_hit=first)), "why-not").text for first in (True, False)
+    )
+    assert f"This title scores {number(found.title.score, 3)}, the one that ranked first 1.000" in first
+    assert f"This title scores {number(found.title.score, 3)}, the other title 1.000" in other
+    assert "first" not in other.replace("best first", "")
+    assert found.path
+    end = f"{number(found.path[-1].score, 3)} and is {'' if found.reached else 'not '}past the"
+    for text, name in ((first, "first"), (other, "other")):
+        assert f"the edited title scores {end} {name} title, which scores 1.000:" in text
+
+
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [
+        (None, None),
+        (Rank(1_234, 5_000, "t<7>", "t0"), "1,234rank among 5,000 titles, id t<7>"),
+        (Rank(3, 5, None, "t0"), "3would be its rank among 5 titles; it is not in the index"),
+        (Rank(None, 5, "t1", None), "–no rank among 5 titles: the query finds nothing"),
+    ],
+)
+def test_the_rank_in_an_index(rank: Rank | None, said: str | None) -> None:
+    figures = check_page(draw(Encoder(tiny("lstm")), rank=rank)).all("ul", "figures")[0].all("li")
+    assert [figure.text for figure in figures[1:]] == ([said] if said else [])
+
+
+def test_contributions_of_a_long_text_are_called_an_estimate() -> None:
+    encoder, long = Encoder(tiny("lstm")), " ".join(["hotels in shanghai"] * 3)
+    some, others = "hotels in shanghai", "cheap hotels york"
+    short = section(check_page(draw(encoder, some, others)), "why").text
+    assert "averaged over all orders in which the words could have been put in; over each text" in short
+    for query, title, which in ((some, long, "title"), (long, others, "query"), (long, long, "query and of the title")):
+        text = section(check_page(draw(encoder, query, title)), "why").text
+        assert f"(of the {which}, with more than 8 words, over a sample of the orders, which puts a word off" in text
+
+
+def test_a_figure_is_a_png(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model", "lstm")
+    said = wrong_usage("explain", model, QUERY, TITLE, "--png", tmp_path / "gates.svg")
+    assert "ends in .png, not gates.svg" in " ".join(said.split())
+
+
 def test_models_side_by_side() -> None:
     encoders = {"two ways": Encoder(tiny("bilstm")), "rnn": Encoder(tiny("rnn")), "bag": Encoder(tiny("dssm"))}
     encoders["short"] = Encoder(tiny("rnn", max_words=3))
@@ -299,6 +346,26 @@ def test_the_papers_keyword_table_as_it_prints_it() -> None:
         ["keyword", "yes", "no", "yes"],
     ]  # fmt: skip
     assert [cell.text for cell in printed.all("td", "hit")] == ["7", "6"]
+
+
+def test_the_rule_for_keywords_is_that_of_the_page() -> None:
+    encoder, rule = Encoder(tiny("bilstm")), Rule(active=5, threshold=0.5, share=0.8)
+    made = explain(encoder, QUERY, TITLE, rule=rule)
+    root = check_page(explanation_page(made, *readings(encoder, QUERY, TITLE), rule=rule))
+    told = section(root, "keywords")
+    assert "How many of the 5 most active cells" in told.text
+    assert "at least 0.5 times what each word" in told.text
+    assert "4 of 5, in each direction" in told.text
+    for printed, side, text in zip(told.all("table"), ("query", "title"), (QUERY, TITLE), strict=True):
+        voted = keywords(encoder, text, side, **rule._asdict())
+        *counts, verdict = printed.rows()[1:]
+        assert [row[1:] for row in counts] == [
+            ["–" if count is None else str(count) for count in row] for row in voted.counts.values()
+        ]
+        assert verdict[1:] == ["yes" if said else "no" for said in voted.verdicts]
+        enough = [count for row in voted.counts.values() for count in row if count is not None and count >= 4]
+        assert len(printed.all("td", "hit")) == len(enough)
+    assert len(section(root, "active").all("table")[0].rows()) == 1 + 5
 
 
 def test_a_page_stays_small_with_many_cells() -> None:

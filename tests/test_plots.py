@@ -14,9 +14,10 @@ from clickvec import plots
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.explain import Reading, explain, read
-from clickvec.explain.keywords import keywords_of, most_active
+from clickvec.explain.keywords import Rule, keywords_of, most_active
 from clickvec.plots import style
 from clickvec.plots.maps import _by_group
+from clickvec.screen.screen import width
 from clickvec.terminal import Line, table
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -149,6 +150,17 @@ def test_dots_are_where_a_cell_detects_a_word_and_keywords_stand_out(drawn: Draw
         assert bold == [bool(verdict) for verdict in found.verdicts]
 
 
+def test_the_rule_for_keywords_is_that_of_the_figure(drawn: Drawn, tmp_path: Path) -> None:
+    rule = Rule(active=4, threshold=0.5, share=0.25)
+    query, title = readings(kind="lstm")
+    plots.explanation(query, title, tmp_path / "gates.png", rule=rule)
+    found = keywords_of(title, **rule._asdict())
+    last = [axes for axes in maps(drawn[0]) if len(values(axes)) == 4][-1]
+    assert len(last.collections[-1].get_offsets()) == sum(map(len, found.cells["left to right"]))
+    bold = [label.get_fontweight() == "bold" for label in last.get_xticklabels()]
+    assert bold == [bool(said) for said in found.verdicts]
+
+
 def test_a_query_alone(drawn: Drawn, tmp_path: Path) -> None:
     plots.explanation(readings()[0], None, tmp_path / "gates.png")
     assert len(maps(drawn[0])) == 5
@@ -176,8 +188,8 @@ def test_words_of_any_script_prices_and_long_ones(drawn: Drawn, tmp_path: Path) 
 @given(st.text(max_size=40), st.integers(2, 20))
 def test_what_is_shortened_fits_and_what_fits_stays(text: str, longest: int) -> None:
     short = style.shorten(text, longest)
-    assert style.width(short) <= longest
-    assert (short == text) == (style.width(text) <= longest)
+    assert width(short) <= longest
+    assert (short == text) == (width(text) <= longest)
     assert short == text or text.startswith(short.removesuffix("…"))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
 from clickvec.explain import attenuation, keywords
 from clickvec.explain.checks import deletion_check
+from clickvec.explain.topics import Group, SignedCell, Topic, TopicWord, topics
 from clickvec.metrics import ndcg
 from clickvec.page import report_page
 from clickvec.rankers.neural import Neural
 from clickvec.readers import JudgedQuery
-from clickvec.report import Report, gather
+from clickvec.report import Report, gather, write
 from clickvec.report.contents import read_history
 from clickvec.report.query_words import query_words, read_queries
 from clickvec.report.ranking import first_inversion
@@ -101,6 +103,53 @@ def test_the_worst_queries_come_first_and_are_explained() -> None:
         assert sum(share.difference for share in missed.why.words) == pytest.approx(missed.why.gap)
 
 
+def test_of_queries_that_are_equally_bad_the_best_title_furthest_down_comes_first() -> None:
+    encoder = Encoder(tiny("bilstm", shared_tower=True))  # so that a text is nearest to itself
+    titles = (*TEXTS, *(f"{one} {other}" for one in TEXTS[:3] for other in TEXTS[3:6]))
+
+    def with_best_at(rank: int, query: str) -> JudgedQuery:
+        order = np.argsort(-np.asarray(Neural(encoder, "tiny").score(query, titles)), kind="stable")
+        grades = np.zeros(len(titles), np.int64)
+        grades[order[rank - 1]] = 1
+        return JudgedQuery(query, query, tuple(f"t{at:02}" for at in range(len(titles))), titles, grades)
+
+    ranks = dict(zip(TEXTS, (1, 11, 15, 2, 12, 15, 3, 11), strict=True))
+    queries = [with_best_at(rank, query) for query, rank in ranks.items()]
+    found = gather(encoder, queries, worst=6).ranking
+    assert [missed.below.rank for missed in found.worst] == [15, 15, 12, 11, 11, 3]  # the first five have an NDCG of 0
+    assert [missed.query for missed in found.worst] == [TEXTS[at] for at in (2, 5, 4, 1, 7, 6)]
+    assert found.imperfect == 7
+    assert [missed.query for missed in gather(encoder, queries, worst=2).ranking.worst] == [TEXTS[2], TEXTS[5]]
+
+
+@pytest.mark.parametrize("title", ["cheap hotels", "it's $5 & <b>", "-5 degrees", "--help", "فنادق 上海"])
+def test_the_line_that_explains_is_ready_to_run(title: str, tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "a model")
+    queries = [query._replace(titles=(title, *TEXTS[1:])) for query in judged("hotels in shanghai")]
+    report = gather(Encoder.load(model), queries, path=str(model))
+    (box,) = section(check_page(report_page(report)), "worst").all("details")
+    program, *arguments = shlex.split(box.all("code")[0].text)
+    assert program == "clickvec"
+    said = json.loads(ok(arguments[0], "--json", *arguments[1:]))
+    (missed,) = report.ranking.worst
+    assert (said["query"], said["title"]) == (missed.query, missed.below.title)
+    assert said["why_not"]["first"]["title"] == missed.above.title
+    for ranked in (missed.above, missed.below):
+        assert f"id {ranked.doc_id}: {ranked.title}" in box.text
+
+
+def test_it_says_over_which_titles_bm25_counts_words() -> None:
+    pytest.importorskip("bm25s")
+    alone = section(check_page(report_page(gather(Encoder(tiny("lstm")), judged(*TEXTS)))), "ranking").text
+    assert "among 8 different titles, the judged ones and no others." in alone
+    assert "is not tuned" in alone
+    report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), titles=[*TEXTS[:2], "another one"])
+    assert report.as_json()["ranking"]["bm25_titles"] == 9
+    both = section(check_page(report_page(report)), "ranking").text
+    assert "among 9 different titles, the judged ones and those of the catalogue" in both
+    assert "1 queries" not in both
+
+
 def test_the_distribution_and_the_comparison_by_hand() -> None:
     pytest.importorskip("bm25s")
     found = gather(Encoder(tiny("lstm")), judged(*TEXTS[:4])).ranking
@@ -126,11 +175,15 @@ def test_how_far_to_trust_it_is_what_the_checks_find(kind: str) -> None:
 
 def test_the_page_says_how_far_to_trust_it() -> None:
     report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
-    both = Trust(WithoutKeywords(7, 90.0, 50.0, 85.0), Deletion(9, 0.5, 0.25))
+    both = Trust(30, WithoutKeywords(20, 7, 90.0, 50.0, 85.0), Deletion(30, 9, 0.5, 0.25))
     text = section(check_page(report_page(dataclasses.replace(report, trust=both))), "trust").text
-    for number in ("7 queries", "90.0", "50.0", "85.0", "9 queries", "0.50", "0.25"):
-        assert number in text
-    nothing = report_page(dataclasses.replace(report, trust=Trust(None, None)))
+    assert (
+        "Of 20 queries drawn at random from 30, on the 7 that have keywords and other words it is 90.0; without "
+        "keywords 50.0; without as many other words 85.0."
+    ) in text
+    assert "Of 30 judged queries, each with its best title, over the 9 whose title has two words or more" in text
+    assert "take 0.50 off the score on average; in a random order 0.25." in text
+    nothing = report_page(dataclasses.replace(report, trust=Trust(30, None, None)))
     assert "nothing to check" in section(check_page(nothing), "trust").text
 
 
@@ -159,6 +212,37 @@ def test_words_are_counted_over_queries() -> None:
         assert use.times == " ".join(queries).split().count(use.word) >= 3
     assert all(2 * use.keyword >= use.times for use in found.keywords)
     assert [query.words for query in found.examples] == [query.words for query in read]
+
+
+def test_words_and_topics_come_from_a_log_where_there_is_one() -> None:
+    encoder = Encoder(tiny("bilstm"))
+    alone, report = (gather(encoder, judged(TEXTS[0]), log=log) for log in (None, [*TEXTS[1:], *TEXTS[1:4]]))
+    assert (alone.words.queries, report.words.queries) == (1, 7)  # different ones
+    assert report.topics
+    assert report.topics == topics(encoder, TEXTS[1:])
+    assert len(report.ranking.evaluation.query_ids) == 1
+    root = check_page(report_page(report))
+    for name in ("keywords", "topics"):
+        assert "Of all 7 queries of the click log" in section(root, name).text
+    assert "A cell is rarely one topic" in section(root, "topics").text
+
+
+def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others() -> None:
+    report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), log=TEXTS)
+    assert report.topics
+    words = (TopicWord("once", 1, 222.0), TopicWord("often", 4, 2.0), TopicWord("twice", 2, 9.0))
+    some, none = Topic(7, words, 0.1), Topic(5, words[:1], 0.9)
+    quiet = Topic(0, (), 0)
+    cells = [dataclasses.replace(cell, signs={"+": quiet, "-": quiet}) for cell in report.topics.cells]
+    cells[0] = dataclasses.replace(cells[0], signs={"+": some, "-": none})
+    members = (SignedCell(0, "+"), SignedCell(0, "-"))
+    groups = (Group(members, ("once", "twice", "often")), Group(members[1:], ("once",)))
+    made = dataclasses.replace(report.topics, cells=tuple(cells), groups=groups)
+    groups_shown, shown = section(check_page(report_page(dataclasses.replace(report, topics=made))), "topics").all(
+        "table"
+    )
+    assert [row[1] for row in groups_shown.rows()[1:]] == ["often", "once"]
+    assert [row[1] for row in shown.rows()[1:]] == ["often 2×", "once 222×"]  # the cell with a frequent word first
 
 
 # --- the map -----------------------------------------------------------------------------------------------------
@@ -195,6 +279,9 @@ def test_the_map_names_the_neighbourhoods_of_titles() -> None:
         members = [title for title, of in zip(found.map.titles, found.of, strict=True) if of == place]
         assert set(one.examples) <= set(members)
         assert {word for word in one.words if word not in " ".join(members)} == set()
+        told = [sum(word in title.split() for word in one.words) for title in one.examples]
+        rest = [sum(word in title.split() for word in one.words) for title in set(members) - set(one.examples)]
+        assert min(told) >= max(rest, default=0)
     assert neighbourhoods(Encoder(tiny("bilstm")), ()).found == ()
 
 
@@ -337,10 +424,14 @@ def test_the_same_report_twice_is_the_same_byte_for_byte(tmp_path: Path) -> None
     model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS))
     catalogue = tmp_path / "titles.txt"
     catalogue.write_text("".join(f"{text}\n" for text in TEXTS[:5]))
+    log = tmp_path / "clicks.tsv"
+    log.write_text("query\ttitle\n" + "".join(f"{text}\t{text}\n" for text in TEXTS[:6]))
+    logs = ("--clicks", log, "--clicks", log)
     for name in ("one", "two"):
-        ok("report", model, "--judged", file, "--titles", catalogue, "--out", tmp_path / name)
+        ok("report", model, "--judged", file, "--titles", catalogue, *logs, "--out", tmp_path / name)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert len(json.loads((tmp_path / "one" / "report.json").read_text())["map"]["titles"]) == 5
+    assert json.loads((tmp_path / "one" / "report.json").read_text())["queries_from"]["queries"] == 6
 
 
 def test_it_replaces_a_report_when_told_to_and_nothing_else(tmp_path: Path) -> None:
@@ -357,6 +448,22 @@ def test_it_replaces_a_report_when_told_to_and_nothing_else(tmp_path: Path) -> N
     (out / "notes.txt").write_text("mine")
     assert "holds notes.txt, which clickvec did not put there" in refused(*report, "--overwrite")
     assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_of_two_at_once_the_later_does_not_replace_the_earlier(tmp_path: Path) -> None:
+    report, out = gather(Encoder(tiny("lstm")), judged(TEXTS[0])), tmp_path / "new" / "out"
+    write.check_place(out, overwrite=False)  # as both did when they began
+    write.write(report, out)
+    before = contents(out)
+    later = dataclasses.replace(report, name="later")
+    with pytest.raises(ClickvecError, match="holds a report already"):
+        write.write(later, out)
+    with files.locked(tmp_path / "new" / ".out.lock", "out"), pytest.raises(ClickvecError, match="in use by another"):
+        write.write(later, out, overwrite=True)
+    assert contents(out) == before
+    write.write(later, out, overwrite=True)
+    assert contents(out) != before
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
 
 
 def test_it_touches_no_folder_of_another_kind(tmp_path: Path) -> None:

@@ -236,8 +236,8 @@ def test_shares_add_up(items: list[tuple[int, int, int]]) -> None:
 def test_cells_that_detect_the_same_words_are_a_group() -> None:
     """Cells 0 above zero and 2 below it detect a and b; cell 0 below and cell 1 detect other words; one has too few."""
     above, below = [0.5, 0.5, -0.5, 0.5], [-0.5, 0.5, -0.5, 0.5]
-    items = [f"0.{cell}.{word}" for cell in (0, 2) for word in (0, 0, 0, 1, 1)]
-    items += ["1.0.2"] * 6 + ["0.1.3"] * 6 + ["0.3.3"] * 4
+    items = [f"0.{cell}.{word}" for cell in (0, 2) for word in (0, 0, 0, 1, 1) * 4]
+    items += ["1.0.2"] * 24 + ["0.1.3"] * 24 + ["0.3.3"] * 16
     found = topics_of(made(" ".join(items), "a b c d", [above, below]))
     (group,) = found.groups
     assert group.members == (SignedCell(0, "+"), SignedCell(2, "-"))
@@ -448,7 +448,8 @@ def test_all_systems_are_scored_on_the_same_texts() -> None:
     scores = score_all(encoder, found, labels, corpus=TEXTS, seed=1)
     assert list(scores) == [
         "cells", "signed cells", "cells, untrained", "signed cells, untrained",
-        "words at random, 7 clusters", "words at random, 14 clusters", "PLSA, 7 topics", "PLSA, 14 topics",
+        "words at random, 7 clusters", "words at random, 14 clusters",
+        "PLSA, 2 topics", "PLSA, 7 topics", "PLSA, 14 topics",
     ]  # fmt: skip
     assert scores["PLSA, 7 topics"].items == scores["cells"].items == scores["signed cells"].items
     assert scores["signed cells"].clusters >= scores["cells"].clusters

@@ -154,6 +154,19 @@ def test_each_round_is_one_batch_of_few_titles(monkeypatch: pytest.MonkeyPatch) 
     assert max(rounds) <= 2 * WORDS + 10 + EDITS
 
 
+def test_the_query_is_read_once_for_both_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, asked = Encoder(tiny("lstm")), list[str]()
+    encode = Encoder.encode_query
+
+    def counting(self: Encoder, queries: Any, **options: Any) -> Any:  # noqa: ANN401
+        asked.extend(queries)
+        return encode(self, queries, **options)
+
+    monkeypatch.setattr(Encoder, "encode_query", counting)
+    why_not_of(encoder, QUERY, TITLE, FIRST)
+    assert len(asked) == len(set(asked)) == 2 ** len(QUERY.split())
+
+
 def test_the_words_tried_are_few_however_long_the_first_title_is() -> None:
     encoder = ENCODERS["lstm"]
     found = why_not_of(encoder, QUERY, TITLE, LONG)

@@ -8,7 +8,7 @@ from clickvec.explain.attenuation import Attenuation, attenuation
 from clickvec.explain.attribution import METHODS, contributions
 from clickvec.explain.flat import TitleMap, flatten, map_titles
 from clickvec.explain.hit import Cell, Explanation, Link, Word, explain
-from clickvec.explain.keywords import Keywords, keywords
+from clickvec.explain.keywords import Keywords, Rule, keywords
 from clickvec.explain.learned import Learned, Nearest, NearTitle, NearWord
 from clickvec.explain.reading import Reading, Way, read
 from clickvec.explain.topics import QueryTable, Topics, query_table, topics
@@ -17,7 +17,7 @@ from clickvec.explain.why_not import WhyNot, why_not
 
 __all__ = [
     "METHODS", "Attenuation", "Cell", "Explanation", "Keywords", "Learned", "Link", "NearTitle", "NearWord", "Nearest",
-    "QueryTable", "Reading", "TitleMap", "Topics", "Versus", "Way", "WhyNot", "Word",
+    "QueryTable", "Reading", "Rule", "TitleMap", "Topics", "Versus", "Way", "WhyNot", "Word",
     "attenuation", "contributions", "explain", "flatten", "keywords", "map_titles", "query_table", "read", "topics",
     "versus", "why_not",
 ]  # fmt: skip

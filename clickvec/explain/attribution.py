@@ -31,11 +31,17 @@ ORDERS = 64  # or nearly; at ten words the worst word of a title is then off by 
 GRADIENT_POINTS = 10
 _STEP = 1e-6  # of the difference quotient; in float64 its error is far below what is shown
 
+Encode = Callable[[list[str]], Floats]
 Score = Callable[[list[str]], Floats]
 
 
-def contributions(encoder: Encoder, side: str, text: str, other: Floats, method: str = METHODS[0]) -> Floats:
-    """What each word of the text, read by the tower of `side`, gives to its cosine with the unit vector `other`."""
+def contributions(
+    encoder: Encoder, side: str, text: str, other: Floats, method: str = METHODS[0], *, encoded: Encode | None = None
+) -> Floats:
+    """What each word of the text, read by the tower of `side`, gives to its cosine with the unit vector `other`.
+
+    `encoded` gives the vectors of texts, for a caller who keeps them.
+    """
     if method not in METHODS:
         raise ClickvecError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
     if method == "changes":
@@ -45,7 +51,7 @@ def contributions(encoder: Encoder, side: str, text: str, other: Floats, method:
         return _integrated_gradients(encoder, side, words, other)
 
     def score(texts: list[str]) -> Floats:
-        return np.asarray(encode(encoder, side, texts), np.float64) @ other
+        return (encoded(texts) if encoded else np.asarray(encode(encoder, side, texts), np.float64)) @ other
 
     return shapley(words, score) if method == "shapley" else leave_one_out(words, score)
 

@@ -7,8 +7,9 @@
   are left out at random.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,9 @@ class KeywordCheck:
     query_ids: tuple[str, ...]
     words_left_out: int
     whole: Floats  # one value a query, in per cent
-    without_keywords: Floats
+    without_keywords: Floats  # the mean over random draws among the keywords
     without_others: Floats  # the mean over random draws among the words that are no keywords
-    without_rarest: Floats | None  # as many of the rarest words, where counts are given: what counting alone can do
+    without_first: dict[str, Floats]  # by rival: as many of the words that it puts first
 
     @property
     def fall(self) -> Floats:
@@ -56,15 +57,16 @@ def keyword_check(
     judged: Iterable[JudgedQuery],
     *,
     judge: Encoder | None = None,
-    counts: Mapping[str, int] | None = None,
+    rivals: Mapping[str, Callable[[str], float]] | None = None,
     threshold: float = THRESHOLD,
     share: float = SHARE,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> KeywordCheck:
-    """Leave keywords out of the queries, the strongest first, and as many other words at random instead.
+    """Leave keywords out of the queries, and as many other words instead: as many as there are of the fewer.
 
-    `judge` finds the keywords, if it is not the model that ranks. `counts` says how often words are in the log.
+    `judge` finds the keywords, if it is not the model that ranks. A rival is another idea of what matters in a query: a
+    number for each word, the highest first.
     """
     queries = with_relevant(judged)
     found = [
@@ -73,24 +75,22 @@ def keyword_check(
     ]
     verdicts = [verdict for keywords in found for verdict in keywords.verdicts if verdict is not None]
     picked = [(query, keywords) for query, keywords in zip(queries, found, strict=True) if _both(keywords)]
-    if not picked:
-        nothing = np.zeros(0)
-        return KeywordCheck(float(np.mean(verdicts)) if verdicts else 0.0, (), 0, nothing, nothing, nothing, None)
     rng = np.random.default_rng(seed)
-    others = [
-        _ndcg(encoder, [_without(query, keywords, _others(keywords, rng)) for query, keywords in picked])
-        for _ in range(draws)
-    ]
+
+    def without(choose: Callable[[Keywords], Sequence[int]]) -> Floats:
+        return _ndcg(encoder, [_without(query, keywords, choose(keywords)) for query, keywords in picked])
+
+    def without_drawn(verdict: bool) -> Floats:
+        return np.asarray(np.mean([without(lambda words: _drawn(words, verdict, rng)) for _ in range(draws)], axis=0))
+
     return KeywordCheck(
-        float(np.mean(verdicts)),
+        float(np.mean(verdicts)) if verdicts else 0.0,
         tuple(query.query_id for query, _ in picked),
         sum(_both(keywords) for _, keywords in picked),
-        _ndcg(encoder, [query for query, _ in picked]),
-        _ndcg(encoder, [_without(query, keywords, _strongest(keywords)) for query, keywords in picked]),
-        np.mean(others, axis=0),
-        None
-        if counts is None
-        else _ndcg(encoder, [_without(query, keywords, _rarest(keywords, counts)) for query, keywords in picked]),
+        without(lambda _: ()),
+        without_drawn(verdict=True),
+        without_drawn(verdict=False),
+        {name: without(partial(_first, value=value)) for name, value in (rivals or {}).items()},
     )
 
 
@@ -103,24 +103,15 @@ def _both(keywords: Keywords) -> int:
     return min(len(_places(keywords, True)), len(_places(keywords, False)))
 
 
-def _strongest(keywords: Keywords) -> list[int]:
-    """The keywords that most cells detect, by the direction that sees the least of it."""
-    votes = {
-        place: min(count for row in keywords.counts.values() if (count := row[place]) is not None)
-        for place in _places(keywords, True)
-    }
-    return sorted(votes, key=lambda place: -votes[place])[: _both(keywords)]
-
-
-def _rarest(keywords: Keywords, counts: Mapping[str, int]) -> list[int]:
-    """As many of the words that could be judged."""
-    places = _places(keywords, True) + _places(keywords, False)
-    return sorted(places, key=lambda place: (counts.get(keywords.words[place], 0), place))[: _both(keywords)]
-
-
-def _others(keywords: Keywords, rng: np.random.Generator) -> list[int]:
-    places = np.array(_places(keywords, False))
+def _drawn(keywords: Keywords, verdict: bool, rng: np.random.Generator) -> list[int]:
+    places = np.array(_places(keywords, verdict))
     return [int(place) for place in rng.choice(places, _both(keywords), replace=False)]
+
+
+def _first(keywords: Keywords, value: Callable[[str], float]) -> list[int]:
+    """As many of the words that could be judged, by what a rival makes of them."""
+    places = sorted(_places(keywords, True) + _places(keywords, False))
+    return sorted(places, key=lambda place: -value(keywords.words[place]))[: _both(keywords)]
 
 
 def _without(query: JudgedQuery, keywords: Keywords, places: Sequence[int]) -> JudgedQuery:
@@ -129,6 +120,8 @@ def _without(query: JudgedQuery, keywords: Keywords, places: Sequence[int]) -> J
 
 
 def _ndcg(encoder: Encoder, queries: list[JudgedQuery]) -> Floats:
+    if not queries:
+        return np.zeros(0)
     return np.asarray(evaluate([Neural(encoder, "model")], queries, (10,)).values[0, 0])
 
 

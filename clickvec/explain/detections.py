@@ -6,15 +6,17 @@ is not the one that is read first, and the cell's output changes at it by more t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec import forward
 from clickvec.encoder import Encoder, Traces, in_batches
 from clickvec.errors import ClickvecError
 from clickvec.explain.hit import cell_names
 from clickvec.explain.keywords import THRESHOLD, detections, most_active
-from clickvec.explain.reading import Floats, directions_of
+from clickvec.explain.reading import Floats, check_side, directions_of
 from clickvec.terminal import track
 
 ACTIVE = 5  # section V-A.3
@@ -22,6 +24,7 @@ BATCH = 1024
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,14 @@ class Detections:
         return len(self.text)
 
 
+def some_of(items: Sequence[Item], most: int, seed: int = 0) -> list[Item]:
+    """At most so many, drawn by chance, the same ones every time, in their order."""
+    if len(items) <= most:
+        return list(items)
+    chosen = np.random.default_rng(seed).choice(len(items), most, replace=False)
+    return [items[place] for place in np.sort(chosen).tolist()]
+
+
 def detect(
     encoder: Encoder,
     texts: Sequence[str],
@@ -61,6 +72,7 @@ def detect(
     progress: bool = False,
 ) -> Detections:
     """What the most active cells detect in each text, as the tower of `side` reads it."""
+    check_side(side)
     if active < 1 or not threshold > 0:
         raise ClickvecError(f"active is at least 1 and threshold above 0, not {active} and {threshold}")
     prefixes = tuple(directions_of(encoder).values())
@@ -69,7 +81,8 @@ def detect(
     ends: list[Floats] = [np.zeros((0, encoder.dimensions))]
     for batch in track(in_batches(texts, BATCH), "reading", len(texts), enabled=progress):
         traces = encoder.trace_queries(batch) if side == "query" else encoder.trace_documents(batch)
-        found += [rows + np.array([len(steps), 0, 0]) for rows in _in_batch(traces, prefixes, active, threshold)]
+        in_batch = _in_batch(traces, prefixes, encoder.model.tower.pooling, active, threshold)
+        found += [rows + np.array([len(steps), 0, 0]) for rows in in_batch]
         steps += traces.steps
         ends.append(traces.embeddings.astype(np.float64))
     text, dimension, place = _sorted(np.concatenate(found)).T
@@ -84,7 +97,7 @@ def detect(
     )  # fmt: skip
 
 
-def _in_batch(traces: Traces, prefixes: Sequence[str], active: int, threshold: float) -> Iterator[Ints]:
+def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int, threshold: float) -> Iterator[Ints]:
     """(text of the batch, dimension, place), a row a detection."""
     lengths = np.array([len(steps) for steps in traces.steps], np.int64)
     first_dimension = 0
@@ -92,15 +105,29 @@ def _in_batch(traces: Traces, prefixes: Sequence[str], active: int, threshold: f
         ends = half[traces.order]
         chosen = _chosen(ends, active)
         outputs = traces.values.get(f"{prefix}output", [])
+        greatest = _greatest(outputs) if pooling == "max" else None
         for t in range(1, len(outputs)):
             still = len(outputs[t])  # texts that have a step t; the others have ended
             change = outputs[t].astype(np.float64) - outputs[t - 1][:still]
             words = lengths[traces.order[:still], None]
+            if greatest is not None:
+                change *= t <= greatest[:still]
+            elif pooling == "mean":
+                change *= (words - t) / words
             row, cell = np.nonzero(detections(change, ends[:still], words, threshold) & chosen[:still])
             text = traces.order[row]
             place = lengths[text] - 1 - t if prefix == "backward." else np.full(len(text), t)
             yield np.stack([text, first_dimension + cell, place], axis=1)
         first_dimension += half.shape[1]
+
+
+def _greatest(outputs: Sequence[forward.Array]) -> Ints:
+    """(texts, cells): the step at which each output is greatest, the first of equals."""
+    best, at = outputs[0].copy(), np.zeros(outputs[0].shape, np.int64)
+    for t, y in enumerate(outputs):
+        at[: len(y)][y > best[: len(y)]] = t
+        np.maximum(best[: len(y)], y, out=best[: len(y)])
+    return at
 
 
 def _halves(activations: Floats, prefixes: Sequence[str]) -> list[Floats]:

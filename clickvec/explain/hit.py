@@ -14,11 +14,10 @@ import numpy as np
 
 from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
-from clickvec.explain.attenuation import attenuate
-from clickvec.explain.attribution import METHODS, contributions, without_each
-from clickvec.explain.keywords import keywords_of
-from clickvec.explain.reading import Floats, Reading, encode, read
-from clickvec.text import split_steps, trigrams
+from clickvec.explain.attribution import METHODS
+from clickvec.explain.half import Half
+from clickvec.explain.keywords import RULE, Rule
+from clickvec.explain.reading import Floats
 
 Links = tuple[tuple[float, ...], ...]  # (query words, title words)
 LINKS = 10  # pairs of words that are named
@@ -38,7 +37,7 @@ class Word:
     unimportant: bool  # whether that is less than half of what an average word of the text has
     gate: float | None  # the mean input gate; None without gates
     taken_in: float | None  # the mean of |i(t) y_g(t)|, what came through the gate
-    detected_by: dict[str, int | None]  # by direction, how many of the ten most active cells detect it
+    detected_by: dict[str, int | None]  # by direction, how many of the most active cells detect it
     keyword: bool | None  # None where no direction can tell
 
 
@@ -77,37 +76,38 @@ class Explanation:
     links: Links | None  # None where no output is given at a word
     strongest: tuple[Link, ...]  # the heaviest of the links
 
+    @property
+    def both_ways(self) -> bool:
+        """Whether its cells are of two directions."""
+        return len({cell.way for cell in self.cells}) > 1
+
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`."""
         return dataclasses.asdict(self)
 
 
-def explain(encoder: Encoder, query: str, title: str, *, method: str = METHODS[0]) -> Explanation:
+def explain(encoder: Encoder, query: str, title: str, *, method: str = METHODS[0], rule: Rule = RULE) -> Explanation:
     """Split the score of a query and a title into their words and cells."""
-    texts = {"query": query, "title": title}
-    readings: dict[str, Reading | None] = dict.fromkeys(texts)
-    if encoder.model.tower.kind in RECURRENT:
-        readings = {side: read(encoder, side, text) for side, text in texts.items()}
-    vectors = {side: _vector(encoder, side, text, readings[side]) for side, text in texts.items()}
-    other = {"query": vectors["title"], "title": vectors["query"]}
-    words = {
-        side: _words(encoder, side, text, vectors[side], other[side], readings[side], method)
-        for side, text in texts.items()
-    }
-    products = vectors["query"] * vectors["title"]
+    return explain_halves(Half(encoder, "query", query, rule), Half(encoder, "title", title, rule), method)
+
+
+def explain_halves(query: Half, title: Half, method: str = METHODS[0]) -> Explanation:
+    """The same of two halves, which keep what was computed."""
+    products = query.vector * title.vector
     cells = tuple(
         Cell(cell, way, *numbers)
         for (cell, way), *numbers in zip(
-            cell_names(encoder), vectors["query"].tolist(), vectors["title"].tolist(), products.tolist(), strict=True
+            cell_names(query.encoder), query.vector.tolist(), title.vector.tolist(), products.tolist(), strict=True
         )
     )
     links: Links | None = None
     strongest: tuple[Link, ...] = ()
-    if (one := readings["query"]) and (two := readings["title"]):
-        links, strongest = _links(one.parts, two.parts)
+    if query.reading and title.reading:
+        links, strongest = _links(query.reading.parts, title.reading.parts)
     return Explanation(
-        query, title, float(products.sum()), method, words["query"], words["title"], cells, links, strongest
-    )
+        query.text, title.text, float(products.sum()), method, _words(query, title, method),
+        _words(title, query, method), cells, links, strongest,
+    )  # fmt: skip
 
 
 def cell_names(encoder: Encoder) -> list[tuple[int, str]]:
@@ -118,28 +118,19 @@ def cell_names(encoder: Encoder) -> list[tuple[int, str]]:
     return [(cell, "left to right" if tower.kind in RECURRENT else "") for cell in range(tower.dimensions)]
 
 
-def _vector(encoder: Encoder, side: str, text: str, reading: Reading | None) -> Floats:
-    return reading.vector if reading else np.asarray(encode(encoder, side, [text])[0], np.float64)
-
-
-def _words(
-    encoder: Encoder, side: str, text: str, vector: Floats, other: Floats, reading: Reading | None, method: str
-) -> tuple[Word, ...]:
-    words = split_steps(text, encoder.model.max_words)
-    changes = reading.parts @ other if reading else None
-    given = contributions(encoder, side, text, other, method) if method != "changes" or changes is None else changes
-    if not words:
+def _words(half: Half, other: Half, method: str) -> tuple[Word, ...]:
+    given = half.contributions(other, method)  # first: it encodes the text without each word, among others
+    changes = half.reading.parts @ other.vector if half.reading else None
+    if not half.words:
         return ()
-    left = np.asarray(encode(encoder, side, without_each(words)), np.float64)
-    damped = attenuate(words, vector, left, reading)
-    voted = keywords_of(reading) if reading else None
+    damped, voted, without = half.attenuation, half.keywords, half.without @ other.vector
     return tuple(
         Word(
             word=word,
-            known=len(encoder.vocabulary.ids(word)) / len(trigrams(word)),
+            known=half.known[at],
             contribution=float(given[at]),
             change=None if changes is None else float(changes[at]),
-            without=float(left[at] @ other),
+            without=float(without[at]),
             effect=damped.effects[at],
             unimportant=damped.unimportant[at],
             gate=damped.gates[at] if damped.gates else None,
@@ -147,7 +138,7 @@ def _words(
             detected_by={way: row[at] for way, row in voted.counts.items()} if voted else {},
             keyword=voted.verdicts[at] if voted else None,
         )
-        for at, word in enumerate(words)
+        for at, word in enumerate(half.words)
     )
 
 

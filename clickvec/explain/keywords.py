@@ -5,6 +5,7 @@ the end that each of the T words would have if all of them gave the same.
 
     |y_k(t) - y_k(t-1)| >= THRESHOLD · |y_k(T)| / T,    THRESHOLD = 1
 
+Where outputs are pooled, the change is what pooling keeps of it (`Reading.gains`).
 The paper says "a large enough change" and gives no number; docs/inside.md tells how this one was chosen. The ten most
 active cells of the final vector vote, in each direction its own ten. The output starts at zero, so the word that is
 read first always changes it: that direction has nothing to say of it. A word is a keyword when at least 4 of the 10
@@ -15,8 +16,10 @@ The paper's own tables break this rule twice, both in the bath tub title: "how" 
 direction that can speak) and "should you ..." (4 cells from left to right, which is a keyword elsewhere) are not red.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,17 @@ SHARE = 0.4
 Counts = Mapping[str, Sequence[int | None]]
 
 
+class Rule(NamedTuple):
+    """What makes a keyword: how many cells vote, what a detection takes, and which share of the votes."""
+
+    active: int = ACTIVE
+    threshold: float = THRESHOLD
+    share: float = SHARE
+
+
+RULE = Rule()
+
+
 @dataclass(frozen=True)
 class Keywords:
     """How many of the active cells detect each word, and what follows."""
@@ -41,6 +55,7 @@ class Keywords:
     counts: dict[str, tuple[int | None, ...]]  # by direction; None for the word that is read first
     cells: dict[str, tuple[tuple[int, ...], ...]]  # by direction, for each word the cells that detect it
     verdicts: tuple[bool | None, ...]  # None where no direction can speak
+    needed: int = math.ceil(SHARE * ACTIVE)  # so many of the active cells make a keyword
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -72,7 +87,7 @@ def keywords_of(
         )
     counts: dict[str, tuple[int | None, ...]] = {}
     cells: dict[str, tuple[tuple[int, ...], ...]] = {}
-    for way, changes, embedding in zip(reading.ways, reading.changes, reading.embeddings, strict=True):
+    for way, changes, embedding in zip(reading.ways, reading.gains, reading.embeddings, strict=True):
         chosen = most_active(embedding, active)
         hits = detections(changes, embedding, len(changes), threshold)[:, chosen]
         hits[way.first] = False
@@ -81,7 +96,8 @@ def keywords_of(
             None if place == way.first else int(row.sum()) for place, row in enumerate(hits)
         )  # fmt: skip
     voters = min(active, len(reading.embeddings[0])) if reading.ways else active
-    return Keywords(reading.words, voters, counts, cells, verdicts(counts, voters, share, len(reading.words)))
+    found = verdicts(counts, voters, share, len(reading.words))
+    return Keywords(reading.words, voters, counts, cells, found, votes_needed(voters, share))
 
 
 def most_active(embedding: Floats, count: int) -> NDArray[np.int64]:
@@ -97,11 +113,16 @@ def detections(
     return np.asarray((words * np.abs(changes) >= threshold * size) & (size > 0))
 
 
+def votes_needed(active: int, share: float) -> int:
+    """How many of the active cells are at least this share of them."""
+    return max(1, math.ceil(share * active - 1e-9))  # 0.4 * 10 must not be a little more than 4
+
+
 def verdicts(
     counts: Counts, active: int = ACTIVE, share: float = SHARE, words: int | None = None
 ) -> tuple[bool | None, ...]:
     """Whether each word is a keyword: by all directions that can speak of it, or None where none can."""
-    enough = share * active - 1e-9  # 0.4 * 10 must not be a little more than 4
+    enough = votes_needed(active, share)
     length = words if words is not None else len(next(iter(counts.values()), ()))
     found: list[bool | None] = []
     for place in range(length):

@@ -5,13 +5,11 @@ vector too, as long as the model knows one of its trigrams; `Nearest.known` says
 """
 
 import dataclasses
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice, zip_longest
+from itertools import islice
 from typing import Any
-from unicodedata import combining, east_asian_width
 
 import numpy as np
 
@@ -19,8 +17,6 @@ from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
 from clickvec.explain.reading import encode
 from clickvec.text import canonical, trigrams
-
-MOST_COLUMNS = 24  # for a word on the terminal
 
 
 @dataclass(frozen=True)
@@ -54,18 +50,6 @@ class Nearest:
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`."""
         return dataclasses.asdict(self)
-
-    def as_text(self, width: int = 80) -> str:
-        """For a terminal: words on the left, titles on the right."""
-        there = f"{self.count:,} times in the titles" if self.count != 1 else "once in the titles"
-        head = f"{self.word}: {there if self.count else 'not in the titles'}"
-        if not self.known:
-            return f"{head}\n\nThe model knows none of its letter trigrams: nothing is near to it."
-        left, right = _word_lines(self.words), _title_lines(self.titles)
-        room = max(map(_width, left)) + 4
-        rest = max(width - room, MOST_COLUMNS)
-        lines = (f"{_fit(one, room)}{_fit(two, rest)}".rstrip() for one, two in zip_longest(left, right, fillvalue=""))
-        return "\n".join([f"{head}; {self.known:.0%} of its letter trigrams known", "", *lines])
 
 
 class Learned:
@@ -141,30 +125,3 @@ def _by_cosine(vectors: Vectors, vector: Vectors) -> Iterator[tuple[int, float]]
         for row in np.argsort(-cosines, kind="stable").tolist():
             if vectors[row].any():
                 yield row, float(cosines[row])
-
-
-# --- for the terminal --------------------------------------------------------------------------------------------
-
-
-def _word_lines(found: Sequence[NearWord]) -> list[str]:
-    room = max([len("nearest words"), *(min(_width(near.word), MOST_COLUMNS) for near in found)])
-    digits = max([len("count"), *(len(f"{near.count:,}") for near in found)])
-    rows = (f"{near.cosine:6.3f}  {_fit(near.word, room)}  {near.count:>{digits},}" for near in found)
-    return [f"cosine  {'nearest words':{room}}  {'count':>{digits}}", *rows]
-
-
-def _title_lines(found: Sequence[NearTitle]) -> list[str]:
-    return ["cosine  nearest titles", *(f"{near.cosine:6.3f}  {near.title}" for near in found)]
-
-
-def _fit(text: str, width: int) -> str:
-    """The text in exactly so many columns of a terminal, cut short if need be."""
-    if _width(text) > width:
-        ends = list(accumulate(map(_width, text)))
-        text = text[: bisect_right(ends, width - 1)] + "…"
-    return text + " " * (width - _width(text))
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal: Chinese letters take two, accents that stand alone none."""
-    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,26 +1,23 @@
 """Everything that `clickvec explain` shows of a query, and of a title with it: gathered here, drawn elsewhere."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from clickvec.about import describe_tower
-from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
-from clickvec.explain.attenuation import Attenuation, attenuate
-from clickvec.explain.attribution import METHODS, without_each
-from clickvec.explain.hit import Explanation, explain
-from clickvec.explain.keywords import Keywords, keywords_of
-from clickvec.explain.reading import Reading, encode, read
+from clickvec.explain.attenuation import Attenuation
+from clickvec.explain.attribution import METHODS
+from clickvec.explain.half import Half
+from clickvec.explain.hit import Explanation, explain_halves
+from clickvec.explain.keywords import RULE, Keywords, Rule
+from clickvec.explain.reading import Reading
 from clickvec.explain.versus import Versus, versus
-from clickvec.explain.why_not import WhyNot, why_not
-from clickvec.text import canonical, split_steps, trigrams
+from clickvec.explain.why_not import WhyNot, why_not_halves
 
 if TYPE_CHECKING:
-    from clickvec.index import Document, Hit, Index
+    from clickvec.index import Index
 
 
 @dataclass(frozen=True)
@@ -31,6 +28,11 @@ class Side:
     attenuation: Attenuation
     keywords: Keywords | None
     known: tuple[float, ...]  # for each word, the share of its letter trigrams that the model knows
+
+    @classmethod
+    def of(cls, half: Half) -> "Side":
+        """What is known of half of a pair."""
+        return cls(half.reading, half.attenuation, half.keywords, half.known)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -91,22 +93,25 @@ def look(
     rank: Rank | None = None,
     method: str = METHODS[0],
     models: Mapping[str, Encoder] | None = None,
+    rule: Rule = RULE,
 ) -> Look:
     """Look at a query, at its pair with a title, at why that is not above the `first`; at `models` side by side."""
-    compared = why_not(encoder, query, title, first, method=method) if title is not None and first is not None else None
-    explained = compared.title if compared else None
-    if explained is None and title is not None:
-        explained = explain(encoder, query, title, method=method)
+    one = Half(encoder, "query", query, rule)
+    two = Half(encoder, "title", title, rule) if title is not None else None
+    compared = (
+        why_not_halves(one, two, Half(encoder, "title", first, rule), method) if two and first is not None else None
+    )
+    explained = compared.title if compared else explain_halves(one, two, method) if two else None
     return Look(
         tower=describe_tower(encoder.model.tower),
         query=query,
         title=title,
-        query_side=_side(encoder, "query", query),
-        title_side=None if title is None else _side(encoder, "title", title),
+        query_side=Side.of(one),
+        title_side=Side.of(two) if two else None,
         explanation=explained,
         rank=rank,
         why_not=compared,
-        versus=versus(models, query, title) if models else None,
+        versus=versus(models, query, title, rule=rule) if models else None,
     )
 
 
@@ -118,54 +123,25 @@ def look_in(
     *,
     method: str = METHODS[0],
     models: Mapping[str, Encoder] | None = None,
+    rule: Rule = RULE,
 ) -> Look:
     """The same for a title of an index, by its id or its text: its rank, and why it is not the first hit.
 
     Without a title, the first hit is looked at; a title that is not in the index is ranked where it would stand.
     """
-    encoder, asked = index.encoder, title is not None
-    hits = index.search(query, k=max(1, len(index)) if asked else 1)
-    best = hits[0] if hits else None
+    best = next(iter(index.search(query, k=1)), None)
     if title is None:
         rank = Rank(1 if best else None, len(index), best.id if best else None, best.id if best else None)
-        return look(encoder, query, best.title if best else None, rank=rank, method=method, models=models)
-    known: Sequence[Hit | Document] = [*(hits or index)]  # a query that finds nothing can be explained all the same
-    found = _find(known, title)
-    text = title if found is None else known[found].title
-    place = found if found is not None or not hits else _would_stand(encoder, query, title, hits)
-    rank = Rank(
-        place + 1 if place is not None and hits else None,
-        len(index),
-        None if found is None else known[found].id,
-        best.id if best else None,
-    )
-    if first is not None:
-        other = _find(known, first)
-        first = first if other is None else known[other].title
-    elif best and place:
-        first = best.title
-    return look(encoder, query, text, first, rank=rank, method=method, models=models)
-
-
-def _find(known: Sequence["Hit | Document"], given: str) -> int | None:
-    """The place of a title that is given by its id or, if there is no such id, by its words."""
-    place = next((at for at, one in enumerate(known) if one.id == given), None)
-    if place is None:
-        words = canonical(given)
-        place = next((at for at, one in enumerate(known) if canonical(one.title) == words), None)
-    return place
-
-
-def _would_stand(encoder: Encoder, query: str, title: str, hits: "Sequence[Hit]") -> int:
-    """How many titles stand above one that is put in last."""
-    score = encoder.similarity(encoder.encode_query([query]), encoder.encode_document([title])).item()
-    return sum(hit.score >= score for hit in hits)
-
-
-def _side(encoder: Encoder, side: str, text: str) -> Side:
-    reading = read(encoder, side, text) if encoder.model.tower.kind in RECURRENT else None
-    words = split_steps(text, encoder.model.max_words)
-    vectors = np.asarray(encode(encoder, side, [text, *without_each(words)]), np.float64)
-    damped = attenuate(words, vectors[0], vectors[1:], reading)
-    known = tuple(len(encoder.vocabulary.ids(word)) / len(trigrams(word)) for word in words)
-    return Side(reading, damped, keywords_of(reading) if reading else None, known)
+        text = best.title if best else None
+    else:
+        place = index.find(title)
+        found = None if place is None else index[place]
+        text = found.title if found else title
+        stands = index.rank(query, title if place is None else place)
+        rank = Rank(stands, len(index), found.id if found else None, best.id if best else None)
+        if first is not None:
+            other = index.find(first)
+            first = first if other is None else index[other].title
+        elif best and stands != 1:
+            first = best.title
+    return look(index.encoder, query, text, first, rank=rank, method=method, models=models, rule=rule)

@@ -79,16 +79,19 @@ class Reading:
         return tuple(embedding if self.vector.any() else np.zeros_like(embedding) for embedding in pooled)
 
     @cached_property
+    def gains(self) -> tuple[Floats, ...]:
+        """What each word gave to what embeds the text, of each direction: Δy(t), or what pooling keeps of it."""
+        return tuple(
+            way.in_text_order(_kept(self.pooling, way.outputs)) * change
+            for way, change in zip(self.ways, self.changes, strict=True)
+        )
+
+    @cached_property
     def parts(self) -> Floats:
         """(words, dimensions): the part of the unit vector that comes from each word. The rows add up to the vector."""
         if not self.vector.any():  # no word, or not one known trigram
             return np.zeros((len(self.words), len(self.vector)))
-        length = float(np.linalg.norm(np.concatenate(self.embeddings)))
-        kept = [
-            way.in_text_order(_kept(self.pooling, way.outputs)) * change
-            for way, change in zip(self.ways, self.changes, strict=True)
-        ]
-        return np.concatenate(kept, axis=1) / length
+        return np.concatenate(self.gains, axis=1) / float(np.linalg.norm(np.concatenate(self.embeddings)))
 
 
 # What embeds a text, from y(t) in the order of reading (forward._pool), and how much of each change Δy(t) is in it.

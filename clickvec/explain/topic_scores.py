@@ -26,7 +26,7 @@ from clickvec.rankers.plsa import PLSA
 from clickvec.text import split_words
 
 SHUFFLES = 20
-PLSA_SETTINGS: dict[str, Any] = {"prior": 1.0, "iterations": 30}  # the milder prior of the grid: queries are short
+PLSA_SETTINGS: dict[str, Any] = {"tokens": "words-stop", "prior": 1.0, "iterations": 200}  # to convergence, or nearly
 
 
 class Assignments(NamedTuple):
@@ -126,8 +126,10 @@ def signed_cells(found: Detections) -> Assignments:
 
 
 def untrained(encoder: Encoder, seed: int = 0) -> Encoder:
-    """A model of the same shape that has learned nothing: the weights with which training by `default` starts."""
-    model, scale = encoder.model, float(DEFAULT["initial_scale"])
+    """A model of the same shape that has learned nothing: weights such as its training started from."""
+    model = encoder.model
+    recipe = model.training.get("recipe")
+    scale = float((recipe if isinstance(recipe, dict) else {}).get("initial_scale", DEFAULT["initial_scale"]))
     rng = np.random.default_rng(seed)
     weights: dict[str, forward.Array] = {}
     for side in folder.sides(model.shared_tower):
@@ -176,7 +178,8 @@ def score_all(
 ) -> dict[str, TopicScore]:
     """The cells and signed cells of a model, of an untrained one, words at random and PLSA, fitted to a `corpus`.
 
-    The last two have as many clusters as there are cells, then as many as there are signed cells.
+    The last two have as many clusters as there are cells, then as many as there are signed cells; PLSA also as many as
+    there are topics.
     """
     blank = detect(
         untrained(encoder, seed), found.texts, side=found.side, active=found.active, threshold=found.threshold
@@ -189,7 +192,8 @@ def score_all(
     }
     sizes = len(found.cells), 2 * len(found.cells)
     assignments |= {f"words at random, {size} clusters": words_at_random(found, size, seed) for size in sizes}
-    for size in sizes if corpus else ():
+    topics = len({label for label in labels if label is not None})
+    for size in dict.fromkeys((topics or 1, *sizes)) if corpus else ():
         plsa = PLSA.fit(corpus or (), topics=size, seed=seed, **PLSA_SETTINGS)
         assignments[f"PLSA, {size} topics"] = plsa_assignments(plsa, found.texts, found)
     return {name: score(given, labels, seed=seed) for name, given in assignments.items()}

@@ -3,14 +3,14 @@
 In every text the five most active cells are asked which words they detect (`detections.py`); a cell's words, with how
 often it detects them, are its topic. A cell ends a text above or below zero, and two texts are alike when their cells
 agree in sign: the two signs of a cell are two topics, and are kept apart here. (On the built-in log they tell topics
-apart 1.5 to 3.5 times as well as cells do; docs/inside.md has the numbers.)
+apart better than cells do; docs/inside.md has the numbers.)
 
 | measure     | of                 | meaning                                                                          |
 |-------------|--------------------|----------------------------------------------------------------------------------|
 | lift        | a word in a cell   | its share of the cell's detections, divided by its share of all detections       |
 | weight      | a word in a cell   | count · log lift: what orders the words. Common everywhere, or met once: light   |
 | specificity | a cell             | 1 - H / H_max: 0 when no word comes twice, 1 when it is one word, again and again |
-| group       | signed cells       | cells whose weights (those above 0) have a cosine of SAME_TOPIC on average       |
+| group       | signed cells       | cells whose weights (those above 0) have a cosine of SAME_WORDS on average       |
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ from clickvec.explain.detections import ACTIVE, Detections, Ints, detect
 from clickvec.explain.keywords import THRESHOLD
 from clickvec.explain.reading import Floats
 
-SAME_TOPIC = 0.4  # about the highest cosine in a thousand pairs of signed cells of a model of the built-in log
-ENOUGH = 5  # detections: a signed cell with fewer is in no group
+SAME_WORDS = 0.4  # about the highest cosine in a thousand pairs of signed cells of a model of the built-in log
+ENOUGH = 20  # detections: a signed cell with fewer is in no group
 HARDLY = 0.1  # of the spread of the liveliest cell: one that varies less is dead
 GROUP_WORDS = 10
 SIGNS = ("+", "-")
@@ -76,7 +76,7 @@ class SignedCell:
 
 @dataclass(frozen=True)
 class Group:
-    """Signed cells that carry the same topic, and the heaviest words of all of them together."""
+    """Signed cells that detect the same words, and the heaviest words of all of them together."""
 
     members: tuple[SignedCell, ...]
     words: tuple[str, ...]
@@ -226,7 +226,7 @@ def _specificity(counts: Ints, words: int) -> float:
     if min(n, words) < 2:  # one detection shows nothing
         return 0.0
     shares = counts / n
-    return float(1 + (shares * np.log(shares)).sum() / np.log(min(n, words)))
+    return max(0.0, float(1 + (shares * np.log(shares)).sum() / np.log(min(n, words))))
 
 
 def _why_dead(asked: int, times: int, spread: float, greatest: float) -> str | None:
@@ -239,12 +239,12 @@ def _why_dead(asked: int, times: int, spread: float, greatest: float) -> str | N
 
 
 def _groups(counts: Ints, lift: Floats, words: tuple[str, ...]) -> tuple[Group, ...]:
-    """Signed cells of the same topic."""
+    """Signed cells that detect the same words."""
     weights = np.concatenate(np.maximum(_weights(counts, lift), 0))  # (signed cells, words)
     enough = np.flatnonzero((counts.sum(axis=-1).ravel() >= ENOUGH) & weights.any(axis=1))
     rows = weights[enough]
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    groups = [enough[members] for members in agglomerate(unit @ unit.T, SAME_TOPIC)]
+    groups = [enough[members] for members in agglomerate(unit @ unit.T, SAME_WORDS)]
     return tuple(
         Group(
             tuple(SignedCell(int(row) // len(SIGNS), SIGNS[row % len(SIGNS)]) for row in members),

@@ -1,6 +1,6 @@
 """Two models on the same text, as supplement II of the paper sets RNN against LSTM-RNN.
 
-For each word, how many of the ten most active cells of each model detect it (see `keywords.py`), and both models'
+For each word, how many of the most active cells of each model detect it (see `keywords.py`), and both models'
 scores of the pair.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from clickvec.about import describe_tower
 from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
-from clickvec.explain.keywords import Keywords, keywords
+from clickvec.explain.keywords import RULE, Keywords, Rule, keywords
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,13 @@ class Versus:
         return dataclasses.asdict(self)
 
 
-def versus(encoders: Mapping[str, Encoder], query: str, title: str | None = None) -> Versus:
+def versus(encoders: Mapping[str, Encoder], query: str, title: str | None = None, *, rule: Rule = RULE) -> Versus:
     """Set models side by side, by their names."""
-    return Versus(query, title, tuple(_contender(name, encoder, query, title) for name, encoder in encoders.items()))
+    models = (_contender(name, encoder, query, title, rule) for name, encoder in encoders.items())
+    return Versus(query, title, tuple(models))
 
 
-def _contender(name: str, encoder: Encoder, query: str, title: str | None) -> Contender:
+def _contender(name: str, encoder: Encoder, query: str, title: str | None, rule: Rule) -> Contender:
     tower = encoder.model.tower
     reads = tower.kind in RECURRENT
     score = None
@@ -55,8 +56,8 @@ def _contender(name: str, encoder: Encoder, query: str, title: str | None) -> Co
         name,
         describe_tower(tower),
         score,
-        keywords(encoder, query, "query") if reads else None,
-        keywords(encoder, title, "title") if reads and title is not None else None,
+        keywords(encoder, query, "query", **rule._asdict()) if reads else None,
+        keywords(encoder, title, "title", **rule._asdict()) if reads and title is not None else None,
     )
 
 

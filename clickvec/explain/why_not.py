@@ -13,8 +13,9 @@ import numpy as np
 
 from clickvec.encoder import Encoder
 from clickvec.explain.attribution import METHODS
-from clickvec.explain.hit import Explanation, Word, explain
-from clickvec.explain.reading import Floats
+from clickvec.explain.half import Half
+from clickvec.explain.hit import Explanation, Word, explain_halves
+from clickvec.explain.keywords import RULE, Rule
 from clickvec.text import split_words
 
 CELLS = 10  # that are named
@@ -86,16 +87,24 @@ class WhyNot:
         return dataclasses.asdict(self)
 
 
-def why_not(encoder: Encoder, query: str, title: str, first: str, *, method: str = METHODS[0]) -> WhyNot:
+def why_not(
+    encoder: Encoder, query: str, title: str, first: str, *, method: str = METHODS[0], rule: Rule = RULE
+) -> WhyNot:
     """Compare a title with the one that ranked first for the query."""
-    one, best = (explain(encoder, query, text, method=method) for text in (title, first))
+    one, best = (Half(encoder, "title", text, rule) for text in (title, first))
+    return why_not_halves(Half(encoder, "query", query, rule), one, best, method)
+
+
+def why_not_halves(query: Half, title: Half, first: Half, method: str = METHODS[0]) -> WhyNot:
+    """The same of halves, which keep what was computed."""
+    one, best = (explain_halves(query, half, method) for half in (title, first))
     gap = best.score - one.score
-    bench = _Bench(encoder, query, _candidates(one, best))
+    bench = _Bench(query, title, _candidates(one, best))
     edits = bench.edits(_Draft.of(one.title_words), one.score)
     path = bench.climb(edits, best.score) if gap > 0 else ()
-    has = set(split_words(title))
+    has = set(split_words(title.text))
     return WhyNot(
-        query, method, one, best, gap,
+        query.text, method, one, best, gap,
         words=tuple(
             Share(here.word, here.contribution, there.contribution, there.contribution - here.contribution)
             for here, there in zip(one.query_words, best.query_words, strict=True)
@@ -167,16 +176,15 @@ class _Draft:
 class _Bench:
     """Tries edits of a title against one query: all that are possible at once, in one batch."""
 
-    def __init__(self, encoder: Encoder, query: str, candidates: Sequence[str]) -> None:
-        self._encoder, self._candidates = encoder, candidates
-        self._query: Floats = np.asarray(encoder.encode_query([query])[0], np.float64)
+    def __init__(self, query: Half, title: Half, candidates: Sequence[str]) -> None:
+        self._query, self._encode, self._candidates = query.vector, title.encode, candidates
 
     def edits(self, draft: _Draft, score: float) -> list[tuple[Edit, _Draft]]:
         """Every single edit with its outcome, the highest score first; of those with the same outcome, one."""
         tried: dict[str, tuple[str, str | None, str | None, _Draft]] = {}
         for kind, out, put, after in self._possible(draft):
             tried.setdefault(after.text, (kind, out, put, after))
-        scores = (np.asarray(self._encoder.encode_document(list(tried)), np.float64) @ self._query).tolist()
+        scores = (self._encode(list(tried)) @ self._query).tolist()
         found = [
             (Edit(kind, out, put, text, reached, reached - score), after)
             for (text, (kind, out, put, after)), reached in zip(tried.items(), scores, strict=True)

@@ -1,4 +1,4 @@
-"""One thing beside another: a title and the one that ranked first, and two models on the same text."""
+"""One thing beside another: a title and the first or some other one, and two models on the same text."""
 
 from collections.abc import Sequence
 
@@ -13,36 +13,37 @@ EDITS_SHOWN = 8
 PARTS_SHOWN = 6
 
 
-def why_not_section(why_not: WhyNot) -> Html:
-    """What stands between a title and the first one, and what would change it."""
+def why_not_section(why_not: WhyNot, first_hit: bool = True) -> Html:
+    """What stands between a title and the first hit, or another title that the user named; and what would change it."""
+    other = "first" if first_hit else "other"
     limit = limit_of(why_not.title, why_not.first)
     here, there = number(why_not.title.score, 3), number(why_not.first.score, 3)
-    gap = f"This title scores {here}, the one that ranked first {there}"
+    gap = f"This title scores {here}, {'the one that ranked first' if first_hit else 'the other title'} {there}"
     if why_not.gap <= 0:
-        return joined(tag("p", f"{gap}: there is nothing that stands between them."), _titles(why_not, limit))
+        return joined(tag("p", f"{gap}: there is nothing that stands between them."), _titles(why_not, limit, other))
     return joined(
-        tag("p", f"{gap}: a gap of ", tag("b", number(why_not.gap, 3)), ". ", _missing(why_not)),
-        _titles(why_not, limit),
-        share_table(why_not),
+        tag("p", f"{gap}: a gap of ", tag("b", number(why_not.gap, 3)), ". ", _missing(why_not, other)),
+        _titles(why_not, limit, other),
+        share_table(why_not, other),
         tag("h3", "What would change it"),
-        _path(why_not),
+        _path(why_not, other),
         _edits(why_not.edits),
         tag("h3", "Cells that tell the two apart"),
-        _cells(why_not),
+        _cells(why_not, other),
     )
 
 
-def _titles(why_not: WhyNot, limit: float) -> Html:
+def _titles(why_not: WhyNot, limit: float, other: str) -> Html:
     return joined(
-        side("first", shaded(why_not.first.title_words, limit)),
+        side(other, shaded(why_not.first.title_words, limit)),
         side("this one", shaded(why_not.title.title_words, limit)),
     )
 
 
-def _missing(why_not: WhyNot) -> Html:
+def _missing(why_not: WhyNot, other: str) -> Html:
     said = []
     if missing := _felt(why_not.missing):
-        said.append(joined("It lacks what helps the first title: ", parts(missing), ". "))
+        said.append(joined(f"It lacks what helps the {other} title: ", parts(missing), ". "))
     if burdens := _felt(why_not.burdens):
         said.append(joined("It has what costs it score: ", parts(burdens), "."))
     return joined(said)
@@ -63,7 +64,7 @@ def parts(found: Sequence[Part]) -> Html:
     return joined(*(joined(", " if at else None, part) for at, part in enumerate(shown)))
 
 
-def share_table(why_not: WhyNot) -> Html:
+def share_table(why_not: WhyNot, other: str = "first") -> Html:
     """What each word of the query gives to the two titles."""
     limit = max((abs(share.difference) for share in why_not.words), default=0.0)
     rows = [
@@ -75,22 +76,21 @@ def share_table(why_not: WhyNot) -> Html:
         ]
         for share in why_not.words
     ]
-    head = ["query word", "to the first title", "to this one", "difference"]
+    head = ["query word", f"to the {other} title", "to this one", "difference"]
     return table("What the words of the query give to either title", head, rows, numeric=(1, 2))
 
 
-def _path(why_not: WhyNot) -> Html:
+def _path(why_not: WhyNot, other: str) -> Html:
     if not why_not.path:
-        return tag("p", "No single word that the query or the first title has, put in or taken out, raises the score.")
-    end = why_not.path[-1]
-    outcome = "takes it past the first title" if why_not.reached else "is as far as such edits take it"
+        tried = f"No single word that the query or the {other} title has, put in or taken out, raises the score."
+        return tag("p", tried)
     steps = tag(
         "ol", (tag("li", _said(edit), f": {number(edit.score, 3)} ({signed(edit.change, 3)})") for edit in why_not.path)
     )
-    return joined(
-        tag("p", "One edit after another, each the best there is; the last ", outcome, f", at {number(end.score, 3)}:"),
-        steps,
-    )
+    some = "all of these edits, each the best there is at its turn" if len(why_not.path) > 1 else "this edit"
+    edited, there = number(why_not.path[-1].score, 3), number(why_not.first.score, 3)
+    past = f"{'' if why_not.reached else 'not '}past the {other} title, which scores {there}"
+    return joined(tag("p", f"With {some}, the edited title scores {edited} and is {past}:"), steps)
 
 
 def _said(edit: Edit) -> Html:
@@ -112,7 +112,7 @@ def _edits(edits: Sequence[Edit]) -> Html | None:
     return table("Single edits, the best first", ["edit", "change", "score", "the title then"], rows, numeric=(2,))
 
 
-def _cells(why_not: WhyNot) -> Html:
+def _cells(why_not: WhyNot, other: str) -> Html:
     both = two_ways(why_not.title.cells)
     limit = max((abs(share.difference) for share in why_not.cells), default=0.0)
     rows = [
@@ -125,7 +125,7 @@ def _cells(why_not: WhyNot) -> Html:
         for share in why_not.cells
     ]
     return table(
-        "What cells give to either score", ["cell", "first title", "this one", "difference"], rows, numeric=(1, 2)
+        "What cells give to either score", ["cell", f"{other} title", "this one", "difference"], rows, numeric=(1, 2)
     )
 
 
@@ -144,7 +144,7 @@ def versus_section(versus: Versus) -> Html:
         tables.append(_votes("Title", [(model, model.title) for model in versus.models]))
     return joined(
         scores,
-        note("How many of the ten most active cells of each model detect each word."),
+        note("How many of the most active cells of each model detect each word."),
         tables,
         note(f"No cells to count: {', '.join(silent)} does not read word by word.") if silent else None,
     )

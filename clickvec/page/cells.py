@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from clickvec.explain.hit import Explanation
-from clickvec.explain.keywords import ACTIVE, SHARE, Keywords, keywords_of, most_active
+from clickvec.explain.keywords import RULE, Keywords, Rule, keywords_of, most_active
 from clickvec.explain.reading import Floats, Reading
 from clickvec.page.html import Html, joined, note, scrolling, table, tag
 from clickvec.page.svg import LEVELS, heat
@@ -85,7 +85,7 @@ def keyword_table(caption: str, rows: Sequence[tuple[str, Keywords]]) -> Html:
     body = []
     for name, found in rows:
         for way, counts in found.counts.items():
-            body.append(_row(f"{name} {way}", (_vote(count, found.active) for count in counts)))
+            body.append(_row(f"{name} {way}", (_vote(count, found) for count in counts)))
         body.append(_row(f"{name} keyword", map(_verdict, found.verdicts)))
     return scrolling(
         caption,
@@ -101,21 +101,21 @@ def _verdict(verdict: bool | None) -> Html:
     return tag("td", "–" if verdict is None else "yes" if verdict else "no", class_="keyword" if verdict else "no")
 
 
-def _vote(count: int | None, active: int) -> Html:
+def _vote(count: int | None, found: Keywords) -> Html:
     if count is None:
         return tag("td", "–", title="read first: it always changes the output")
-    style = f"--a:{0.5 * count / active:.2f}" if count else None
-    return tag("td", str(count), class_="p hit" if count >= SHARE * active - 1e-9 else "p", style=style)
+    style = f"--a:{0.5 * count / found.active:.2f}" if count else None
+    return tag("td", str(count), class_="p hit" if count >= found.needed else "p", style=style)
 
 
 # --- activations -------------------------------------------------------------------------------------------------
 
 
-def active_cells(name: str, reading: Reading) -> Html:
+def active_cells(name: str, reading: Reading, rule: Rule = RULE) -> Html:
     """The output of the most active cells at each word, for each direction; where a cell detects a word, underlined."""
-    tables, voted = [], keywords_of(reading)
+    tables, voted = [], keywords_of(reading, **rule._asdict())
     for way, embedding in zip(reading.ways, reading.embeddings, strict=True):
-        chosen = most_active(embedding, ACTIVE)
+        chosen = most_active(embedding, rule.active)
         outputs = way.values["output"]
         rows = [
             (f"cell {cell}", outputs[:, cell].tolist(), [cell in found for found in voted.cells[way.name]])

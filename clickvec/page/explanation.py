@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from clickvec.explain.attribution import EXACT_WORDS
 from clickvec.explain.hit import Explanation, Word
-from clickvec.explain.keywords import keywords_of
+from clickvec.explain.keywords import RULE, Keywords, Rule, keywords_of
+from clickvec.explain.look import Rank
 from clickvec.explain.reading import Reading
 from clickvec.explain.versus import Versus
 from clickvec.explain.why_not import WhyNot
@@ -13,8 +15,7 @@ from clickvec.page.html import Html, joined, note, page, section, table, tag, te
 from clickvec.page.words import ARROWS, bar, grid, limit_of, shaded, side, signed, word_table
 
 METHODS = {
-    "shapley": "what it adds to the score, averaged over all orders in which the words could have been put in; "
-    "over each text they add up to the score",
+    "shapley": "what it adds to the score, averaged over {orders}; over each text they add up to the score",
     "changes": "the change of the output when it was read, times the other vector; over each text they "
     "add up to the score",
     "leave-one-out": "how far the score falls without it; these do not add up to the score",
@@ -33,11 +34,19 @@ def explanation_page(
     why_not: WhyNot | None = None,
     versus: Versus | None = None,
     model: str = "",
+    rule: Rule = RULE,
+    rank: Rank | None = None,
+    first_hit: bool = True,
 ) -> str:
-    """Why a query and a title have their score, as a page; readings are None for a tower without outputs at words."""
+    """Why a query and a title have their score, as a page; readings are None for a tower without outputs at words.
+
+    The rule is that by which the keywords of the explanation were found, the rank that of the title in an index.
+    `first_hit`: the title that it is compared with is the first hit, and not one that the user named.
+    """
     sections = [("why", "Why this score", _why(explanation))]
     if why_not is not None:
-        sections.append(("why-not", "Why not first", why_not_section(why_not)))
+        heading = "Why not first" if first_hit else "Beside the other title"
+        sections.append(("why-not", heading, why_not_section(why_not, first_hit)))
     sections += [
         ("words", "Words", _words(explanation)),
         ("links", "Links between words", _links(explanation)),
@@ -45,24 +54,34 @@ def explanation_page(
     sections.append(("cells", "Cells", _cells(explanation, query_reading, title_reading)))
     if query_reading and title_reading:
         readings = {"Query": query_reading, "Title": title_reading}
-        sections.append(("keywords", "Keywords", _keywords(readings)))
-        sections.append(("active", "Active cells", _active(readings)))
+        sections.append(("keywords", "Keywords", _keywords(readings, rule)))
+        sections.append(("active", "Active cells", _active(readings, rule)))
         sections.append(("gates", "Gates", _gates(query_reading, title_reading)))
     if versus is not None:
         sections.append(("models", "Models", versus_section(versus)))
     drawn = [section(name, heading, content) for name, heading, content in sections]
     contents = [(name, heading) for name, heading, _ in sections]
-    return page(f"{explanation.query} – why this hit", _header(explanation, model), contents, *drawn)
+    return page(f"{explanation.query} – why this hit", _header(explanation, model, rank), contents, *drawn)
 
 
-def _header(explanation: Explanation, model: str) -> Html:
+def _header(explanation: Explanation, model: str, rank: Rank | None) -> Html:
     score = tag("li", tag("b", f"{explanation.score:.3f}".replace("-", "−")), tag("span", "cosine of query and title"))
     return joined(
         tag("p", f"Why this hit{f' · {model}' if model else ''}", class_="eyebrow"),
         tag("h1", text_of(explanation.query)),
         tag("p", text_of(explanation.title), class_="lead"),
-        tag("ul", score, class_="figures"),
+        tag("ul", score, _rank(rank) if rank else None, class_="figures"),
     )
+
+
+def _rank(rank: Rank) -> Html:
+    """Where the title stands in the index, and under which id."""
+    if rank.rank is None:
+        return tag("li", tag("b", "–"), tag("span", f"no rank among {rank.of:,} titles: the query finds nothing"))
+    about = f"rank among {rank.of:,} titles"
+    if rank.id is None:
+        return tag("li", tag("b", f"{rank.rank:,}"), tag("span", f"would be its {about}; it is not in the index"))
+    return tag("li", tag("b", f"{rank.rank:,}"), tag("span", f"{about}, id ", tag("bdi", rank.id)))
 
 
 def _why(explanation: Explanation) -> Html:
@@ -73,10 +92,23 @@ def _why(explanation: Explanation) -> Html:
         side("query", shaded(explanation.query_words, limit)),
         side("title", shaded(explanation.title_words, limit)),
         note(
-            f"Under each word its contribution to the score: {METHODS[explanation.method]}. Green words raise the "
+            f"Under each word its contribution to the score: {_meaning(explanation)}. Green words raise the "
             f"score; red ones, underlined, lower it.{' Bold words are keywords.' if voted else ''}"
         ),
     )
+
+
+def _meaning(explanation: Explanation) -> str:
+    """What a contribution is; for a long text, that it is an estimate."""
+    texts = {"query": explanation.query_words, "title": explanation.title_words}
+    long = [name for name, words in texts.items() if len(words) > EXACT_WORDS]
+    orders = "all orders in which the words could have been put in"
+    if long:
+        orders += (
+            f" (of the {' and of the '.join(long)}, with more than {EXACT_WORDS} words, over a sample of the orders, "
+            "which puts a word off by about 0.01 to 0.02)"
+        )
+    return METHODS[explanation.method].format(orders=orders)
 
 
 def summary(explanation: Explanation) -> Html:
@@ -188,31 +220,36 @@ def _cells(explanation: Explanation, query: Reading | None, title: Reading | Non
     return joined(note(about), cells.top_cells(explanation, query, title))
 
 
-def _keywords(readings: dict[str, Reading]) -> Html:
+def _keywords(readings: dict[str, Reading], rule: Rule) -> Html:
     one_way = all(len(reading.ways) < 2 for reading in readings.values())
+    voted = {name: keywords_of(reading, **rule._asdict()) for name, reading in readings.items()}
+    cells_asked, needed = (voted["Query"].active, voted["Query"].needed)
+    times = "" if rule.threshold == 1 else f"{rule.threshold:g} times "
     about = (
-        "How many of the ten most active cells detect each word: their output changes there by at least what each word "
-        "would give if all gave the same. Four of ten, in each direction that can speak, make a keyword. The word that "
-        "is read first always changes the output, and is not counted."
+        f"How many of the {cells_asked} most active cells detect each word: their output changes there by at least "
+        f"{times}what each word would give if all gave the same. {needed} of {cells_asked}, in each direction that can "
+        "speak, make a keyword. The word that is read first always changes the output, and is not counted."
     )
     about += " This model reads one way, and so has no verdict on the first word." if one_way else ""
-    tables = (keyword_table_of(name, reading) for name, reading in readings.items())
+    tables = (keyword_table_of(name, found) for name, found in voted.items())
     return joined(note(about), tables)
 
 
-def keyword_table_of(name: str, reading: Reading) -> Html:
+def keyword_table_of(name: str, found: Keywords) -> Html:
     """The paper's table of one text."""
-    if not reading.words:
+    if not found.words:
         return note(f"The {name.lower()} has no words.")
-    return cells.keyword_table(name, [("", keywords_of(reading))])
+    return cells.keyword_table(name, [("", found)])
 
 
-def _active(readings: dict[str, Reading]) -> Html:
+def _active(readings: dict[str, Reading], rule: Rule) -> Html:
     about = (
         "The output y(t) of the cells that are most active in the end, after each word in the order of the text. "
         "Underlined: the change at this word is large enough for the cell to detect it."
     )
-    return joined(note(about), tag("div", (cells.active_cells(*pair) for pair in readings.items()), class_="abreast"))
+    return joined(
+        note(about), tag("div", (cells.active_cells(*pair, rule) for pair in readings.items()), class_="abreast")
+    )
 
 
 def _gates(query: Reading, title: Reading) -> Html:

@@ -58,6 +58,11 @@ def text_of(text: str) -> Html:
     return tag("bdi", " ".join(text.split()))
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def section(name: str, heading: str, *children: Child) -> Html:
     """A part of the page that `#name` leads to."""
     return tag("section", tag("h2", heading, id=name), *children, aria_labelledby=name)

@@ -1,8 +1,9 @@
 """What is inside a model, for the report: keywords, topics of cells, near words, and the map of titles."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from clickvec.explain.topics import SIGNS, Topic, Topics
+from clickvec.explain.topics import SIGNS, Group, Topic, Topics, TopicWord
 from clickvec.page import svg
 from clickvec.page.cells import cell_name, two_ways
 from clickvec.page.html import Html, joined, note, table, tag
@@ -14,14 +15,15 @@ TOPICS_SHOWN = 24  # cells with one of their signs
 GROUPS_SHOWN = 12
 TOPIC_WORDS = 6
 LEAST = 5  # detections of a cell that is shown
+CHANCE = 3  # a word that a cell detects fewer times is not named, unless there are no others
 
 
 def words_section(report: Report) -> Html:
     """Keywords of queries, and words that hardly matter."""
     words = report.words
-    sample = _sample(words.queries, report.queries, "judged queries")
+    sample = _sample(words.queries, report.queries, report.source)
     if not words.places:
-        return note("The judged queries have no words.")
+        return note(f"The {report.source} have no words.")
     damped = (
         f"{words.unimportant_places / words.places:.0%} of their words are unimportant: leaving one out turns the "
         "vector of its query less than half as far as leaving out a word of it does on average."
@@ -91,27 +93,44 @@ def topics_section(report: Report) -> Html:
     dead, cells = len(topics.dead), len(topics.cells)
     alive = f"{dead:,} of the {cells:,} cells are dead." if dead else f"None of the {cells:,} cells is dead."
     each = " of each direction" if two_ways(topics.cells) else ""
+    read = _sample(topics.texts, report.queries, report.source)
     about = note(
-        f"In each of {topics.texts:,} queries the {topics.active} most active cells{each} are asked which words they "
-        f"detect; they do {topics.detections:,} times. A cell that ends a query above zero (+) and one that ends it "
+        f"{read}: in each the {topics.active} most active cells{each} are asked which words they detect; they "
+        f"do {topics.detections:,} times. A cell that ends a query above zero (+) and one that ends it "
         f"below (−) are two topics. Lift: how much more often the cell detects the word than all cells do. {alive}"
     )
-    return joined(about, _groups(topics), _cells(topics))
+    caveat = note(
+        "A cell is rarely one topic: it answers to words of several, and a topic is spread over several cells. "
+        "docs/inside.md of clickvec has measures."
+    )
+    return joined(about, caveat, _groups(topics), _cells(topics))
 
 
 def _groups(topics: Topics) -> Html:
-    heading = tag("h3", "Cells with the same topic")
+    heading = tag("h3", "Cells that detect the same words")
     if not topics.groups:
         return joined(heading, note("No two cells detect the same words."))
     rows = [
         [
             ", ".join(_signed_name(topics, member.dimension, member.sign) for member in group.members),
-            ", ".join(group.words[:8]),
+            ", ".join(_group_words(topics, group)[:8]),
         ]
         for group in topics.groups[:GROUPS_SHOWN]
     ]
     shown = f", the {GROUPS_SHOWN} largest" if len(topics.groups) > GROUPS_SHOWN else ""
     return joined(heading, table(f"{len(topics.groups):,} groups{shown}", ["cells", "words"], rows, class_="wide"))
+
+
+def _group_words(topics: Topics, group: Group) -> Sequence[str]:
+    """The words of a group that its cells detect often enough together, if there are such."""
+    times: Counter[str] = Counter()
+    for member in group.members:
+        times.update({one.word: one.count for one in topics.cells[member.dimension].signs[member.sign].words})
+    return [word for word in group.words if times[word] >= CHANCE] or group.words
+
+
+def _often(topic: Topic) -> list[TopicWord]:
+    return [word for word in topic.words if word.count >= CHANCE]
 
 
 def _cells(topics: Topics) -> Html:
@@ -123,7 +142,7 @@ def _cells(topics: Topics) -> Html:
     ]
     if not signed:
         return note(f"No cell detects {LEAST} words.")
-    chosen = sorted(signed, key=lambda one: -one[2].specificity)[:TOPICS_SHOWN]
+    chosen = sorted(signed, key=lambda one: (not _often(one[2]), -one[2].specificity))[:TOPICS_SHOWN]
     rows = [
         [
             _signed_name(topics, cell.dimension, sign),
@@ -133,7 +152,10 @@ def _cells(topics: Topics) -> Html:
         ]
         for cell, sign, topic in chosen
     ]
-    about = "Specificity: 1 for a cell that detects one word again and again, 0 for one that detects no word twice."
+    about = (
+        "Specificity: 1 for a cell that detects one word again and again, 0 for one that detects no word twice. Words "
+        f"that a cell detects fewer than {CHANCE} times are not shown where there are others."
+    )
     caption = f"The {len(chosen)} most specific of {len(signed):,} cells with a sign"
     head = ["cell", "words, with their lift", "detections", "specificity"]
     return joined(
@@ -142,7 +164,7 @@ def _cells(topics: Topics) -> Html:
 
 
 def _topic_words(topic: Topic) -> Html:
-    return _listed((word.word, f"{word.lift:.0f}×") for word in topic.words[:TOPIC_WORDS])
+    return _listed((word.word, f"{word.lift:.0f}×") for word in (_often(topic) or topic.words)[:TOPIC_WORDS])
 
 
 def _listed(pairs: Iterable[tuple[str, str]]) -> Html:

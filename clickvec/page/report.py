@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clickvec.page import svg
-from clickvec.page.html import Html, details, facts, joined, note, page, section, table, tag
+from clickvec.page.html import Html, counted, details, facts, joined, note, page, section, table, tag
 from clickvec.page.insides import map_section, near_section, topics_section, words_section
 from clickvec.page.worst import worst_section
 from clickvec.report import Ranking, Report, Trust
@@ -18,7 +18,7 @@ def report_page(report: Report) -> str:
     """The page."""
     sections = [
         ("ranking", "Ranking", _ranking(report.ranking)),
-        ("worst", "Worst queries", worst_section(report.ranking)),
+        ("worst", "Worst queries", worst_section(report.ranking, report.path)),
         ("keywords", "Keywords", words_section(report)),
         ("trust", "How far to trust it", _trust(report.trust)),
         ("topics", "Topics of cells", topics_section(report)),
@@ -37,7 +37,8 @@ def _header(report: Report) -> Html:
     figures = [(f"{mean:.1f}", measure) for measure, mean in zip(evaluation.measures, evaluation.means[0], strict=True)]
     if report.ranking.baseline:
         figures.append((f"{evaluation.mean(BASELINE, MEASURE):.1f}", f"{MEASURE} of {BASELINE}"))
-    figures.append((f"{len(evaluation.query_ids):,}", "judged queries"))
+    queries = len(evaluation.query_ids)
+    figures.append((f"{queries:,}", "judged query" if queries == 1 else "judged queries"))
     return joined(
         tag("p", "Report · ", tag("bdi", report.judged), class_="eyebrow"),
         tag("h1", tag("bdi", report.name)),
@@ -55,8 +56,9 @@ def _ranking(ranking: Ranking) -> Html:
                    for value, top in zip(row[1:], best, strict=True))]
         for row in rows
     ]  # fmt: skip
-    left_out = f"; {evaluation.left_out:,} more have no relevant title and are left out" if evaluation.left_out else ""
-    said = f"On {len(evaluation.query_ids):,} judged queries, in per cent{left_out}"
+    more = counted(evaluation.left_out, "more has no relevant title and is", "more have no relevant title and are")
+    left_out = f"; {more} left out" if evaluation.left_out else ""
+    said = f"On {counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
     drawing = svg.histogram(
         ranking.distribution, [str(100 // BINS * at) for at in range(BINS + 1)],
         f"How many queries have which {MEASURE}", f"{MEASURE} of a query, in per cent",
@@ -78,8 +80,16 @@ def _beside_baseline(ranking: Ranking) -> Html:
             f"{BASELINE} is not measured: it comes with ", tag("code", "pip install 'clickvec[baselines]'"), "."
         )
     higher, same, lower = ranking.against_baseline
-    counts = f"on {higher:,} queries, behind on {lower:,}, and equal on {same:,}"
-    return tag("p", f"By {MEASURE} the model is ahead of {BASELINE} {counts}.")
+    counts = f"on {counted(higher, 'query', 'queries')}, behind on {lower:,}, and equal on {same:,}"
+    whose = "the judged ones and those of the catalogue" if ranking.catalogue else "the judged ones and no others"
+    titles = counted(ranking.counted, "title", "different titles")
+    return joined(
+        tag("p", f"By {MEASURE} the model is ahead of {BASELINE} {counts}."),
+        note(
+            f"{BASELINE} weighs a word by how rare it is among {titles}, {whose}. It has its usual settings and is "
+            "not tuned: tuned on other judged queries, it may do better."
+        ),
+    )
 
 
 def _every_bin(ranking: Ranking) -> Html:
@@ -102,20 +112,28 @@ def _trust(trust: Trust) -> Html:
     if trust.keywords:
         one = trust.keywords
         said.append(
-            f"Keywords are what the ranking rests on when {MEASURE} falls without them. On {one.queries:,} queries "
-            f"that have keywords and other words it is {one.whole:.1f}; without keywords {one.without_keywords:.1f}; "
-            f"without as many other words {one.without_others:.1f}."
+            f"Keywords are what the ranking rests on when {MEASURE} falls without them. "
+            f"{_drawn(one.drawn, trust.queries)}, on the {one.queries:,} that "
+            f"{'has' if one.queries == 1 else 'have'} keywords and other words it is {one.whole:.1f}; without keywords "
+            f"{one.without_keywords:.1f}; without as many other words {one.without_others:.1f}."
         )
     if trust.deletion:
         two = trust.deletion
         said.append(
-            "Contributions mean something when the score falls faster as words are left out in their order. Over "
-            f"{two.pairs:,} queries with their best titles, title words left out one by one take {two.most_first:.2f} "
-            f"off the score on average; in a random order {two.random:.2f}."
+            "Contributions mean something when the score falls faster as words are left out in their order. "
+            f"{_drawn(two.drawn, trust.queries)}, each with its best title, over the {two.pairs:,} whose title has two "
+            f"words or more: title words left out one by one take {two.most_first:.2f} off the score on average; in a "
+            f"random order {two.random:.2f}."
         )
     if not said:
         return note("There is nothing to check: no query has keywords and other words, no title two words.")
     return joined(*(tag("p", sentence) for sentence in said))
+
+
+def _drawn(drawn: int, there: int) -> str:
+    if drawn < there:
+        return f"Of {counted(drawn, 'query', 'queries')} drawn at random from {there:,}"
+    return f"Of {counted(there, 'judged query', 'judged queries')}"
 
 
 # --- training ----------------------------------------------------------------------------------------------------

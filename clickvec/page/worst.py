@@ -1,11 +1,12 @@
 """The queries that a model ranks worst, each with the title that it puts too high and the one that it puts too low."""
 
+import shlex
 from collections.abc import Sequence
 
 from clickvec.explain.hit import Explanation
 from clickvec.explain.why_not import Share
 from clickvec.page.against import parts
-from clickvec.page.html import Html, details, joined, note, tag
+from clickvec.page.html import Html, counted, details, joined, note, tag, text_of
 from clickvec.page.words import limit_of, number, shaded, side, signed
 from clickvec.report import Missed, Ranked, Ranking
 from clickvec.report.ranking import BASELINE, MEASURE
@@ -16,22 +17,23 @@ FELT = 0.01  # a difference that is worth a word
 SAME = 1e-6  # a difference that is none: the last digits of a score depend on the company that it is computed in
 
 
-def worst_section(ranking: Ranking) -> Html:
-    """Why each of them went wrong."""
+def worst_section(ranking: Ranking, path: str) -> Html:
+    """Why each of them went wrong; `path` is that of the model, for the lines to run."""
     if not ranking.imperfect:
         return tag("p", f"There are none: every query has an {MEASURE} of 100.")
     if not ranking.worst:
-        return note(f"{ranking.imperfect:,} queries are not perfect; none of them is shown.")
+        return note(f"{counted(ranking.imperfect, 'query is', 'queries are')} not perfect; none of them is shown.")
     count = f"{len(ranking.worst):,} " if len(ranking.worst) > 1 else ""
     about = note(
-        f"The {count}worst of {ranking.imperfect:,} queries whose {MEASURE} is below 100. For each, the first "
-        "title that stands where a better one should, and the best title below it. Under each word its contribution to "
-        "the score of its pair: green raises it, red and underlined lowers it."
+        f"The {count}worst of {counted(ranking.imperfect, 'query', 'queries')} whose {MEASURE} is below 100; of those "
+        "with the same, first the one whose best title stands furthest down. For each, the first title that stands "
+        "where a better one should, and the best title below it. Under each word its contribution to the score of its "
+        "pair: green raises it, red and underlined lowers it. The line at the end explains the two titles in full."
     )
-    return joined(about, (_missed(missed, at < OPEN) for at, missed in enumerate(ranking.worst)))
+    return joined(about, (_missed(missed, path, at < OPEN) for at, missed in enumerate(ranking.worst)))
 
 
-def _missed(missed: Missed, opened: bool) -> Html:
+def _missed(missed: Missed, path: str, opened: bool) -> Html:
     baseline = "" if missed.baseline is None else f", {BASELINE} {missed.baseline:.1f}"
     head = joined(
         tag("b", tag("bdi", " ".join(missed.query.split()))),
@@ -44,7 +46,23 @@ def _missed(missed: Missed, opened: bool) -> Html:
         _pair("Too high", missed.above, why.first, limit),
         _pair("Too low", missed.below, why.title, limit),
     )
-    return details(head, tag("p", sentence(missed)), pairs, opened=opened)
+    line = _unbroken("--first", command(path, missed.query, missed.below.title, missed.above.title))
+    return details(
+        head, tag("p", sentence(missed)), pairs, tag("p", tag("code", line, dir="ltr"), class_="command"), opened=opened
+    )
+
+
+def _unbroken(option: str, line: str) -> Html:
+    """A line to type, in which no line ends within the option."""
+    before, found, after = line.rpartition(option)
+    return joined(before, tag("span", found), after)
+
+
+def command(path: str, query: str, title: str, other: str) -> str:
+    """What to type for all there is to say about a title and the other one that stands above it."""
+    if any(text.startswith("-") for text in (path, query, title, other)):  # or they would be taken for options
+        return shlex.join(("clickvec", "explain", f"--first={other}", "--", path, query, title))
+    return shlex.join(("clickvec", "explain", path, query, title, "--first", other))
 
 
 def _pair(name: str, ranked: Ranked, explanation: Explanation, limit: float) -> Html:
@@ -52,6 +70,7 @@ def _pair(name: str, ranked: Ranked, explanation: Explanation, limit: float) -> 
     return tag(
         "div",
         tag("h3", place),
+        tag("p", tag("span", "id ", tag("bdi", ranked.doc_id), ": ", class_="soft"), text_of(ranked.title)),
         side("query", shaded(explanation.query_words, limit)),
         side("title", shaded(explanation.title_words, limit)),
         class_="placed",

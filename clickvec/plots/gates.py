@@ -1,7 +1,7 @@
 """The paper's figures of a query and a title: what each cell did at each word.
 
 One grid serves all towers: a column of maps for each text (and direction), under its words; a row for each kind of map,
-with its colours at the right; so one looks down from a word to see what it did. The last row has the ten most active
+with its colours at the right; so one looks down from a word to see what it did. The last row has the most active
 cells, as the paper's figures of keywords have them.
 """
 
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.explain.keywords import ACTIVE, keywords_of, most_active
+from clickvec.explain.keywords import RULE, Rule, keywords_of, most_active
 from clickvec.explain.reading import Floats, Reading
-from clickvec.plots.style import INK, Range, colour_bar, drawing, heat_map, rising, shorten, width, words_on_axis
+from clickvec.plots.style import INK, Range, colour_bar, drawing, heat_map, rising, shorten, words_on_axis
+from clickvec.screen.screen import clip, width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,7 @@ MAPS = {
     "input_gate": ("input gate", "i(t)"), "forget_gate": ("forget gate", "f(t)"), "cell": ("cell state", "c(t)"),
     "output_gate": ("output gate", "o(t)"), "output": ("output", "y(t)"),
 }  # fmt: skip
+LINE, LETTERS = 0.18, 13  # of a heading: the height of a line, and letters that fit, in inches and to the inch
 OUTLIERS = 0.02  # of the values of a gate at either end, which must not decide the colours of the others
 
 
@@ -39,20 +41,32 @@ class Column(NamedTuple):
     keywords: tuple[bool | None, ...]
 
 
-def explanation(query: Reading, title: Reading | None, path: Path, *, same_range: bool = False) -> None:
+def explanation(
+    query: Reading,
+    title: Reading | None,
+    path: Path,
+    *,
+    same_range: bool = False,
+    rule: Rule = RULE,
+    heading: Sequence[str] = (),
+) -> None:
     """Heat maps of gates, cells and outputs of a query and a title side by side, cells down and words across.
 
     Colours are adjusted to each kind of map, or have one range for all (`same_range`), as in the paper's own figures.
+    The heading is lines above all, cut where the figure ends.
     """
     texts = {"query": query} if title is None else {"query": query, "title": title}
     for side, reading in texts.items():
         if not reading.words:
             raise ClickvecError(f"there is nothing to draw: the {side} has no words")
-    columns = [_column(side, reading, way) for way in range(len(query.ways)) for side, reading in texts.items()]
+    columns = [_column(side, reading, way, rule) for way in range(len(query.ways)) for side, reading in texts.items()]
     names = [name for name in MAPS if any(_tells(name, column) for column in columns)]
     ranges = _ranges(columns, names, same_range)
     layout = _layout(columns, len(names))
-    with drawing(path, layout.across, layout.down) as figure:
+    with drawing(path, layout.across, layout.down + LINE * len(heading)) as figure:
+        if heading:
+            lines = [clip(line, int(layout.across * LETTERS)) for line in heading]
+            figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9)
         grid = figure.add_gridspec(
             2 + len(names), len(columns) + 1, width_ratios=layout.widths, height_ratios=layout.heights
         )
@@ -109,13 +123,13 @@ def _heading(axes: "Axes", text: str) -> None:
     axes.text(0, 0.5, text, transform=axes.transAxes, fontsize=10, fontweight="bold", va="center")
 
 
-def _column(side: str, reading: Reading, place: int) -> Column:
-    way, found = reading.ways[place], keywords_of(reading)
+def _column(side: str, reading: Reading, place: int, rule: Rule) -> Column:
+    way, found = reading.ways[place], keywords_of(reading, **rule._asdict())
     return Column(
         f"{side}, {way.name}" if len(reading.ways) > 1 else side,
         reading.words,
         {name: way.values[name].T for name in MAPS if name in way.values},
-        most_active(reading.embeddings[place], ACTIVE),
+        most_active(reading.embeddings[place], rule.active),
         found.cells[way.name],
         found.verdicts,
     )

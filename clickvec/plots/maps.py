@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.plots.style import GREY, GROUPS, INK, colour_bar, drawing, heat_map, rising, shorten, width, words_on_axis
+from clickvec.plots.style import GREY, GROUPS, INK, colour_bar, drawing, heat_map, rising, shorten, words_on_axis
+from clickvec.screen.screen import width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,6 @@
 """What the figures share: colours, fonts, words that fit on an axis, and the file."""
 
 import io
-import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from clickvec.errors import missing_extra
 from clickvec.files import replacing_file
 from clickvec.forward import Array
+from clickvec.screen.screen import width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,11 +123,6 @@ def shorten(text: str, longest: int = LONGEST_WORD) -> str:
         return text
     end = next(end for end in range(len(text), -1, -1) if width(text[:end]) < longest)
     return f"{(text[:end].rpartition(' ')[0] or text[:end]).rstrip()}…"
-
-
-def width(text: str) -> int:
-    """The room that a text takes, in letters; one of Chinese, Japanese or Korean is as wide as two others."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def words_on_axis(axes: "Axes", words: Sequence[str], *, top: bool = False, marked: Sequence[bool | None] = ()) -> None:

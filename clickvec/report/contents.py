@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from clickvec.about import about_model
 from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
+from clickvec.explain.detections import some_of
 from clickvec.explain.learned import Learned, Nearest
 from clickvec.explain.topics import Topics, topics
 from clickvec.rankers.lexical import STOP_WORDS
@@ -28,7 +27,6 @@ FORMAT = 1  # of report.json
 QUERIES = 5_000  # read word by word, at most
 TITLES = 20_000  # looked among for near ones, at most
 NEAR = 8  # words whose neighbours are given
-Item = TypeVar("Item")
 
 
 class Neighbours(NamedTuple):
@@ -47,7 +45,9 @@ class Report:
     about: dict[str, Any]
     history: tuple[dict[str, Any], ...]  # a row for each epoch: epoch, loss, perhaps dev
     ranking: Ranking
-    queries: int  # in the judged set
+    path: str  # of the model folder, as one writes it on the command line
+    source: str  # of the queries whose words and topics are shown: the judged ones, or those of a log
+    queries: int  # so many there; of a log, different ones
     words: QueryWords
     trust: Trust
     topics: Topics | None  # None where the model does not read word by word
@@ -63,6 +63,7 @@ class Report:
             "judged": self.judged,
             "about": self.about,
             "history": list(self.history),
+            "queries_from": {"source": self.source, "queries": self.queries, "read": self.words.queries},
             "ranking": self.ranking.as_json(),
             "words": {
                 name: [word._asdict() for word in value] if name in ("keywords", "unimportant") else value
@@ -82,20 +83,27 @@ def gather(
     *,
     name: str = "model",
     judged_name: str = "judged set",
+    path: str = "MODEL",
     titles: Sequence[str] | None = None,
+    log: Sequence[str] | None = None,
     worst: int = 10,
     progress: bool = False,
 ) -> Report:
-    """Measure a model and look inside it; `titles` is a catalogue, else the judged titles are one."""
+    """Measure a model and look inside it; `titles` is a catalogue, else the judged titles are one.
+
+    Words and topics are those of the queries of a `log`, else of the judged ones.
+    """
     known = _different(titles if titles is not None else [title for query in judged for title in query.titles])
     ranking = rank(encoder, judged, name, titles or (), worst, progress=progress)
-    queries = _sample([query.query for query in judged], QUERIES)
+    asked = [query.query for query in judged] if log is None else list(dict.fromkeys(log))
+    queries = some_of(asked, QUERIES)
     words = query_words(encoder, queries, progress=progress)
     reads = encoder.model.tower.kind in RECURRENT and bool(encoder.encode_query(queries).any())
     found = topics(encoder, queries, progress=progress) if reads else None
-    near_titles = _sample(known, TITLES)
+    near_titles = some_of(known, TITLES)
     return Report(
-        name, judged_name, about_model(encoder.model), read_history(encoder.path), ranking, len(judged), words,
+        name, judged_name, about_model(encoder.model), read_history(encoder.path), ranking, path,
+        "judged queries" if log is None else "queries of the click log", len(asked), words,
         trust(encoder, judged), found, len(known), len(near_titles),
         _near(encoder, near_titles, words, queries, progress),
         neighbourhoods(encoder, known),
@@ -105,14 +113,6 @@ def gather(
 def _different(titles: Sequence[str]) -> list[str]:
     """Titles that the model does not take for the same, in their order."""
     return list({canonical(title): title for title in reversed(titles)}.values())[::-1]
-
-
-def _sample(items: list[Item], most: int) -> list[Item]:
-    """At most so many, drawn by chance, the same ones every time, in their order."""
-    if len(items) <= most:
-        return items
-    chosen = np.random.default_rng(0).choice(len(items), most, replace=False)
-    return [items[place] for place in np.sort(chosen).tolist()]
 
 
 def read_history(path: Path | None) -> tuple[dict[str, Any], ...]:

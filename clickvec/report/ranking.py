@@ -21,6 +21,7 @@ from clickvec.terminal import Line
 BASELINE = "BM25"
 MEASURE = "NDCG@10"
 BINS = 10  # of the distribution, from 0 to 100 per cent
+SAME = 1e-9  # values that are nearer than this are the same
 
 
 class Ranked(NamedTuple):
@@ -53,6 +54,8 @@ class Ranking:
     evaluation: Evaluation  # the model first
     imperfect: int  # queries whose NDCG@10 is below 100
     worst: tuple[Missed, ...]  # the worst first
+    counted: int = 0  # different titles whose words BM25 counts: the judged ones
+    catalogue: bool = False  # and those of a catalogue
 
     @property
     def baseline(self) -> bool:
@@ -77,6 +80,7 @@ class Ranking:
         """Plain values for `json.dumps`."""
         return {
             **self.evaluation.as_json(per_query=True),
+            "bm25_titles": self.counted if self.baseline else None,
             "distribution": {name: list(counts) for name, counts in self.distribution.items()},
             "imperfect": self.imperfect,
             "worst": [_missed_json(missed) for missed in self.worst],
@@ -113,6 +117,7 @@ def rank(
     queries = with_relevant(judged)
     model = Neural(encoder, name if name != BASELINE else f"{name} (model)")
     rankers: list[Ranker] = [model]
+    counted = set(titles).union(*(query.titles for query in judged))
     if find_spec("bm25s") is not None:
         from clickvec.rankers.lexical import BM25
 
@@ -121,23 +126,36 @@ def rank(
     evaluation = measure.evaluate(watched, judged)
     values = evaluation.of(model.name, MEASURE)
     beside = evaluation.of(BASELINE, MEASURE) if len(rankers) > 1 else None
-    bad = _worst_first(values)
     missed = (
-        _missed(encoder, model, queries[at], float(values[at]), None if beside is None else float(beside[at]))
-        for at in bad[:worst]
+        _missed(encoder, queries[at], order, float(values[at]), None if beside is None else float(beside[at]))
+        for at, order in _worst_first(model, queries, values, worst)
     )
-    return Ranking(evaluation, len(bad), tuple(missed))
+    imperfect = int(np.sum(values < 100 - SAME))
+    return Ranking(evaluation, imperfect, tuple(missed), len(counted), bool(titles))
 
 
-def _worst_first(values: NDArray[np.float64]) -> list[int]:
-    """The places of the queries that are not perfect."""
-    order = np.argsort(values, kind="stable").tolist()
-    return [place for place in order if values[place] < 100 - 1e-9]
+def _worst_first(
+    model: Ranker, queries: Sequence[JudgedQuery], values: NDArray[np.float64], most: int
+) -> list[tuple[int, list[int]]]:
+    """The places of the worst queries that are not perfect, each with the order in which the model puts its titles.
+
+    Of those with the same NDCG the worse one is that whose best title stands further down, below the tenth rank too.
+    """
+    bad = [place for place in np.argsort(values, kind="stable").tolist() if values[place] < 100 - SAME]
+    if not most or not bad:
+        return []
+    last = values[bad[:most][-1]]
+    found = []
+    for place in bad:
+        if values[place] <= last + SAME:
+            (scored,) = measure.run(model, [queries[place]])
+            order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
+            best = int(queries[place].grades[order].argmax())
+            found.append((round(float(values[place]), 6), -best, place, order))
+    return [(place, order) for _, _, place, order in sorted(found)[:most]]
 
 
-def _missed(encoder: Encoder, model: Ranker, query: JudgedQuery, ndcg: float, baseline: float | None) -> Missed:
-    (scored,) = measure.run(model, [query])
-    order = rank_order(scored.scores, scored.doc_ids).tolist()
+def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float | None) -> Missed:
     grades = query.grades[order]
     above, below = first_inversion(grades)
     one, other = (

@@ -34,7 +34,7 @@ class Neighbourhood:
     titles: int
     words: tuple[str, ...]  # the most telling first
     cells: tuple[Standing, ...]
-    examples: tuple[str, ...]
+    examples: tuple[str, ...]  # those with most of the words, then the inmost
     centre: tuple[float, float]
 
 
@@ -88,12 +88,14 @@ def _neighbourhood(
     names = cell_names(encoder)
     standing = np.argsort(-np.abs(beside), kind="stable")[:CELLS].tolist()
     centre = drawn.places[members].mean(axis=0)
-    inmost = members[np.argsort(((drawn.places[members] - centre) ** 2).sum(axis=1), kind="stable")]
+    inmost = members[np.argsort(((drawn.places[members] - centre) ** 2).sum(axis=1), kind="stable")].tolist()
+    named = telling(here, in_all, len(members) / len(words))
+    inmost.sort(key=lambda place: -len(words[place].intersection(named)))  # stable: of as many, the inmost
     return Neighbourhood(
         len(members),
-        telling(here, in_all, len(members) / len(words)),
+        named,
         tuple(Standing(names[place][0], names[place][1], float(beside[place])) for place in standing),
-        tuple(drawn.titles[place] for place in inmost[:EXAMPLES].tolist()),
+        tuple(drawn.titles[place] for place in inmost[:EXAMPLES]),
         (float(centre[0]), float(centre[1])),
     )
 

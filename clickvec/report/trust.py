@@ -20,7 +20,8 @@ PAIRS = 200  # whose titles lose word after word, at most
 class WithoutKeywords:
     """NDCG@10 of the queries that have keywords and other words."""
 
-    queries: int
+    drawn: int  # looked at
+    queries: int  # of those, with keywords and other words
     whole: float
     without_keywords: float
     without_others: float
@@ -30,7 +31,8 @@ class WithoutKeywords:
 class Deletion:
     """The mean fall of the score when words are left out of titles one by one."""
 
-    pairs: int
+    drawn: int  # looked at
+    pairs: int  # of those, with titles of two words or more
     most_first: float  # in the order of their contributions
     random: float
 
@@ -39,6 +41,7 @@ class Deletion:
 class Trust:
     """What the checks found; None where there is nothing to check."""
 
+    queries: int  # that there are to draw from: those with a relevant title
     keywords: WithoutKeywords | None
     deletion: Deletion | None
 
@@ -49,7 +52,7 @@ def trust(encoder: Encoder, judged: Sequence[JudgedQuery]) -> Trust:
     chosen = np.random.default_rng(0).permutation(len(queries)).tolist()
     some = [queries[place] for place in chosen[:QUERIES]]
     pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in some[:PAIRS]]
-    return Trust(_without_keywords(encoder, some), _deletion(encoder, pairs))
+    return Trust(len(queries), _without_keywords(encoder, some), _deletion(encoder, pairs))
 
 
 def _without_keywords(encoder: Encoder, queries: list[JudgedQuery]) -> WithoutKeywords | None:
@@ -59,11 +62,12 @@ def _without_keywords(encoder: Encoder, queries: list[JudgedQuery]) -> WithoutKe
     if not check.query_ids:
         return None
     means = (float(values.mean()) for values in (check.whole, check.without_keywords, check.without_others))
-    return WithoutKeywords(len(check.query_ids), *means)
+    return WithoutKeywords(len(queries), len(check.query_ids), *means)
 
 
 def _deletion(encoder: Encoder, pairs: list[tuple[str, str]]) -> Deletion | None:
     check = deletion_check(encoder, pairs, methods=METHODS[:1])
     if not check.pairs:
         return None
-    return Deletion(check.pairs, float(check.falls[METHODS[0]].mean()), float(check.falls["random"].mean()))
+    falls = (float(check.falls[order].mean()) for order in (METHODS[0], "random"))
+    return Deletion(len(pairs), check.pairs, *falls)

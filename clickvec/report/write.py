@@ -1,6 +1,9 @@
 """The folder of a report: index.html to read, report.json with the numbers behind it."""
 
+import contextlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from clickvec import files
@@ -29,11 +32,30 @@ def _is_ours(path: Path) -> bool:
     return isinstance(found, dict) and "clickvec_report" in found
 
 
-def write(report: Report, out: Path) -> None:
+def write(report: Report, out: Path, overwrite: bool = False) -> None:
     """Write the folder, whole or not at all."""
     from clickvec.page import report_page
 
     page = report_page(report)
-    with files.replacing(out, NUMBERS, (PAGE, NUMBERS)) as fresh:
-        (fresh / PAGE).write_text(page, encoding="utf-8")
-        files.write_json(fresh / NUMBERS, {"clickvec_report": FORMAT, **report.as_json()})
+    with _alone(out):
+        check_place(out, overwrite)  # again: another run may have ended in between
+        with files.replacing(out, NUMBERS, (PAGE, NUMBERS)) as fresh:
+            (fresh / PAGE).write_text(page, encoding="utf-8")
+            files.write_json(fresh / NUMBERS, {"clickvec_report": FORMAT, **report.as_json()})
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold a lock beside the folder while it is looked at and written."""
+    place = Path(os.path.realpath(out))
+    lock = place.with_name(f".{place.name}.lock")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+    except OSError as error:
+        raise files.cannot_write(out, error) from None
+    with files.locked(lock, str(out)):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)

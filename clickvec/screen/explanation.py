@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from clickvec.explain.hit import Explanation, Word
+from clickvec.explain.hit import Cell, Explanation, Word
 from clickvec.explain.keywords import Keywords
 from clickvec.explain.look import Look, Rank, Side
-from clickvec.explain.screen import ARROWS, BAR, ROWS, SHORT, Screen, clip, count, fixed, largest_of, verdict
-from clickvec.explain.terminal_compare import against_the_first, cell_name, keyword_table, side_by_side
+from clickvec.screen.comparison import against_the_first, keyword_table, side_by_side
+from clickvec.screen.screen import ARROWS, BAR, ROWS, SHORT, Screen, cell_name, clip, count, fixed, largest_of, verdict
 
 _ADDS_UP = ("shapley", "changes")
 _LITTLE = 0.5  # of the trigrams of a word: knowing fewer is worth a word of warning
@@ -44,7 +44,7 @@ def _one_text(look: Look, screen: Screen) -> list[str]:
     columns["bar"] = [screen.bar(effect, largest, BAR) for effect in damped.effects]
     columns |= _votes(voted)
     lines += _table(columns, screen)
-    lines += ["", *_legend(columns, screen)]
+    lines += ["", *_legend(columns, voted, screen)]
     return [*lines, *_remarks({"query": look.query_side}, screen)]
 
 
@@ -79,7 +79,7 @@ def _pair(look: Look, found: Explanation, screen: Screen) -> list[str]:
             shown = _word_columns(name, words, largest, screen)
             lines += ["", *_table(shown, screen), _sum(words, found)]
     if shown:
-        lines += ["", *_legend(shown, screen)]
+        lines += ["", *_legend(shown, look.query_side.keywords, screen)]
     lines += _remarks({"query": look.query_side, "title": look.title_side}, screen)
     return [*lines, *_links(found, screen), *_cells(found, screen)]
 
@@ -116,11 +116,12 @@ def _sum(words: Sequence[Word], found: Explanation) -> str:
     return f"all of them give {total:+.3f}: {same}"
 
 
-def _legend(columns: dict[str, list[str]], screen: Screen) -> list[str]:
+def _legend(columns: dict[str, list[str]], voted: Keywords | None, screen: Screen) -> list[str]:
+    most = f"cells, of the {voted.active} most active, that detect it" if voted else ""
     meanings = {
         "gives": "part of the score", "without": "the score without the word", "gate": "mean input gate",
         "taken in": "mean of what comes through the gate", "effect": "1 - cosine with and without the word",
-        "l->r": "cells, of the ten most active, that detect it", "r->l": "the same from right to left",
+        ARROWS["left to right"]: most, ARROWS["right to left"]: "the same from right to left",
         "key": "* keyword, ? no direction can tell",
     }  # fmt: skip
     said = [f"{name}: {meaning}" for name, meaning in meanings.items() if name in columns]
@@ -156,10 +157,14 @@ def _links(found: Explanation, screen: Screen) -> list[str]:
     rows = []
     for link in found.strongest[:ROWS]:
         one, other = found.query_words[link.query_word].word, found.title_words[link.title_word].word
-        cells = ", ".join(cell_name(found.cells[cell], found) for cell in link.cells)
+        cells = ", ".join(_named(found.cells[place], found) for place in link.cells)
         bar = screen.bar(link.weight, largest, BAR)
         rows.append((f"{clip(one, SHORT)} ~ {clip(other, SHORT)}", f"{link.weight:+.3f}", bar, f"cells {cells}"))
     return ["", *screen.table("<><<", ("strongest links", "give", "", ""), rows)]
+
+
+def _named(cell: Cell, found: Explanation) -> str:
+    return cell_name(cell.cell, cell.way, found.both_ways)
 
 
 def _cells(found: Explanation, screen: Screen) -> list[str]:
@@ -169,7 +174,7 @@ def _cells(found: Explanation, screen: Screen) -> list[str]:
     if not largest:
         return []
     rows = [
-        (cell_name(cell, found), *fixed((cell.query, cell.title, cell.contribution), signed=True),
+        (_named(cell, found), *fixed((cell.query, cell.title, cell.contribution), signed=True),
          screen.bar(cell.contribution, largest, BAR))
         for cell in heaviest
     ]  # fmt: skip

@@ -2,18 +2,12 @@
 
 from collections.abc import Sequence
 
-from clickvec.explain.hit import Cell, Explanation
 from clickvec.explain.keywords import Keywords
-from clickvec.explain.screen import ARROWS, BAR, ROWS, SHORT, Screen, clip, count, fixed, largest_of
 from clickvec.explain.versus import Versus
-from clickvec.explain.why_not import CellShare, Edit, Part, WhyNot
+from clickvec.explain.why_not import Edit, Part, WhyNot
+from clickvec.screen.screen import ARROWS, BAR, ROWS, SHORT, Screen, cell_name, clip, count, fixed, largest_of
 
 Rows = Sequence[tuple[str, Sequence[int | None]]]
-
-
-def cell_name(cell: Cell | CellShare, found: Explanation) -> str:
-    """The number of a cell and, where there are two, its direction."""
-    return f"{cell.cell} {ARROWS[cell.way]}" if len({one.way for one in found.cells}) > 1 else str(cell.cell)
 
 
 def keyword_table(name: str, voted: Keywords, screen: Screen) -> list[str]:
@@ -60,8 +54,9 @@ def _shares(found: WhyNot, screen: Screen) -> list[str]:
 
 def _cells(found: WhyNot, screen: Screen) -> list[str]:
     largest = largest_of([cell.difference for cell in found.cells])
+    both = found.title.both_ways
     rows = [
-        (cell_name(cell, found.title), *fixed((cell.title, cell.first, cell.difference), signed=True),
+        (cell_name(cell.cell, cell.way, both), *fixed((cell.title, cell.first, cell.difference), signed=True),
          screen.bar(cell.difference, largest, BAR))
         for cell in found.cells[:ROWS]
     ]  # fmt: skip
@@ -105,7 +100,7 @@ def _path(found: WhyNot, screen: Screen) -> list[str]:
 
 def side_by_side(found: Versus, screen: Screen) -> list[str]:
     """How many of the most active cells of each model detect each word."""
-    lines = [screen.strong("models side by side: of the ten most active cells, how many detect each word")]
+    lines = [screen.strong("models side by side: of the most active cells, how many detect each word")]
     names = [clip(model.name, SHORT) for model in found.models]
     about = [
         (name, *([] if model.score is None else [f"{model.score:.3f}"]), clip(model.tower, screen.columns - SHORT - 11))

@@ -20,6 +20,7 @@ ROWS = 8  # of links, cells and edits
 BAR = 10  # columns
 SHORT = 24  # columns for a word in running text
 ARROWS = {"left to right": "l->r", "right to left": "r->l", "": ""}
+WIDEST = 120  # columns of running text that one likes to read
 
 
 def clean(text: str) -> str:
@@ -119,14 +120,33 @@ class Screen:
             lines[-1] += f" {piece}" if lines[-1] else piece
         return lines
 
-    def table(self, align: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-        """Rows of cells under a head, each column aligned as `pad` does it; the first one is cut to fit the screen."""
-        every = [[clip(row[0], self.columns), *row[1:]] for row in (head, *rows)]
+    def table(
+        self, align: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, cut: int = 0, rule: bool = False
+    ) -> list[str]:
+        """Rows of cells under a head, and under a rule if asked for, each column aligned as `pad` does it.
+
+        The column `cut` is made clean, and cut to fit the screen; what is in the others must be clean already.
+        """
+        every = [[*row[:cut], clip(row[cut], self.columns), *row[cut + 1 :]] for row in (head, *rows)]
         widths = [max(map(width, column)) for column in zip(*every, strict=True)]
-        widths[0] = min(widths[0], max(8, self.columns - sum(widths[1:]) - 2 * len(widths[1:])))
-        return [
-            "  ".join(map(pad, (clip(first, widths[0]), *others), widths, align)).rstrip() for first, *others in every
-        ]
+        others = sum(widths) - widths[cut] + 2 * (len(widths) - 1)
+        widths[cut] = min(widths[cut], max(8, self.columns - others))
+        for row in every:
+            row[cut] = clip(row[cut], widths[cut])
+        lines = ["  ".join(map(pad, row, widths, align)).rstrip() for row in every]
+        return [lines[0], "-" * max(map(width, lines)), *lines[1:]] if rule else lines
+
+    def blocks(self, align: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+        """A table that may be wider than the screen: as many tables as it takes, each with the first column."""
+        named = [clip(row[0], self.columns // 2) for row in (head, *rows)]
+        room = self.columns - max(map(width, named)) - 2
+        cells = [[clip(cell, room) for cell in row[1:]] for row in (head, *rows)]
+        widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+        found = []
+        for block in _blocks(widths, room) or [range(0)]:
+            first, *others = ([name, *(row[at] for at in block)] for name, row in zip(named, cells, strict=True))
+            found.append(self.table(align[0] + "".join(align[1 + at] for at in block), first, others, rule=True))
+        return found
 
     def across(
         self, label: str, words: Sequence[str], marked: Sequence[bool], rows: Sequence[tuple[str, Sequence[str]]]
@@ -159,11 +179,19 @@ def _blocks(widths: Sequence[int], room: int) -> list[range]:
     return [*blocks, range(start, len(widths))] if widths else []
 
 
-def this_screen() -> Screen:
-    """The terminal of standard output: in colour, unless it is none, or NO_COLOR asks for plain text."""
+def this_screen(*, piped: int = 80, most: int = WIDEST) -> Screen:
+    """The terminal of standard output: in colour, unless it is none, or NO_COLOR asks for plain text.
+
+    Text that goes elsewhere is `piped` columns wide; no text is wider than `most`.
+    """
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
-    columns = shutil.get_terminal_size((80, 24)).columns
-    return Screen(min(max(columns, 60), 120), not plain)
+    columns = shutil.get_terminal_size((piped, 24)).columns
+    return Screen(min(max(columns, 60), most), not plain)
+
+
+def cell_name(cell: int, way: str, both_ways: bool, sign: str = "") -> str:
+    """Its number, with a sign if any, and with the direction of reading where there are two."""
+    return f"{cell}{sign} {ARROWS[way]}" if both_ways else f"{cell}{sign}"
 
 
 def level(value: float, largest: float) -> int:

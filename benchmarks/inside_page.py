@@ -164,8 +164,8 @@ def _seeds(found: Mapping[str, Any]) -> str:
     gates = ", ".join(f"{one['function']:.3f} / {one['content']:.3f}" for one in found.values())
     nmi = ", ".join(f"{one['cells']:.3f} / {one['signed cells']:.3f}" for one in found.values())
     return (
-        f"*The long LSTM-RNN with seeds 1, 2, 3: adjusted NMI of cells / signed cells {nmi}; mean gate at function words "
-        f"/ others in test queries {gates}.*"
+        f"*The long LSTM-RNN with seeds 1, 2, 3: adjusted NMI of cells / signed cells {nmi}; mean gate at function "
+        f"words / others in test queries {gates}.*"
     )
 
 
@@ -256,7 +256,10 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
 
 def _function_words(found: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, float]]]:
     """Measure -> model -> (function words, other words), in the test queries of the built-in log."""
-    shown = {NAMES[model]: found[f"site {model} trained query"] for model in ("lstm", "paper-lstm", "long-lstm")}
+    shown = {
+        NAMES[model].replace("`", ""): found[f"site {model} trained query"]
+        for model in ("lstm", "paper-lstm", "long-lstm")
+    }
     shown["untrained"] = found["site lstm untrained query"]
     measures = {"mean input gate": "gate", "effect on the vector": "effect"}
     return {

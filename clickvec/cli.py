@@ -275,6 +275,7 @@ def search(
     """Search an index."""
     from clickvec.index import Index
     from clickvec.readers import BadLines
+    from clickvec.screen.screen import clean
 
     opened, bad = Index.open(folder), BadLines()
     for asked in [queries] if queries else _lines(bad):
@@ -283,10 +284,10 @@ def search(
                 typer.echo(json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False))
                 continue
             if query.strip() and (not queries or len(queries) > 1):
-                typer.echo(f"{query}:")
+                typer.echo(f"{clean(query)}:")
             for hit in hits:
                 payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
-                typer.echo(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+                typer.echo(clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}"))
     report(bad)
 
 

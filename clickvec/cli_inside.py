@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clickvec.explain.look import Look
     from clickvec.explain.topic_scores import TopicScore
     from clickvec.explain.topics import QueryTable, Topics
+    from clickvec.index import Index
 
 
 def explain(
@@ -44,6 +45,9 @@ def explain(
         float, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
     ] = 1.0,
     share: Annotated[float, typer.Option(help="The share of these cells that makes a word a keyword.")] = 0.4,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print cells, all links, keyword tables and single edits too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Why a query and a title have their score: words, cells, gates, keywords; and why the title is not first."""
@@ -83,7 +87,7 @@ def explain(
         from clickvec.screen.explanation import show
         from clickvec.screen.screen import this_screen
 
-        typer.echo(show(look, this_screen()))
+        typer.echo(show(look, this_screen(), everything=everything))
 
 
 def _look(
@@ -99,13 +103,38 @@ def _look(
     encoder = Encoder.load(folder) if index is None else index.encoder
     models = None
     if against:
-        other = Encoder.load(against / "model" if (against / "index.json").exists() else against)
+        other = Encoder.load(_model_in(against))
         if against.samefile(folder):
             raise typer.BadParameter(f"--against {against} is the model itself; give another one")
         models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
     if index is not None:
+        for text in (title, first):
+            _tell_how_read(index, text)
         return look_in(index, query, title, first, method=method, models=models, rule=rule)
     return look(encoder, query, title, first, method=method, models=models, rule=rule)
+
+
+def _model_in(folder: Path) -> Path:
+    """The model folder of an index folder; any other folder is one itself."""
+    return folder / "model" if (folder / "index.json").exists() else folder
+
+
+def _tell_how_read(index: "Index", text: str | None) -> None:
+    """Say that a text was read as an id where it is also the words of another title."""
+    if text is None:
+        return
+    one = index.find(text)
+    if one is None or index[one].id != text:
+        return
+    other = index.find(text, ids=False)
+    if other not in (None, one):
+        from clickvec.screen.screen import clean
+
+        read, also = index[one], index[other]
+        given.tell(
+            clean(f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, ")
+            + clean(f"which is named by its own id, {also.id!r}")
+        )
 
 
 def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
@@ -139,12 +168,13 @@ def _page(look: "Look", model: str, rule: "Rule", first_hit: bool) -> str:
 
 
 def topics(
-    model: ModelPath,
+    model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
     texts: Annotated[
         Path, typer.Argument(metavar="FILE", help="Queries: one a line, or a click log or judged set with them.")
     ],
     titles: Annotated[bool, typer.Option("--titles", help="Read the titles of FILE, with the title tower.")] = False,
-    cells: Annotated[str, typer.Option(help="The cells to show, by commas: 12,40. None: all.")] = "",
+    cells: Annotated[str, typer.Option(help="The cells to show, by commas: 12,40. None: the most specific.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
     words: Annotated[int, typer.Option(min=1, help="How many words a cell.")] = 8,
     labels: Annotated[
         Path | None, typer.Option(help="Known topics, as text and topic: score the cells against them.")
@@ -169,14 +199,14 @@ def topics(
     from clickvec.explain.reading import directions_of
     from clickvec.explain.topics import query_table_of, topics_of
     from clickvec.readers import read_texts
-    from clickvec.screen.screen import this_screen
-    from clickvec.screen.topics import query_blocks, score_table, topic_map
+    from clickvec.screen.screen import counted, this_screen
+    from clickvec.screen.topics import MOST, query_blocks, score_table, topic_map
 
     if clicks and not labels:
         raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
     if threshold is not None and not threshold > 0:
         raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
-    encoder, side = Encoder.load(model), "title" if titles else "query"
+    encoder, side = Encoder.load(_model_in(model)), "title" if titles else "query"
     directions_of(encoder)  # refuses a model that does not read word by word, before anything else is read
     shown = _dimensions(cells, encoder)
     read = read_texts(texts, side, max_bad)
@@ -192,13 +222,13 @@ def topics(
         typer.echo(json.dumps(_topics_json(mapped, shown, by_cell, scores), ensure_ascii=False))
         return
     screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
-    parts = [topic_map(mapped, shown, screen)]
+    parts = [topic_map(mapped, shown, screen, most=None if cells or everything else MOST)]
     if by_cell:
         parts.append(query_blocks(by_cell, shown, screen))
     if scores:
         parts.append(score_table(scores, screen))
     typer.echo("\n\n".join(parts))
-    given.tell(f"{mapped.texts:,} texts, {mapped.detections:,} detections")
+    given.tell(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
 
 
 def _topics_json(
@@ -273,6 +303,7 @@ def nearest(
     from clickvec.index import Index
     from clickvec.screen.nearest import show
     from clickvec.screen.screen import this_screen
+    from clickvec.text import canonical
 
     index = Index.open(folder) if (folder / "index.json").exists() else None
     encoder = Encoder.load(folder) if index is None else index.encoder
@@ -281,7 +312,11 @@ def nearest(
     entries = index if titles is None else given.read_catalogue(titles, max_bad)
     texts = (entry.title for entry in entries or ())
     learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
-    found = [learned.nearest(word, k, least=least, unlike=unlike) for word in words]
+    asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
+    for word in words:
+        if word not in asked:
+            given.tell(f"{word!r} has no words, and is left out")
+    found = [learned.nearest(word, k, least=least, unlike=unlike) for word in asked]
     screen = this_screen(most=1_000)
     for place, near in enumerate(found):
         if as_json:
@@ -308,6 +343,7 @@ def report(
     """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
     from clickvec.encoder import Encoder
     from clickvec.report import gather, write
+    from clickvec.screen.screen import counted
 
     write.check_place(out, overwrite)
     for file in (write.PAGE, write.NUMBERS):
@@ -322,4 +358,4 @@ def report(
     write.write(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
-    typer.echo(f"{out / write.PAGE}: {means} on {len(evaluation.query_ids):,} queries")
+    typer.echo(f"{out / write.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")

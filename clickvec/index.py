@@ -151,9 +151,9 @@ class Index:
         """The k titles nearest to a query, best first; of many queries, such a list for each.
 
         The answer is exact. Equal scores stand in the order of insertion, and equal titles score the same. Fewer than
-        k titles are all given. A query without words, or without a trigram that the model knows,
-        finds nothing. Asked among others, a query's vector, and so a
-        score, may differ from that of the query alone in the last digit.
+        k titles are all given. A query without words, or without a trigram that the model knows, finds nothing, and
+        such a title is never found. Asked among others, a query's vector, and so a score, may differ from that of the
+        query alone in the last digit.
         """
         if k < 1:
             raise ClickvecError(f"k is at least 1, not {k}: it is how many titles a search gives")
@@ -169,9 +169,12 @@ class Index:
         """The document at a position in the order of insertion, from 0."""
         return self._documents[range(len(self))[position]]
 
-    def find(self, given: str) -> int | None:
-        """The position of a title by its id or, if there is no such id, by its words; of several, the first."""
-        place = self._documents.find(given)
+    def find(self, given: str, *, ids: bool = True) -> int | None:
+        """The position of a title by its id or, if there is no such id, by its words; of several, the first.
+
+        Without `ids`, by its words alone.
+        """
+        place = self._documents.find(given) if ids else None
         if place is not None:
             return place
         words, vector = canonical(given), self.encoder.encode_document([given])
@@ -188,7 +191,7 @@ class Index:
         return None
 
     def rank(self, query: str, title: int | str) -> int | None:
-        """Where a title stands among all hits of a query, the first at 1; None where the query finds nothing.
+        """Where a title stands among all hits of a query, the first at 1; None where either has no vector.
 
         The title is one of the index, by its position; or any other, which is ranked as if it were put in last.
         """
@@ -197,9 +200,12 @@ class Index:
             return None
         place = range(len(self))[title] if isinstance(title, int) else len(self)
         own = self.encoder.encode_document([title]) if isinstance(title, str) else self._vectors[[place]]
+        if not own.any():
+            return None
         score, above = _exact(own, asked)[0], 0
         for first in range(0, len(self), BLOCK_TITLES):
             rough = self._products(asked, first)[0]
+            rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
             close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
             exact = _exact(self._vectors[close], asked)
             above += int((rough > score + self._slack).sum())
@@ -213,6 +219,12 @@ class Index:
         if not np.isfinite(products.sum()):
             raise ClickvecError("a vector of the index holds what is not a number; build the index again")
         return products
+
+    def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
+        """Whether these titles have a vector; one that has none gives 0 with every query, so few need to be read."""
+        found = np.asarray(products != 0, np.bool_)
+        found[~found] = self._vectors[positions[~found]].any(axis=1)
+        return found
 
     @property
     def _slack(self) -> float:
@@ -231,10 +243,11 @@ class Index:
         """
         scores = [np.zeros(0, np.float32)] * len(queries)
         positions = [np.zeros(0, np.int64)] * len(queries)
-        least = np.full(len(queries), -np.inf, np.float32)
+        least, asked = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
         for first in range(0, len(self), BLOCK_TITLES):
             for i, row in enumerate(self._products(queries, first)):
-                fresh = np.flatnonzero(row >= least[i])
+                fresh = np.flatnonzero(row >= least[i]) if asked[i] else np.zeros(0, np.int64)
+                fresh = fresh[self._reachable(row[fresh], first + fresh)]
                 if not len(fresh):
                     continue
                 scores[i] = np.concatenate((scores[i], row[fresh]))
@@ -247,8 +260,6 @@ class Index:
 
     def _hits(self, query: Vectors, positions: Positions, k: int) -> list[Hit]:
         """The best k of some titles, by their exact scores."""
-        if not query.any():
-            return []
         scores = np.zeros(len(positions), np.float32)
         for first in range(0, len(positions), BLOCK_TITLES):
             scores[first : first + BLOCK_TITLES] = _exact(self._vectors[positions[first : first + BLOCK_TITLES]], query)

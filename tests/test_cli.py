@@ -348,6 +348,17 @@ def test_search_reads_queries_from_arguments_or_from_stdin(indexed: Path) -> Non
     assert len(many.splitlines()) == len(Index.open(indexed))
 
 
+def test_search_shows_control_characters_and_does_not_obey_them(tmp_path: Path, trained: Path) -> None:
+    payloads = [{"note": "\x9b2J"}, None]
+    titles = ["pizza \x1b[2J\tfresh\x07", "ЖЖЖ"]
+    Index.build(Encoder.load(trained), titles, ids=["a\u202e", "b"], payloads=payloads).save(tmp_path / "index")
+    head, line = ok("search", tmp_path / "index", "pizza", "fresh\x1b[1m", "-k", "9").splitlines()[-2:]
+    assert head == "fresh␛[1m:"
+    assert line.split("  ", 1)[1] == 'a\ufffd  pizza ␛[2J fresh␇  {"note": "\ufffd2J"}'
+    (hit,) = json.loads(ok("search", tmp_path / "index", "pizza", "--json"))["hits"]  # ЖЖЖ has no vector
+    assert (hit["id"], hit["title"], hit["payload"]) == ("a\u202e", titles[0], payloads[0])
+
+
 def test_search_skips_and_counts_lines_that_are_no_text(indexed: Path) -> None:
     done = run("search", indexed, "-k", "1", "--json", stdin=b"\xff\nfoo\0bar\npizza\n")
     assert done.status == 0

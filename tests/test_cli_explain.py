@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from clickvec.encoder import Encoder
 from clickvec.explain import METHODS, Rule, attenuation, explain, keywords, versus, why_not
 from clickvec.explain.look import look, look_in
 from clickvec.index import Index
+from clickvec.page.explanation import summary
 from clickvec.screen.explanation import show
 from clickvec.screen.screen import Screen, width
 
@@ -89,9 +91,8 @@ def test_a_query_by_itself(models: Path) -> None:
     out = ok("explain", models / "bilstm", QUERY)
     assert re.search(r"^word +gate +taken in +effect +l->r +r->l +key$", out, re.MULTILINE)
     assert "from left to right only" not in out
-    assert "it cannot tell whether the first word of a text is a keyword" in " ".join(
-        ok("explain", models / "rnn", QUERY).split()
-    )
+    alone = " ".join(ok("explain", models / "rnn", QUERY, "--all").split())
+    assert "it cannot tell whether the first word of a text is a keyword" in alone
 
 
 def test_unimportant_words_are_named(models: Path) -> None:
@@ -143,8 +144,9 @@ def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[s
     voted = keywords(encoder, TITLE, "title", **rule._asdict())
     assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
     assert found["keywords"]["title"]["needed"] == voted.needed
-    out = ok("explain", models / "bilstm", QUERY, TITLE, *options)
-    assert f"of the {min(rule.active, 7)} most active" in out
+    out = ok("explain", models / "bilstm", QUERY, TITLE, *options, "--all")
+    votes = f"at least {voted.needed} of the {min(rule.active, 7)} most active cells in every direction that can tell"
+    assert f"key: * keyword ({votes}), ? read first, cannot tell" in " ".join(out.split())
     heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
     assert f"title  {heads[0]} " in re.sub("  +", "  ", out.split("keywords of the title")[1])
 
@@ -179,14 +181,16 @@ def test_any_title_of_an_index_by_its_id_or_its_words(models: Path, place: int) 
 
 
 def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models: Path) -> None:
-    encoder, new = Encoder.load(models / "lstm"), ("shanghai", "what paint", "xyz", "new hotels in york")
+    encoder, new = Encoder.load(models / "lstm"), ("shanghai", "what paint", "of paint", "new hotels in york")
     for title in new:
         found = explained(models / "index", QUERY, title)
         with_it = Index.build(encoder, [*TEXTS, title]).search(QUERY, k=9)
         expected = next(at for at, hit in enumerate(with_it, 1) if hit.id == "8")
         assert (found["rank"]["rank"], found["rank"]["of"], found["rank"]["id"]) == (expected, 8, None)
         assert (found["why_not"] is None) == (expected == 1)
-    assert "it is not in the index, and would stand at" in ok("explain", models / "index", QUERY, "xyz")
+        assert f"rank   not in the index: it would rank {expected} of 9\n" in ok(
+            "explain", models / "index", QUERY, title
+        )
 
 
 def test_an_id_comes_before_a_title_of_the_same_words() -> None:
@@ -220,10 +224,51 @@ def test_a_query_that_finds_nothing(models: Path, query: str) -> None:
     found = explained(models / "index", query)
     assert (found["title"], found["explanation"]) == (None, None)
     assert found["rank"] == {"rank": None, "of": 8, "id": None, "first": None}
-    assert "the query finds nothing" in ok("explain", models / "index", query)
+    why = "no letter trigram that the model knows" if query else "no words"
+    said = f"the query has {why}: it has no vector, and finds nothing\n"
+    assert ok("explain", models / "index", query).replace("and\nfinds", "and finds").endswith(said)
     found = explained(models / "index", query, "t3")
     assert (found["title"], found["rank"]["rank"], found["rank"]["id"]) == (TEXTS[3], None, "t3")
-    assert "rank   none: the query finds nothing" in ok("explain", models / "index", query, "t3")
+    assert found["why_not"] is None
+    for arguments in ((models / "index", query, "t3"), (models / "lstm", query, TEXTS[3], "--first", TITLE)):
+        out = ok("explain", *arguments).replace("and\nfinds", "and finds")
+        assert out.endswith(f"title  {TEXTS[3]}\n{said}")
+
+
+@pytest.mark.parametrize("title", ["", "лев"])
+def test_a_title_that_no_query_can_find(models: Path, tmp_path: Path, title: str) -> None:
+    Index.build(Encoder.load(models / "lstm"), [*TEXTS, "ЖЖЖ"]).save(tmp_path / "index")
+    why = "no letter trigram that the model knows" if title else "no words"
+    for arguments in ((tmp_path / "index", QUERY, title), (models / "lstm", QUERY, title, "--first", TITLE)):
+        found = explained(*arguments)
+        assert found["explanation"]["score"] == 0
+        assert (found["why_not"] is None) == ("--first" not in arguments)
+        assert found["rank"] is None or found["rank"]["rank"] is None
+        for more in ((), ("--all",)):
+            *_, asked, read, said = (
+                ok("explain", *arguments, *more).replace("and no\nquery", "and no query").splitlines()
+            )
+            assert (asked, read) == (f"query  {QUERY}", f"title  {title}".rstrip())
+            assert said == f"the title has {why}: it has no vector, and no query can find it"
+    by_id = explained(tmp_path / "index", QUERY, "8")
+    assert (by_id["title"], by_id["rank"]["rank"], by_id["rank"]["id"]) == ("ЖЖЖ", None, "8")
+    Index.build(Encoder.load(models / "lstm"), ["ЖЖЖ"]).save(tmp_path / "blind")
+    assert "no title of the index has a vector" in ok("explain", tmp_path / "blind", QUERY)
+
+
+def test_how_a_title_was_read_is_told_where_there_are_two_ways(models: Path, tmp_path: Path) -> None:
+    titles, ids = ["hotels", "two", "one \x1b[2J", "one"], ["one", "two", "three", "hotels"]
+    Index.build(Encoder.load(models / "lstm"), titles, ids=ids).save(tmp_path / "index")
+    done = run("explain", tmp_path / "index", QUERY, "one", "--first", "hotels", "--json")
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "'one' is read as an id, that of the title 'hotels'; it is also the text of a title, which is named by its own "
+        "id, 'hotels'",
+        "'hotels' is read as an id, that of the title 'one'; it is also the text of a title, which is named by its own "
+        "id, 'one'",
+    ]
+    for title in ("two", "three", "t9", "york"):
+        assert run("explain", tmp_path / "index", QUERY, title).err == ""
 
 
 def test_an_empty_index(models: Path) -> None:
@@ -280,14 +325,14 @@ def test_every_line_fits_and_nothing_steers_the_terminal(models: Path, name: str
 
 
 def test_a_pair_without_colour_by_signs(models: Path) -> None:
-    out = ok("explain", models / "lstm", QUERY, TITLE)
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--all")
     assert "\x1b" not in out
     found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
     for word in (*found.query_words, *found.title_words):
         sign = f"{round(word.contribution, 3) + 0.0:+.3f}"
         assert re.search(rf"^{word.word} +{re.escape(sign)} +[+-]* +-?\d\.\d\d\d ", out, re.MULTILINE)
     assert f"score  {found.score:.3f}\n" in out
-    for link in found.strongest[:8]:
+    for link in found.strongest:
         one, other = found.query_words[link.query_word].word, found.title_words[link.title_word].word
         assert f"{one} ~ {other} " in out
     heaviest = max(found.cells, key=lambda cell: abs(cell.contribution))
@@ -297,11 +342,66 @@ def test_a_pair_without_colour_by_signs(models: Path) -> None:
 
 def test_the_keyword_table_has_the_words_across(models: Path) -> None:
     voted = keywords(Encoder.load(models / "bilstm"), QUERY)
-    lines = ok("explain", models / "bilstm", QUERY).split("keywords of the query")[1].splitlines()[1:4]
+    lines = ok("explain", models / "bilstm", QUERY, "--all").split("keywords of the query")[1].splitlines()[1:4]
     heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
     assert lines[0].split() == ["query", *heads]
     assert lines[1].split()[3:] == ["-", *(str(count) for count in voted.counts["left to right"][1:])]
     assert lines[2].split()[3:] == [*(str(count) for count in voted.counts["right to left"][:-1]), "-"]
+
+
+def test_what_one_asks_for_first_and_all_of_it(models: Path) -> None:
+    arguments = ("explain", models / "bilstm", QUERY, TITLE, "--first", TEXTS[6])
+    short, whole = ok(*arguments), ok(*arguments, "--all")
+    more = ("keywords of the title", "one edit of the title", "\ncell  ", "these give")
+    assert [text in short for text in more] == [False] * 4
+    assert [text in whole for text in more] == [True] * 4
+    assert [out.count(" ~ ") for out in (short, whole)] == [5, 10]
+    assert set(short.splitlines()) <= set(whole.splitlines())
+    both = ok(*arguments, "--against", models / "rnn")
+    assert re.search(r"^rnn l->r ", both, re.MULTILINE)
+    for out in (short, whole, both):
+        assert "\n\n\n" not in out
+        assert out.split("\n\n")[-1].startswith("gives: part of the score; without: ")
+        assert len(out.splitlines()) < 66 or out is not short
+
+
+def test_the_sentence_of_the_page(models: Path) -> None:
+    found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
+    best = max(found.query_words, key=lambda word: word.contribution)
+    out = " ".join(ok("explain", models / "lstm", QUERY, TITLE).split())
+    assert f"Most of the score comes from these words: of the query {best.word} ({best.contribution:+.3f})" in out
+    page = summary(found)
+    assert page.startswith(f"Most of the score comes from these words: of the query <b><bdi>{best.word}</bdi></b>")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_legend_promises_a_sum_only_where_there_is_one(models: Path, method: str) -> None:
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
+    legend = " ".join(out.split("\n\n")[-1].split())
+    adds_up = method in ("shapley", "changes")
+    assert ("part of the score" in legend) == adds_up
+    assert ("which need not add up to the score" in legend) != adds_up
+
+
+@pytest.mark.parametrize(("title", "first"), [(1, 2), (1, 4), (6, 7)])  # not reached; add, leave out, replace
+def test_edits_are_quoted_and_end_in_a_sentence(models: Path, title: int, first: int) -> None:
+    found = why_not(Encoder.load(models / "lstm"), QUERY, TEXTS[title], TEXTS[first])
+    last = found.path[-1]
+    out = ok("explain", models / "lstm", QUERY, TEXTS[title], "--first", TEXTS[first])
+    for at, edit in enumerate(found.path, 1):
+        replaced = f'put "{edit.put}" in place of "{edit.out}"'
+        told = {"add": f'add "{edit.put}"', "leave out": f'leave out "{edit.out}"', "replace": replaced}
+        assert f"{at}. {told[edit.kind]} " in out
+    assert (
+        f"the edited title scores {last.score:.3f} and is {'' if found.reached else 'not '}past the other title, "
+        f"which scores {found.first.score:.3f}: {last.title}"
+    ) in " ".join(out.split())
+
+
+def test_a_closed_output(models: Path) -> None:
+    command = " ".join([*map(shlex.quote, [*PROGRAM, "explain", str(models / "lstm"), QUERY, TITLE]), ">&-"])
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def in_a_terminal(*arguments: str | Path, **environment: str) -> str:

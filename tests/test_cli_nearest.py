@@ -93,12 +93,20 @@ def test_a_model_alone_has_no_titles(model_folder: Path) -> None:
 
 
 def test_what_is_refused(model_folder: Path, index: Path, titles: Path, tmp_path: Path) -> None:
-    assert "has no words; give a word or a phrase" in refused("nearest", index, "hotel", " ")
+    assert "has no words; give a word or a phrase" in refused("nearest", index, "", " ")
     assert str(tmp_path / "none") in refused("nearest", tmp_path / "none", "hotel", "--titles", titles)
     assert str(tmp_path / "none") in refused("nearest", index, "hotel", "--titles", tmp_path / "none")
     wrong_usage("nearest", index)
     wrong_usage("nearest", index, "hotel", "-k", "0")
     wrong_usage("nearest", index, "hotel", "--least", "0")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_word_that_is_empty_does_not_keep_the_others(index: Path, options: tuple[str, ...]) -> None:
+    done = run("nearest", index, "hotel", "", "paint", " \t", *options)
+    assert done.status == 0
+    assert done.out == ok("nearest", index, "hotel", "paint", *options)
+    assert done.err == "'' has no words, and is left out\n' \\t' has no words, and is left out\n"
 
 
 def test_bad_lines_are_told_and_do_not_mix_with_the_result(model_folder: Path, titles: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from command import ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
+from clickvec import Encoder, Index
 from clickvec.readers import read_labels, read_texts
 
 LABELS = "text\ttopic\n" + "".join(f"{text}\t{'repair' if 'bath' in text else 'travel'}\n" for text in TEXTS[:6])
@@ -47,6 +48,17 @@ def test_the_map_has_a_line_for_each_sign_of_each_cell(model_folder: Path, queri
     assert lines[-1].startswith("dead cells: ")
     assert "8 texts, " in done.err
     assert "detections" in done.err
+
+
+def test_of_a_large_model_the_most_specific_cells_unless_all_are_asked_for(tmp_path: Path, queries: Path) -> None:
+    model = tiny_model(tmp_path / "large", cells=30)
+    Index.build(Encoder.load(model), TEXTS).save(tmp_path / "index")
+    short, whole = ok("topics", model, queries), ok("topics", model, queries, "--all")
+    assert ok("topics", tmp_path / "index", queries) == short
+    assert "the most specific; 40 signed cells are not shown" in short
+    assert "not shown" not in whole + ok("topics", model, queries, "--cells", "1")
+    assert [line.split()[0] for line in whole.splitlines()[2:62:2]] == [str(cell) for cell in range(30)]
+    assert set(short.splitlines()[:22]) - set(whole.splitlines()) <= {short.splitlines()[1]}
 
 
 def test_some_cells_and_some_words(model_folder: Path, queries: Path) -> None:

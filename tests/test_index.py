@@ -56,10 +56,10 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def by_hand(encoder: Encoder, query: str, titles: list[str], k: int) -> list[tuple[str, float]]:
-    """(id, score) by the definition: the cosine to every title, the best first, equal ones by position."""
-    products = encoder.encode_document(titles).astype(np.float64) * encoder.encode_query(query)
-    scores = products.sum(axis=1).astype(np.float32)
-    order = sorted(range(len(titles)), key=lambda i: (-scores[i], i))
+    """(id, score) by definition: the cosine to every title that has a vector, the best first, equal ones as put in."""
+    vectors = encoder.encode_document(titles).astype(np.float64)
+    scores = (vectors * encoder.encode_query(query)).sum(axis=1).astype(np.float32)
+    order = sorted((i for i in range(len(titles)) if vectors[i].any()), key=lambda i: (-scores[i], i))
     return [(str(i), float(scores[i])) for i in order[:k]]
 
 
@@ -101,9 +101,8 @@ def test_one_query_gives_hits_and_many_give_a_list_for_each(index: Index) -> Non
 @pytest.mark.parametrize("k", [len(TITLES), len(TITLES) + 1, 10**9])
 def test_a_large_k_gives_all_of_it(index: Index, k: int) -> None:
     hits = index.search("hotels", k=k)
-    assert sorted(int(hit.id) for hit in hits) == list(range(len(TITLES)))
+    assert sorted(int(hit.id) for hit in hits) == [at for at, title in enumerate(TITLES) if title]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert next(hit for hit in hits if not hit.title).score == 0  # a title without words
 
 
 @pytest.mark.parametrize("k", [0, -1])
@@ -149,6 +148,26 @@ def test_equal_titles_score_the_same_and_stand_in_order(encoder: Encoder, monkey
                 assert index.search(query, k) == everything[:k]
 
 
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_titles_without_a_vector_are_never_found(encoder: Encoder, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would score 0, and so stand above all that score less."""
+    titles = ["", *TEXTS, "ЖЖЖ", "hotels", " "]
+    monkeypatch.setattr(index_module, "BLOCK_TITLES", block)
+    index, without = Index.build(encoder, titles), Index.build(encoder, [*TEXTS, "hotels"])
+    assert index.unreachable == 3
+    lowest = []
+    for query in TEXTS:
+        found, expected = index.search(query, k=100), without.search(query, k=100)
+        assert [hit.title for hit in found] == [hit.title for hit in expected]
+        assert index.search(query, k=5) == found[:5]
+        assert [index.rank(query, int(hit.id)) for hit in found] == list(range(1, len(found) + 1))
+        assert [index.rank(query, place) for place in (0, len(titles) - 1)] == [None, None]
+        assert index.rank(query, "new york hotels") == without.rank(query, "new york hotels")
+        lowest.append(found[-1].score)
+    assert min(lowest) < 0
+    assert Index.build(encoder, ["", "ЖЖЖ"]).search("hotels") == []
+
+
 # --- ranking one title -------------------------------------------------------------------------------------------
 
 
@@ -157,13 +176,16 @@ def test_equal_titles_score_the_same_and_stand_in_order(encoder: Encoder, monkey
 def test_the_rank_of_each_title_is_its_place_among_all_hits(
     encoder: Encoder, titles: list[str], block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many titles are equal here, and some have no vector: they stand in the order of insertion."""
+    """Many titles are equal here, and some have no vector: these are not found, and have no rank."""
     index = Index.build(encoder, titles)
     with monkeypatch.context() as patch:
         patch.setattr(index_module, "BLOCK_TITLES", block)
         for query in (*TEXTS, "hotels zzz"):
             hits = index.search(query, k=max(1, len(titles)))
-            assert [index.rank(query, int(hit.id)) for hit in hits] == list(range(1, len(titles) + 1))
+            assert len(hits) == len(titles) - index.unreachable
+            assert [index.rank(query, int(hit.id)) for hit in hits] == list(range(1, len(hits) + 1))
+            others = set(range(len(titles))) - {int(hit.id) for hit in hits}
+            assert {index.rank(query, place) for place in others} <= {None}
         assert {index.rank("", place) for place in range(len(titles))} <= {None}
 
 
@@ -171,7 +193,7 @@ def test_another_title_is_ranked_as_if_it_were_put_in_last(encoder: Encoder) -> 
     titles = [TEXTS[i * i % 5] if i % 3 else f"filler {i}" for i in range(200)]
     index = Index.build(encoder, titles)
     hits = index.search(TEXTS[0], k=200)
-    for title in (TEXTS[0], TEXTS[4], "filler 3", "", "zzz"):
+    for title in (TEXTS[0], TEXTS[4], "filler 3"):
         score = float(encoder.encode_document(title).astype(float) @ encoder.encode_query(TEXTS[0]))
         clear = [hit for hit in hits if abs(hit.score - score) > 1e-6]
         equal = len(hits) - len(clear)
@@ -179,7 +201,8 @@ def test_another_title_is_ranked_as_if_it_were_put_in_last(encoder: Encoder) -> 
         assert found is not None
         above = sum(hit.score > score for hit in clear)
         assert found == 1 + above + equal or (equal and 1 + above <= found)
-    assert index.rank(TEXTS[0], "zzz") == 1 + sum(hit.score >= 0 for hit in hits)
+    assert index.rank(TEXTS[0], "zzz") is None
+    assert index.rank(TEXTS[0], "") is None
     assert index.rank("zzz", TEXTS[0]) is None
     assert Index.build(encoder, []).rank(TEXTS[0], "hotels") == 1
 

@@ -230,9 +230,9 @@ def test_pages_of_texts_without_words_or_that_cannot_be_read(kind: str, query: s
     encoder = Encoder(tiny(kind))
     why = section(check_page(draw(encoder, query, title)), "why").text
     if not query or not title:
-        assert f"The {'title' if query else 'query'} has no words, so that the score is 0." in why
+        assert f"The {'title' if query else 'query'} has no words: it has no vector, and " in why
     elif "ЖЖЖ" in query + title:
-        assert f"The model knows no letter trigram of the {'query' if 'ЖЖЖ' in query else 'title'}" in why
+        assert f"The {'query' if 'ЖЖЖ' in query else 'title'} has no letter trigram that the model knows: it has" in why
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, *FOREIGN])
@@ -293,7 +293,7 @@ def test_a_title_that_the_user_names_is_not_called_the_first() -> None:
         (None, None),
         (Rank(1_234, 5_000, "t<7>", "t0"), "1,234rank among 5,000 titles, id t<7>"),
         (Rank(3, 5, None, "t0"), "3would be its rank among 5 titles; it is not in the index"),
-        (Rank(None, 5, "t1", None), "–no rank among 5 titles: the query finds nothing"),
+        (Rank(None, 5, "t1", None), "–no rank among 5 titles: the query or the title has no vector"),
     ],
 )
 def test_the_rank_in_an_index(rank: Rank | None, said: str | None) -> None:

@@ -1,5 +1,6 @@
 """Text for a terminal: widths, cuts, bars, tables that fit, topics and neighbours with nothing in them that steers."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from clickvec.explain.topic_scores import Measure, TopicScore
 from clickvec.explain.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
 from clickvec.index import Index
 from clickvec.screen import nearest
-from clickvec.screen.screen import Screen, cell_name, clean, clip, level, pad, width
+from clickvec.screen.screen import Screen, apart, cell_name, clean, clip, counted, level, pad, width
 from clickvec.screen.topics import query_blocks, score_table, topic_map
 
 NASTY = "\x1b[31mred\x1b[0m\x07 \u202eevil 上海"
@@ -97,6 +98,13 @@ def test_a_cell_has_one_name() -> None:
     assert cell_name(7, "left to right", True, "+") == "7+ l->r"
 
 
+def test_parts_are_apart_and_things_are_counted() -> None:
+    assert apart([["a"], [], ["b", "c"], []]) == ["a", "", "b", "c"]
+    assert apart([[], ["a"]]) == ["a"]
+    assert [counted(number, "title") for number in (0, 1, 2_910)] == ["0 titles", "1 title", "2,910 titles"]
+    assert counted(2, "query", "queries") == "2 queries"
+
+
 def test_any_column_of_a_table_can_be_cut() -> None:
     lines = Screen(20).table(
         "<<", ("a", "words"), [("1", "one two three four"), ("22", "上海上海上海上海上海")], cut=1, rule=True
@@ -132,6 +140,34 @@ def test_dead_cells_are_named_by_what_they_died_of() -> None:
     found = topics([cell(0, never), cell(1, hardly), cell(2, None), cell(3, never), cell(4, hardly)])
     assert topic_map(found, [], Screen(200)).splitlines()[-1] == f"dead cells: 0, 3 ({never}); 1, 4 ({hardly})"
     assert topic_map(topics([cell(0, None)]), [], Screen()).splitlines()[-1] == "dead cells: none"
+
+
+def topic(detections: int, specificity: float) -> Topic:
+    return Topic(detections, (TopicWord("word", 3, 2.5),), specificity)
+
+
+def test_of_many_cells_the_most_specific_that_detect_enough() -> None:
+    cells = [
+        dataclasses.replace(cell(at, None), signs={"+": topic(20, at / 10), "-": topic(19 - at, 0.9)})
+        for at in range(4)
+    ]
+    out = topic_map(topics(cells), range(4), Screen(200), most=5).splitlines()
+    assert [line.split()[:2] for line in out[2:7]] == [["3", "+"], ["2", "+"], ["1", "+"], ["0", "+"], ["0", "-"]]
+    assert out[7].startswith("the most specific; 3 signed cells are not shown: --all shows every one")
+    assert "1 signed cell is not shown" in topic_map(topics(cells), range(4), Screen(200), most=7)
+    for most in (8, None):
+        whole = topic_map(topics(cells), range(4), Screen(200), most=most).splitlines()
+        assert [line.split()[:2] for line in whole[2:10]] == [[str(at), sign] for at in range(4) for sign in "+-"]
+        assert "not shown" not in "".join(whole)
+
+
+def test_rows_of_the_table_without_an_entry_are_counted() -> None:
+    found = QueryTable(("one", "two", "three"), ((0, ""), (1, "")), ({0: ("x",)}, {}, {1: ("y",)}))
+    assert query_blocks(found, [0, 1], Screen()).splitlines()[2:] == [
+        "one    x", "three          y", "", "1 text without an entry not shown",
+    ]  # fmt: skip
+    assert query_blocks(found, [0], Screen()).splitlines()[2:] == ["one    x", "", "2 texts without an entry not shown"]
+    assert query_blocks(found, [], Screen()) == "3 texts without an entry not shown"
 
 
 def test_groups_name_signed_cells_with_their_directions() -> None:

@@ -43,7 +43,7 @@ class Side:
 class Rank(NamedTuple):
     """Where a title stands among those of an index."""
 
-    rank: int | None  # the first is 1; None where the query finds nothing
+    rank: int | None  # the first is 1; None where the query or the title has no vector
     of: int  # titles in the index
     id: str | None  # None where the title is not in the index: then this is where it would stand
     first: str | None  # the id of the first hit
@@ -142,6 +142,6 @@ def look_in(
         if first is not None:
             other = index.find(first)
             first = first if other is None else index[other].title
-        elif best and stands != 1:
+        elif best and stands not in (None, 1):
             first = best.title
     return look(index.encoder, query, text, first, rank=rank, method=method, models=models, rule=rule)

@@ -1,12 +1,11 @@
 """`clickvec explain --html`: one pair of query and title on one page."""
 
-from collections.abc import Sequence
-
 from clickvec.explain.attribution import EXACT_WORDS
 from clickvec.explain.hit import Explanation, Word
 from clickvec.explain.keywords import RULE, Keywords, Rule, keywords_of
 from clickvec.explain.look import Rank
 from clickvec.explain.reading import Reading
+from clickvec.explain.summary import summary as in_words
 from clickvec.explain.versus import Versus
 from clickvec.explain.why_not import WhyNot
 from clickvec.page import cells
@@ -22,9 +21,6 @@ METHODS = {
     "gradients": "its integrated gradient, from a text of empty words to this one; over each text they add up to "
     "the score, less what the biases alone would give",
 }
-ENOUGH = 0.75  # of what words add: so much is named in the first sentence
-MOST_NAMED = 3
-FELT = 0.005  # less than this is shown as 0.00
 
 
 def explanation_page(
@@ -77,7 +73,8 @@ def _header(explanation: Explanation, model: str, rank: Rank | None) -> Html:
 def _rank(rank: Rank) -> Html:
     """Where the title stands in the index, and under which id."""
     if rank.rank is None:
-        return tag("li", tag("b", "–"), tag("span", f"no rank among {rank.of:,} titles: the query finds nothing"))
+        about = f"no rank among {rank.of:,} titles: the query or the title has no vector"
+        return tag("li", tag("b", "–"), tag("span", about))
     about = f"rank among {rank.of:,} titles"
     if rank.id is None:
         return tag("li", tag("b", f"{rank.rank:,}"), tag("span", f"would be its {about}; it is not in the index"))
@@ -113,45 +110,12 @@ def _meaning(explanation: Explanation) -> str:
 
 def summary(explanation: Explanation) -> Html:
     """The score in a sentence or two."""
-    for name, words in (("query", explanation.query_words), ("title", explanation.title_words)):
-        if not words:
-            return joined(f"The {name} has no words, so that the score is 0.")
-        if not any(word.known for word in words):
-            return joined(f"The model knows no letter trigram of the {name}, so that the score is 0.")
-    carried = [(name, _carriers(words)) for name, words in
-               (("query", explanation.query_words), ("title", explanation.title_words))]  # fmt: skip
-    said = [joined(f"of the {name} ", named(words)) for name, words in carried if words]
-    burdens = sorted((word for word in explanation.title_words if word.contribution <= -FELT),
-                     key=lambda word: word.contribution)[:MOST_NAMED]  # fmt: skip
-    lowered = (
-        joined(" In the title ", named(burdens), f" {'lowers' if len(burdens) == 1 else 'lower'} it.")
-        if burdens
-        else None
-    )
-    if not said:
-        return joined("No word raises the score.", lowered)
-    return joined(
-        "Most of the score comes from these words: ", said[0], *(joined("; ", one) for one in said[1:]), ".", lowered
-    )
+    return joined(*(piece if isinstance(piece, str) else _named(piece) for piece in in_words(explanation)))
 
 
-def _carriers(words: Sequence[Word]) -> list[Word]:
-    """The words that give most of what is given, the strongest first."""
-    helpful = sorted((word for word in words if word.contribution >= FELT), key=lambda word: -word.contribution)
-    total, so_far, found = sum(word.contribution for word in helpful), 0.0, list[Word]()
-    for word in helpful[:MOST_NAMED]:
-        if so_far >= ENOUGH * total:
-            break
-        so_far += word.contribution
-        found.append(word)
-    return found
-
-
-def named(words: Sequence[Word]) -> Html:
-    """Words with their contributions, in a sentence."""
-    parts = [joined(tag("b", tag("bdi", word.word)), f" ({signed(word.contribution)})") for word in words]
-    return joined(*(joined(part, ", " if at < len(parts) - 2 else " and " if at == len(parts) - 2 else "")
-                    for at, part in enumerate(parts)))  # fmt: skip
+def _named(word: Word) -> Html:
+    """A word with its contribution, in a sentence."""
+    return joined(tag("b", tag("bdi", word.word)), f" ({signed(word.contribution)})")
 
 
 def _words(explanation: Explanation) -> Html:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clickvec.explain.keywords import Keywords
 from clickvec.explain.versus import Versus
 from clickvec.explain.why_not import Edit, Part, WhyNot
-from clickvec.screen.screen import ARROWS, BAR, ROWS, SHORT, Screen, cell_name, clip, count, fixed, largest_of
+from clickvec.screen.screen import ARROWS, BAR, ROWS, SHORT, Screen, apart, cell_name, clip, count, fixed, largest_of
 
 Rows = Sequence[tuple[str, Sequence[int | None]]]
 
@@ -26,20 +26,20 @@ def _across(name: str, voted: Keywords, rows: Rows, screen: Screen, *, marked: b
 # --- a title beside the first ------------------------------------------------------------------------------------
 
 
-def against_the_first(found: WhyNot, screen: Screen) -> list[str]:
-    """Why the title does not stand above the first one, and what would change that."""
+def against_the_first(found: WhyNot, screen: Screen, *, everything: bool = False) -> list[str]:
+    """Why the title does not stand above the first one, and what would change that; if asked for, with the cells."""
     first = clip(found.first.title, screen.columns - 8)
     scores = f"{found.title.score:.3f}, the other {found.first.score:.3f}, the gap {found.gap:.3f}"
     lines = [screen.strong("why not first"), f"other  {first}", f"score  {scores}"]
     if found.gap <= 0:
         same = "scores the same as" if found.gap == 0 else "scores higher than"
         return [*lines, f"nothing stands between them: the title {same} the other"]
-    return [
-        *lines, "", *_shares(found, screen), "", *_cells(found, screen), "",
+    named = [
         *_parts("helps the other title, and is missing here", found.missing, screen),
         *_parts("costs this title", found.burdens, screen),
-        *_edits(found.edits, screen), *_path(found, screen),
-    ]  # fmt: skip
+    ]
+    more = (_cells(found, screen), _edits(found.edits, screen)) if everything else ([], [])
+    return apart([lines, _shares(found, screen), more[0], named, more[1], _path(found, screen)])
 
 
 def _shares(found: WhyNot, screen: Screen) -> list[str]:
@@ -71,28 +71,32 @@ def _parts(what: str, parts: Sequence[Part], screen: Screen) -> list[str]:
 def _edits(edits: Sequence[Edit], screen: Screen) -> list[str]:
     helpful = [edit for edit in edits if edit.change > 0][:ROWS]
     if not helpful:
-        return ["no single edit that was tried raises the score"]
+        return []
     rows = [(_told(edit), f"{edit.score:.3f}", f"{edit.change:+.3f}") for edit in helpful]
-    return ["", *screen.table("<>>", ("one edit of the title, and the score after it", "score", "change"), rows)]
+    return screen.table("<>>", ("one edit of the title, and the score after it", "score", "change"), rows)
 
 
 def _told(edit: Edit) -> str:
-    out, put = clip(edit.out or "", SHORT), clip(edit.put or "", SHORT)
+    out, put = (f'"{clip(word or "", SHORT)}"' for word in (edit.out, edit.put))
     return {"add": f"add {put}", "leave out": f"leave out {out}", "replace": f"put {put} in place of {out}"}[edit.kind]
 
 
 def _path(found: WhyNot, screen: Screen) -> list[str]:
     if not found.path:
-        return ["no edit that was tried leads past the other title"]
+        return ["no edit that was tried raises the score"]
     rows = [
         (f"{at}. {_told(edit)}", f"{edit.score:.3f}", f"{edit.change:+.3f}") for at, edit in enumerate(found.path, 1)
     ]
-    end = "past" if found.reached else "but not past"
+    last = found.path[-1]
+    end = (
+        f"the edited title scores {last.score:.3f} and is {'' if found.reached else 'not '}past the other title, "
+        f"which scores {found.first.score:.3f}:"
+    )
     return [
-        "", *screen.table("<>>", ("edit after edit", "score", "change"), rows),
-        f"{end} the other title, at {found.first.score:.3f}, with:",
-        *screen.wrap(clip(found.path[-1].title, 3 * screen.columns)),
-    ]  # fmt: skip
+        *screen.table("<>>", ("edit after edit", "score", "change"), rows),
+        *screen.wrap(end),
+        *screen.wrap(clip(last.title, 3 * screen.columns)),
+    ]
 
 
 # --- models beside each other ------------------------------------------------------------------------------------

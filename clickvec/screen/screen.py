@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _OWN = re.compile(r"\x1b\[[0-9;]*m")  # the only escape codes that we write
@@ -184,7 +184,8 @@ def this_screen(*, piped: int = 80, most: int = WIDEST) -> Screen:
 
     Text that goes elsewhere is `piped` columns wide; no text is wider than `most`.
     """
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    nobody = not sys.stdout or not sys.stdout.isatty()  # it may be closed
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or nobody
     columns = shutil.get_terminal_size((piped, 24)).columns
     return Screen(min(max(columns, 60), most), not plain)
 
@@ -208,6 +209,19 @@ def fixed(values: Sequence[float], signed: bool = False) -> list[str]:
     """Numbers with three digits after the point; zero is never minus zero."""
     rounded = [round(value, 3) + 0.0 for value in values]
     return [f"{value:+.3f}" if signed else f"{value:.3f}" for value in rounded]
+
+
+def apart(parts: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of parts, with one empty line between those that have any."""
+    lines: list[str] = []
+    for part in parts:
+        lines += ["", *part] if lines and part else part
+    return lines
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """A number of things: 1 title, 2,910 titles."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def count(cells: int | None) -> str:

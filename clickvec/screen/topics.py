@@ -1,29 +1,57 @@
 """What `clickvec topics` prints: the map of cells, the paper's table query by cell, the scores."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from clickvec.explain.topic_scores import Measure, TopicScore
-from clickvec.explain.topics import SIGNS, QueryTable, SignedCell, Topics
-from clickvec.screen.screen import SHORT, Screen, cell_name, clip, width
+from clickvec.explain.topics import ENOUGH, SIGNS, CellTopics, QueryTable, SignedCell, Topic, Topics
+from clickvec.screen.screen import SHORT, Screen, cell_name, clip, counted, width
 
+MOST = 20  # signed cells, unless others are asked for
 GROUP_WORDS = 6
 UNCUT = 1_000  # columns: no table of scores is wider
 
 
-def topic_map(topics: Topics, dimensions: Collection[int], screen: Screen) -> str:
-    """A line for each sign of each of these cells, the groups that they are in, and the dead cells."""
+class _Row(NamedTuple):
+    """A cell with one of its signs, and what it detects then."""
+
+    cell: CellTopics
+    sign: str
+    topic: Topic
+
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """What orders the rows: of few detections, the specificity says little."""
+        enough = self.topic.detections >= ENOUGH
+        return enough, self.topic.specificity if enough else self.topic.detections
+
+
+def topic_map(topics: Topics, dimensions: Collection[int], screen: Screen, *, most: int | None = None) -> str:
+    """A line for each sign of each of these cells, the groups that they are in, and the dead cells.
+
+    Of more lines than `most`, those of the most specific cells that detect enough, the most specific first.
+    """
     cells, group_of = [(cell.cell, cell.way) for cell in topics.cells], topics.group_of
     names, rows = _names(cells), []
-    for cell in topics.cells:
-        for sign in SIGNS if cell.dimension in dimensions else ():
-            topic, group = cell.signs[sign], group_of.get(SignedCell(cell.dimension, sign))
-            words = ", ".join(f"{word.word} ({word.lift:.3g})" for word in topic.words)
-            rows.append(
-                (names[cell.dimension], sign, f"{topic.detections:,}", f"{topic.specificity:.2f}",
-                 "" if group is None else str(group), words or "-")
-            )  # fmt: skip
+    every = [_Row(cell, sign, cell.signs[sign]) for cell in topics.cells for sign in SIGNS]
+    wanted = [row for row in every if row.cell.dimension in dimensions]
+    shown = wanted
+    if most is not None and len(wanted) > most:
+        shown = sorted(wanted, key=lambda row: row.worth, reverse=True)[:most]
+        dimensions = {row.cell.dimension for row in shown}
+    for cell, sign, topic in shown:
+        group = group_of.get(SignedCell(cell.dimension, sign))
+        words = ", ".join(f"{word.word} ({word.lift:.3g})" for word in topic.words)
+        rows.append(
+            (names[cell.dimension], sign, f"{topic.detections:,}", f"{topic.specificity:.2f}",
+             "" if group is None else str(group), words or "-")
+        )  # fmt: skip
     head = ("cell", "sign", "detections", "specificity", "group", "words (lift)")
     drawn = screen.table("<<>>><", head, rows, cut=5, rule=True)
+    left = len(wanted) - len(shown)
+    if left:
+        more = counted(left, "signed cell is", "signed cells are")
+        drawn += screen.wrap(f"the most specific; {more} not shown: --all shows every one, --cells those of some cells")
     return _joined([drawn, _groups(topics, cells, dimensions, screen), _dead(topics, names, screen)])
 
 
@@ -54,9 +82,12 @@ def query_blocks(found: QueryTable, dimensions: Collection[int], screen: Screen)
     rows = [
         (" ".join(query.split()), *(", ".join(row.get(at, ())) for at in filled))
         for query, row in zip(found.queries, found.rows, strict=True)
+        if not row.keys().isdisjoint(filled)
     ]
+    left = len(found.queries) - len(rows)
+    said = screen.wrap(f"{counted(left, 'text')} without an entry not shown") if left else []
     head = ("query", *(f"cell {names[at]}" for at in filled))
-    return _joined(screen.blocks("<" * len(head), head, rows))
+    return _joined([*(screen.blocks("<" * len(head), head, rows) if rows else []), said])
 
 
 def score_table(scores: Mapping[str, TopicScore], screen: Screen) -> str:

@@ -444,13 +444,14 @@ def test_a_stopped_training_is_saved_though_another_worker_is_idle(
     arguments: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with started(*two_jobs(arguments, out, "ulm,rnn", "batch_size=1")) as running:
-        assert wait_until(lambda: list((out / "scores").glob("ulm-*")) and list((out / "models").glob("rnn-*.run")))
-        time.sleep(2)  # from the folder to the first minibatch
+    with started(*two_jobs(arguments, out, "ulm,rnn", "epochs=1000")) as running:
+        assert wait_until(lambda: list((out / "scores").glob("ulm-*")) and checkpoints(out))
+        stopped = time.time()
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=60)
     assert not list((out / "scores").glob("rnn-*"))
-    assert checkpoints(out)
+    (saved,) = checkpoints(out)
+    assert saved.stat().st_mtime >= stopped - 0.1  # file times are coarse
 
 
 @needs_proc

@@ -36,6 +36,7 @@ table: setup
 # Timings, on the data that is built in.
 bench: setup
 	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/explain.py

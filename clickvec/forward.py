@@ -21,7 +21,7 @@ What embeds a text is the paper's y at the last word, or, as `pooling` says, the
 A batch is laid out as `text.Packed`: longest text first, so that `y[:n]` drops the texts that have ended.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,7 +34,8 @@ Array = NDArray[np.floating[Any]]
 Weights = Mapping[str, Array]
 Record = dict[str, list[Array]]
 Value = TypeVar("Value")
-CHUNK = 2**16  # trigrams looked up at once: at 288 units, 75 MB
+CHUNK = 2048  # steps whose trigrams are summed side by side: few enough for the processor's cache
+LONG = 64  # a step of more trigrams than this is summed by itself
 
 
 def gates(tower: Tower) -> tuple[str, ...]:
@@ -71,24 +72,23 @@ def project(weights: Weights, trigram_ids: Ragged) -> Array:
 
     A tower with several input matrices has their projections side by side, in the order of `shapes`.
     """
-    matrices = [weight.reshape(len(weight), -1) for name, weight in weights.items() if name.endswith(".input")]
-    found = [np.zeros((len(trigram_ids.lengths), matrix.shape[1]), matrix.dtype) for matrix in matrices]
-    for rows, ids, starts in _chunks(trigram_ids):
-        for matrix, sums in zip(matrices, found, strict=True):
-            sums[rows] = np.add.reduceat(matrix[ids], starts)
-    return np.concatenate(found, axis=1)
-
-
-def _chunks(rows: Ragged) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]]:
-    """Rows that are not empty (reduceat cannot sum an empty one), some thousand values at a time to spare memory."""
-    first = 0
-    while first < len(rows.lengths):
-        last = max(first + 1, int(np.searchsorted(rows.offsets, rows.offsets[first] + CHUNK, side="right")) - 1)
-        filled = first + np.flatnonzero(rows.lengths[first:last])
-        if len(filled):
-            ids = rows.values[rows.offsets[first] : rows.offsets[last]]
-            yield filled, ids, rows.offsets[filled] - rows.offsets[first]
-        first = last
+    inputs = [np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")]
+    matrices = [weight.reshape(len(weight), -1) for weight in inputs]
+    ends = np.cumsum([matrix.shape[1] for matrix in matrices]).tolist()
+    lengths, offsets = trigram_ids.lengths, trigram_ids.offsets
+    found = np.zeros((len(lengths), ends[-1]), matrices[0].dtype)
+    short, long = np.flatnonzero(lengths <= LONG), np.flatnonzero(lengths > LONG)
+    side_by_side = list(pack(trigram_ids.take(short)).chunks(CHUNK))
+    for matrix, end in zip(matrices, ends, strict=True):
+        part = found[:, end - matrix.shape[1] : end]
+        for row in long:
+            part[row] = matrix[trigram_ids.values[offsets[row] : offsets[row + 1]]].sum(axis=0)
+        for rows, columns in side_by_side:
+            total = matrix.take(columns[0], axis=0)  # faster than matrix[columns[0]]
+            for ids in columns[1:]:
+                total[: len(ids)] += matrix.take(ids, axis=0)
+            part[short[rows]] = total
+    return found
 
 
 def run(tower: Tower, weights: Weights, table: Array, texts: Ragged, record: Record | None = None) -> Array:
@@ -133,7 +133,7 @@ def _rnn(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record |
     y, start = embedding.copy(), 0
     for t, n in enumerate(batch.sizes):
         y = np.tanh(W_l[start : start + n] + y[:n] @ W_rec.T + b)
-        _pool(tower, embedding[:n], y, t)
+        pool(tower, embedding[:n], y, t)
         start += n
         _keep(record, output=y)
     return embedding
@@ -157,13 +157,13 @@ def _lstm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record 
         c = f * c + i * y_g
         o = sigmoid(at["output_gate"] + _peephole(w, "output_gate", c))
         y = o * np.tanh(c)
-        _pool(tower, embedding[:n], y, t)
+        pool(tower, embedding[:n], y, t)
         start += n
         _keep(record, cell_input=y_g, input_gate=i, forget_gate=f, cell=c, output_gate=o, output=y)
     return embedding
 
 
-def _pool(tower: Tower, embedding: Array, y: Array, t: int) -> None:
+def pool(tower: Tower, embedding: Array, y: Array, t: int) -> None:
     """Take y(t) into the embedding, in place; it is whole at every step, since a text may end there."""
     if t == 0 or tower.pooling == "last":
         embedding[:] = y

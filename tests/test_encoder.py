@@ -211,6 +211,22 @@ def test_a_text_without_a_known_trigram_is_like_an_empty_one(tmp_path: Path, fie
         assert np.abs(vectors[2] - vectors[3]).max() > 1e-4
 
 
+@every_tower
+def test_one_text_of_new_and_of_known_words(fields: dict[str, Any]) -> None:
+    encoder, fresh = Encoder(tiny(**fields)), Encoder(tiny(**fields))
+    together = encoder.encode_query(MANY)
+    for text, vector in zip(MANY, together, strict=True):
+        np.testing.assert_allclose(fresh.encode_query(text), vector, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(fresh.encode_query(text), fresh.encode_query([text])[0])
+        np.testing.assert_array_equal(fresh.encode_query(text), fresh.trace_query(text).vector)
+
+
+def test_rows_are_the_same_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Encoder(tiny("bilstm")).encode_query(MANY)
+    monkeypatch.setattr(encoder_module, "FRESH_AT_ONCE", 3)
+    np.testing.assert_array_equal(Encoder(tiny("bilstm")).encode_query(MANY), expected)
+
+
 # --- traces ------------------------------------------------------------------------------------------------------
 
 

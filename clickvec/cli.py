@@ -22,7 +22,6 @@ from clickvec.errors import ClickvecError
 if TYPE_CHECKING:
     from clickvec.readers import BadLines
 
-
 app = typer.Typer(
     cls=given.Verbs,
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -228,37 +227,75 @@ def compare(
 
 
 @app.command()
+def shrink(
+    model: ModelPath,
+    out: Out,
+    weights: Annotated[str, typer.Option(help="int8, a quarter of the size, or float16, a half.")] = "int8",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a smaller copy of a model, which does all that the model does."""
+    from clickvec.shrink import write_shrunk
+
+    small, size, before = write_shrunk(model, out, weights, overwrite)
+    facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
+    typer.echo(
+        json.dumps({"model": str(out), **facts})
+        if as_json
+        else f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}"
+    )
+
+
+@app.command()
 def encode(
     model: ModelPath,
     titles: TitlesPath,
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
+    vectors: Annotated[
+        str, typer.Option(help="float32, float16 or int8, where a row is a direction, to be divided by its length.")
+    ] = "float32",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
     overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Write the vectors of titles as a .npy file, (titles, dimensions) float32, a row a line."""
+    """Write the vectors of titles, a row a line: as .npy, (titles, dimensions), or .parquet with ids and titles."""
     from clickvec.encoder import Encoder
-    from clickvec.readers import BadLines, stream_titles
-    from clickvec.vectors import write_vectors
+    from clickvec.readers import BadLines
+    from clickvec.vectors import check_call, write_vectors
 
-    given.check_new_file(out, overwrite, [titles])
+    given.check_not_read(out, [titles])
+    check_call(out, titles, vectors, resume, overwrite)
     encoder, bad = Encoder.load(model), BadLines()
-    texts = (title.title for title in stream_titles(titles, bad, max_bad))
-    count = write_vectors(out, encoder, texts, queries=queries)
+    count = write_vectors(
+        out, encoder, titles, queries=queries, precision=vectors,
+        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad,
+    )  # fmt: skip
     report(bad)
     typer.echo(f"{out}: {count:,} vectors of {encoder.dimensions} numbers")
 
 
 @app.command()
-def index(model: ModelPath, titles: TitlesPath, out: Out, overwrite: Overwrite = False, max_bad: MaxBad = 0.01) -> None:
+def index(
+    model: ModelPath,
+    titles: TitlesPath,
+    out: Out,
+    vectors: Annotated[str, typer.Option(help="float32, float16 or int8: what the vectors are kept as.")] = "float32",
+    overwrite: Overwrite = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
     """Build an index of titles, with a copy of the model in it."""
     from clickvec.encoder import Encoder
     from clickvec.index import Index, check_place
+    from clickvec.shrink import check
 
-    check_place(out, overwrite)  # now, and not after an hour of encoding
+    check(vectors, "vectors")  # now, and not after an hour of encoding
+    check_place(out, overwrite)
     encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad)
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
-    built = Index.build(encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True)
+    built = Index.build(
+        encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True, vectors=vectors
+    )
     built.save(out, overwrite=overwrite)
     if built.unreachable:
         tell(f"{built.unreachable:,} titles have no letter trigram that the model knows: no query will find them")

@@ -21,7 +21,9 @@ from clickvec.errors import ClickvecError
 
 # The file that tells a folder of ours, and what the folder is.
 _FOLDERS = {"config.json": "a model folder", "index.json": "an index folder", "data.json": "a data folder"}
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
+}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -32,7 +34,7 @@ def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[
     one that holds anything but `names`, where they are given.
     """
     check_replaceable(path, marker, names)
-    place = _resolve(path)
+    place = resolve(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
@@ -72,7 +74,7 @@ def check_replaceable(path: Path, marker: str, names: Collection[str] = ()) -> N
 def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """A fresh file to fill, which takes the place of `path` when all went well; else `path` stays as it was."""
     check_replaceable_file(path)
-    place = _resolve(path)
+    place = resolve(path)
     fresh = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,7 @@ def check_replaceable_file(path: Path) -> None:
         raise ClickvecError(f"{path} is {'a folder' if path.is_dir() else 'no plain file'}; name a file to write")
 
 
-def _resolve(path: Path) -> Path:
+def resolve(path: Path) -> Path:
     """Where a path leads: of a link to a folder, the folder is replaced, and not the link."""
     try:
         return path.resolve()

@@ -3,6 +3,7 @@
 It holds
     config.json           format, tower, text settings, fingerprint, size and hash of each file, how it was trained
     weights.safetensors   the weights, by name: `query.input_gate.recurrent`, ... (`shared.` when one tower serves both)
+                          float32; input weights also float16, or int8 with their `.scale` (format 2, see `shrink.py`)
     trigrams.txt          the vocabulary, one trigram a line; the id of a trigram is its line
     README.md             the model card
     metrics.jsonl         one JSON object for each epoch of training
@@ -33,7 +34,7 @@ from clickvec.files import (
     write_lines,
 )
 
-MODEL_FORMAT = 1
+MODEL_FORMAT = 2  # the newest that is known here; a model whose weights are all float32 is written as format 1
 _MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
 _BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
 
@@ -52,7 +53,14 @@ class Model(NamedTuple):
     def tower_weights(self, side: str) -> dict[str, forward.Array]:
         """The weights of the query tower or the title tower, by their names and in their order in `forward.py`."""
         found = forward.direction(self.weights, "shared" if self.shared_tower else side)
-        return {name: found[name] for name in forward.shapes(self.tower, len(self.trigrams))}
+        names = forward.shapes(self.tower, len(self.trigrams))
+        scales = (f"{name}.scale" for name in names if f"{name}.scale" in found)
+        return {name: found[name] for name in (*names, *scales)}
+
+    @property
+    def precision(self) -> str:
+        """The type of the input weights: float32, or what `shrink` made of it."""
+        return str(next(weight.dtype for name, weight in self.weights.items() if name.endswith(".input")))
 
 
 def sides(shared_tower: bool) -> tuple[str, ...]:
@@ -77,7 +85,7 @@ def _write_model(model: Model, fresh: Path, card: str, metrics: str) -> str:
     (fresh / "README.md").write_text(card, encoding="utf-8")
     (fresh / "metrics.jsonl").write_text(metrics, encoding="utf-8")
     config = {
-        "format": MODEL_FORMAT,
+        "format": MODEL_FORMAT if model.precision in ("float16", "int8") else 1,
         "tower": _tower_fields(model.tower),
         "shared_tower": model.shared_tower,
         "max_words": model.max_words,
@@ -185,6 +193,13 @@ def _check_weights(model: Model, path: Path) -> None:
         for side in sides(model.shared_tower)
         for name, shape in forward.shapes(model.tower, len(model.trigrams)).items()
     }
+    for name in [name for name in expected if name.endswith(".input") and name in model.weights]:
+        if model.weights[name].dtype == np.int8:
+            expected[f"{name}.scale"] = (len(model.trigrams),)
+        elif model.weights[name].dtype.kind != "f" or f"{name}.scale" in model.weights:
+            raise ClickvecError(
+                f"{path}: {name} is {model.weights[name].dtype}, and only int8 has a scale; copy the folder again"
+            )
     for name, shape in expected.items():
         found = model.weights[name].shape if name in model.weights else "nothing"
         if found != shape:

@@ -8,6 +8,7 @@ no word: input is step ids and the projections W l(t) of their trigrams.
 |-------------------|----------------------|---------------------|-----------------------------------------------------|
 | x(t), l(t)        | a step               |                     | word t, and its letter trigram counts W_h x(t)      |
 | W, W_1..W_4       | `*.input`            | (trigrams, units)   | input weights, transposed: one row for each trigram |
+|                   | `*.input.scale`      | (trigrams,)         | what a row is to be multiplied by, where it is int8 |
 | W_rec, W_rec1..4  | `*.recurrent`        | (units, units)      | recurrent weights                                   |
 | W_p1..W_p3        | `*.peephole`         | (cells, cells)      | peephole connections                                |
 | b, b_1..b_4       | `*.bias`             | (units,)            | biases                                              |
@@ -72,23 +73,29 @@ def project(weights: Weights, trigram_ids: Ragged) -> Array:
 
     A tower with several input matrices has their projections side by side, in the order of `shapes`.
     """
-    inputs = [np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")]
-    matrices = [weight.reshape(len(weight), -1) for weight in inputs]
-    ends = np.cumsum([matrix.shape[1] for matrix in matrices]).tolist()
+    inputs = {name: np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")}
+    matrices = {name: weight.reshape(len(weight), -1) for name, weight in inputs.items()}
+    ends = np.cumsum([matrix.shape[1] for matrix in matrices.values()]).tolist()
     lengths, offsets = trigram_ids.lengths, trigram_ids.offsets
-    found = np.zeros((len(lengths), ends[-1]), matrices[0].dtype)
+    found = np.zeros((len(lengths), ends[-1]), np.result_type(next(iter(matrices.values())), np.float32))
     short, long = np.flatnonzero(lengths <= LONG), np.flatnonzero(lengths > LONG)
     side_by_side = list(pack(trigram_ids.take(short)).chunks(CHUNK))
-    for matrix, end in zip(matrices, ends, strict=True):
-        part = found[:, end - matrix.shape[1] : end]
+    for (name, matrix), end in zip(matrices.items(), ends, strict=True):
+        part, scale = found[:, end - matrix.shape[1] : end], weights.get(f"{name}.scale")
         for row in long:
-            part[row] = matrix[trigram_ids.values[offsets[row] : offsets[row + 1]]].sum(axis=0)
+            part[row] = _rows(matrix, scale, trigram_ids.values[offsets[row] : offsets[row + 1]]).sum(axis=0)
         for rows, columns in side_by_side:
-            total = matrix.take(columns[0], axis=0)  # faster than matrix[columns[0]]
+            total = _rows(matrix, scale, columns[0])
             for ids in columns[1:]:
-                total[: len(ids)] += matrix.take(ids, axis=0)
+                total[: len(ids)] += _rows(matrix, scale, ids)
             part[short[rows]] = total
     return found
+
+
+def _rows(matrix: Array, scale: Array | None, ids: NDArray[np.integer]) -> Array:
+    """Rows of W in float32 at least: a shrunk model has them in float16, or in int8 with a scale for each trigram."""
+    rows = matrix.take(ids, axis=0)  # faster than matrix[ids]
+    return rows.astype(np.result_type(rows, np.float32), copy=False) if scale is None else rows * scale[ids, None]
 
 
 def run(tower: Tower, weights: Weights, table: Array, texts: Ragged, record: Record | None = None) -> Array:

@@ -2,7 +2,9 @@
 
 An index folder holds
     index.json              format, count, dimensions, the model's fingerprint, the size of each file
-    vectors.npy             float32 (titles, dimensions), of length 1, in the order the titles were given
+    vectors.npy             float32 (titles, dimensions), of length 1, in the order the titles were given;
+                            or float16 or int8, and then (format 2)
+    scales.npy              float32 (titles,): what each vector is to be multiplied by to be of length 1
     documents.jsonl         one JSON object a line: id, title and, where there is one, payload
     documents.offsets.npy   int64: where each line begins, and where the last one ends
     model/                  a copy of the model folder, so that an index opens by itself
@@ -22,18 +24,18 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec import files, folder
+from clickvec import files, folder, shrink
 from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
 from clickvec.text import canonical
 
-INDEX_FORMAT = 1
+INDEX_FORMAT = 2  # the newest that is known here; an index whose vectors are float32 is written as format 1
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
 
-_SAME_VECTOR = 1e-4  # below 1: the cosine of two vectors of the same words is nearer to it, wherever they were computed
+_SAME_VECTOR = 1e-3  # below 1: the cosine of two vectors of the same words is nearer to it, be one of them int8
 
 _MARKER = "index.json"
-_FILES = frozenset((_MARKER, "vectors.npy", "documents.jsonl", "documents.offsets.npy", "model"))
+_FILES = frozenset((_MARKER, "vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model"))
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 Positions = NDArray[np.int64]
@@ -59,10 +61,12 @@ class Hit(NamedTuple):
 class Index:
     """Titles that can be searched. Iterating gives their documents, in the order of insertion; threads may share it."""
 
-    def __init__(self, encoder: Encoder, vectors: Vectors, documents: "_Documents") -> None:
+    def __init__(
+        self, encoder: Encoder, vectors: NDArray[Any], documents: "_Documents", scales: Vectors | None = None
+    ) -> None:
         """Use `build` or `open`."""
         self.encoder = encoder
-        self._vectors, self._documents = vectors, documents
+        self._vectors, self._scales, self._documents = vectors, scales, documents
 
     @classmethod
     def build(
@@ -72,8 +76,13 @@ class Index:
         ids: Iterable[str] | None = None,
         payloads: Iterable[Any] | None = None,
         progress: bool = False,
+        vectors: str = "float32",
     ) -> "Index":
-        """Encode titles; without ids they are called "0", "1", ...; a payload is anything that JSON can hold."""
+        """Encode titles; without ids they are called "0", "1", ...; a payload is anything that JSON can hold.
+
+        `vectors` is what they are kept as: float32, float16 or int8.
+        """
+        shrink.check(vectors, "vectors")
         if isinstance(titles, str):
             raise ClickvecError(f"an index is built of a list of titles, not of one str, {titles!r}")
         titles = list(titles)
@@ -81,8 +90,14 @@ class Index:
         # Titles of the same words are encoded once: in a batch, the last bit of a vector depends on its place.
         rows: dict[str, int] = {}
         row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
-        vectors = encoder.encode_document(list(rows), progress=progress)
-        return cls(encoder, vectors if len(rows) == len(row) else vectors[row], documents)
+        kept = shrink.shrink_vectors(encoder.encode_document(list(rows), progress=progress), vectors)
+        kept = kept if len(rows) == len(row) else kept[row]
+        return cls(encoder, kept, documents, None if vectors == "float32" else shrink.one_over_length(kept))
+
+    @property
+    def precision(self) -> str:
+        """What the vectors are kept as: float32, float16 or int8."""
+        return str(self._vectors.dtype)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the index folder, whole or not at all; an index that is there already only with `overwrite`."""
@@ -91,16 +106,20 @@ class Index:
         with files.replacing(path, _MARKER) as fresh:
             fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
             _write_array(fresh / "vectors.npy", self._vectors)
+            if self._scales is not None:
+                _write_array(fresh / "scales.npy", self._scales)
             _write_array(fresh / "documents.offsets.npy", self._documents.offsets)
             (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
             written = sorted(file for file in fresh.rglob("*") if file.is_file())
             about = {
-                "format": INDEX_FORMAT,
+                "format": 1 if self._scales is None else INDEX_FORMAT,
                 "count": len(self),
                 "dimensions": self.encoder.dimensions,
                 "fingerprint": fingerprint,
                 "files": {str(file.relative_to(fresh).as_posix()): {"bytes": file.stat().st_size} for file in written},
             }
+            if self._scales is not None:
+                about["vectors"] = self.precision
             files.write_json(fresh / _MARKER, about)
 
     @classmethod
@@ -111,7 +130,9 @@ class Index:
         folder.check_format(about.get("format"), INDEX_FORMAT, path, "index")
         try:
             count, dimensions = int(about["count"]), int(about["dimensions"])
-            fingerprint = str(about["fingerprint"])
+            fingerprint, precision = str(about["fingerprint"]), about.get("vectors", "float32")
+            if precision not in shrink.PRECISIONS:
+                raise ValueError(f"vectors: {precision!r}")
             for name, file in about["files"].items():
                 files.check_size(path / name, int(file["bytes"]), _MARKER)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -125,8 +146,9 @@ class Index:
                 )
         if dimensions != own.dimensions:
             raise ClickvecError(f"{path}/{_MARKER} says {dimensions} dimensions, and its model has {own.dimensions}")
-        vectors = _open_array(path / "vectors.npy", np.float32, (count, dimensions))
-        return cls(encoder or own, vectors, _Documents.open(path, count))
+        vectors = _open_array(path / "vectors.npy", precision, (count, dimensions))
+        scales = None if precision == "float32" else _open_array(path / "scales.npy", "float32", (count,))
+        return cls(encoder or own, vectors, _Documents.open(path, count), scales)
 
     def __len__(self) -> int:
         """The number of titles."""
@@ -202,12 +224,13 @@ class Index:
         own = self.encoder.encode_document([title]) if isinstance(title, str) else self._vectors[[place]]
         if not own.any():
             return None
-        score, above = _exact(own, asked)[0], 0
+        score = _exact(own, asked)[0] if isinstance(title, str) else self._exact(np.array([place]), asked)[0]
+        above = 0
         for first in range(0, len(self), BLOCK_TITLES):
             rough = self._products(asked, first)[0]
             rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
             close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
-            exact = _exact(self._vectors[close], asked)
+            exact = self._exact(close, asked)
             above += int((rough > score + self._slack).sum())
             above += int(((exact > score) | ((exact == score) & (close < place))).sum())
         return 1 + above
@@ -215,10 +238,16 @@ class Index:
     def _products(self, queries: Vectors, first: int) -> Vectors:
         """The scores of a block of titles, but for the last digits."""
         with np.errstate(invalid="ignore"):
-            products = queries @ self._vectors[first : first + BLOCK_TITLES].T
+            products = queries @ self._vectors[first : first + BLOCK_TITLES].astype(np.float32, copy=False).T
+            if self._scales is not None:
+                products *= self._scales[first : first + BLOCK_TITLES]
         if not np.isfinite(products.sum()):
             raise ClickvecError("a vector of the index holds what is not a number; build the index again")
         return products
+
+    def _exact(self, positions: Positions, query: Vectors) -> Vectors:
+        """The exact scores of some titles."""
+        return _exact(self._vectors[positions], query, 1 if self._scales is None else self._scales[positions])
 
     def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
         """Whether these titles have a vector; one that has none gives 0 with every query, so few need to be read."""
@@ -231,9 +260,9 @@ class Index:
         """How far a product that BLAS sums may be from the exact score.
 
         A float32 sum of n products, whose sizes sum to 1 at most, is off by n/2 eps at most, and so is the other that
-        it is compared with; this is twice that.
+        it is compared with; this is twice that, and more than a scale can add.
         """
-        return float(2 * self.encoder.dimensions * np.finfo(np.float32).eps)
+        return float(2 * (self.encoder.dimensions + 2) * np.finfo(np.float32).eps)
 
     def _near(self, queries: Vectors, k: int) -> list[Positions]:
         """For each query, in rising order, the positions of all titles that may be among its best k.
@@ -262,7 +291,8 @@ class Index:
         """The best k of some titles, by their exact scores."""
         scores = np.zeros(len(positions), np.float32)
         for first in range(0, len(positions), BLOCK_TITLES):
-            scores[first : first + BLOCK_TITLES] = _exact(self._vectors[positions[first : first + BLOCK_TITLES]], query)
+            rows = positions[first : first + BLOCK_TITLES]
+            scores[first : first + BLOCK_TITLES] = self._exact(rows, query)
         best = np.argsort(-scores, kind="stable")[:k]
         hits = []
         for position, score in zip(positions[best].tolist(), scores[best].tolist(), strict=True):
@@ -271,9 +301,9 @@ class Index:
         return hits
 
 
-def _exact(vectors: Vectors, query: Vectors) -> Vectors:
+def _exact(vectors: NDArray[Any], query: Vectors, scales: Vectors | int = 1) -> Vectors:
     """Scores in float64 and row by row, so that equal vectors score alike."""
-    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1), np.float32)
+    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1) * scales, np.float32)
 
 
 def check_place(path: Path, overwrite: bool) -> None:
@@ -296,7 +326,7 @@ def _write_array(path: Path, values: NDArray[Any]) -> None:
         file.write(values.data)
 
 
-def _open_array(path: Path, dtype: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _open_array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """The array of a file, mapped into memory, if it is of this type and shape."""
     try:
         found = np.lib.format.open_memmap(path, mode="r")
@@ -343,7 +373,7 @@ class _Documents:
     def open(cls, path: Path, count: int) -> "_Documents":
         """The documents of an index folder."""
         file = path / "documents.jsonl"
-        offsets = _open_array(path / "documents.offsets.npy", np.int64, (count + 1,))
+        offsets = _open_array(path / "documents.offsets.npy", "int64", (count + 1,))
         try:
             lines = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
         except OSError as error:

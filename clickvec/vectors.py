@@ -1,30 +1,248 @@
-"""Vectors written to a .npy file as they come: memory stays flat, and the file is there whole or not at all."""
+"""The vectors of titles in a file, written as they come: memory stays flat, and a run that was stopped can go on.
 
-from collections.abc import Iterable
+While a run goes on, the folder FILE.run holds
+    vectors.npy   the rows that are there so far; its header comes last
+    state.json    what the run was begun with, and how many rows are safely on disk
+    lock          held by the process that writes
+At the end the rows become FILE: as they are, or, where it ends in .parquet, beside the ids and titles.
+"""
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from clickvec import files
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec import files, parquet
 from clickvec.encoder import BATCH_SIZE, Encoder, in_batches
-from clickvec.terminal import track
+from clickvec.errors import ClickvecError, Interrupted
+from clickvec.readers import BadLines, stream_titles
+from clickvec.readers.lines import MAX_BAD
+from clickvec.shrink import PRECISIONS, check, shrink_vectors
+from clickvec.terminal import Line
 
+SAVE_SECONDS = 10.0
 _HEADER_BYTES = 128
+_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")
+_BEGUN_WITH = {
+    "model": "another model",
+    "titles": "other titles",
+    "queries": "the other tower",
+    "vectors": "--vectors {}",
+}
 
 
-def write_vectors(path: Path, encoder: Encoder, texts: Iterable[str], *, queries: bool = False) -> int:
-    """Encode texts into `path`; returns how many there were."""
-    encode, count = encoder.encode_query if queries else encoder.encode_document, 0
-    with files.replacing_file(path) as file:
-        file.write(bytes(_HEADER_BYTES))  # the shape is known at the end
-        for batch in track(in_batches(texts, BATCH_SIZE), "encoding", None):
-            file.write(encode(batch).tobytes())
-            count += len(batch)
+@dataclass
+class _State:
+    """What a run was begun with, and how far it is."""
+
+    model: str  # the fingerprint
+    titles: str | None  # the hash of the file; none for a pipe, which nobody can read again
+    queries: bool  # whether the query tower reads them
+    vectors: str  # float32, float16 or int8
+    overwrite: bool  # whether the result may take the place of what is there
+    rows: int = 0
+
+
+class _Place:
+    """Where the result of a run goes, and where its state is."""
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.final = out, files.resolve(out)
+        self.folder = self.final.with_name(f"{self.final.name}.run")
+        self.rows, self.state = self.folder / "vectors.npy", self.folder / "state.json"
+
+    def saved(self) -> _State | None:
+        """The state of an unfinished run, if there is one."""
+        if not self.state.exists() or not self.rows.exists():
+            return None
+        try:
+            state = _State(**files.read_json(self.state, "state of a run"))
+            if not isinstance(state.rows, int) or state.vectors not in PRECISIONS:
+                raise TypeError
+        except TypeError:
+            raise ClickvecError(f"{self.state} is damaged; start again with --overwrite") from None
+        return state
+
+
+def write_vectors(
+    out: Path,
+    encoder: Encoder,
+    titles: Path,
+    *,
+    queries: bool = False,
+    precision: str = "float32",
+    resume: bool = False,
+    overwrite: bool = False,
+    max_bad: float = MAX_BAD,
+    bad: BadLines | None = None,
+) -> int:
+    """Encode the titles of a file into `out`, by the query tower if so told; returns how many there were.
+
+    With `resume` an unfinished run goes on, and gives the bytes that it would have given uninterrupted.
+    """
+    check_call(out, titles, precision, resume, overwrite)
+    place, bad = _Place(out), BadLines() if bad is None else bad
+    state = _State(encoder.fingerprint, _name(titles), queries, precision, overwrite)
+    try:
+        place.folder.mkdir(parents=True, exist_ok=True)
+        with files.locked(place.folder / "lock", str(out)):
+            check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
+            try:
+                if resume:
+                    state.rows = _rows_to_keep(place, state, encoder.dimensions)
+                else:
+                    place.state.unlink(missing_ok=True)
+                _encode(place, state, encoder, titles, max_bad, bad)
+                _finish(place, state, titles, encoder.dimensions)
+            finally:
+                if not place.state.exists():  # there is nothing to go on with
+                    shutil.rmtree(place.folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        if not place.state.exists():
+            raise
+        raise Interrupted(f"stopped after {state.rows:,} titles; go on with --resume") from None
+    except OSError as error:
+        failed = files.cannot_write(out, error)
+        raise ClickvecError(f"{failed}; go on with --resume") if place.state.exists() else failed from None
+    return state.rows
+
+
+# --- before a run ------------------------------------------------------------------------------------------------
+
+
+def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite: bool) -> None:
+    """Refuse what cannot be done, to replace what is there unasked, and to go on where nothing was begun."""
+    check(precision, "vectors")
+    files.check_replaceable_file(out)
+    if parquet.wanted(out):
+        parquet.check()
+    if (resume or parquet.wanted(out)) and titles.exists() and not titles.is_file():
+        raise ClickvecError(f"{titles} is no plain file, and --resume and Parquet have to read it twice; save it first")
+    place = _Place(out)
+    _check_folder(place.folder)
+    saved = None if overwrite and not resume else place.saved()
+    if resume and not saved:
+        why = f"{out} is finished" if out.exists() else f"{place.folder} holds no rows; start without --resume"
+        raise ClickvecError(f"there is nothing to resume: {why}")
+    if saved and not resume:
+        raise ClickvecError(
+            f"{place.folder} holds an unfinished run; go on with --resume or start again with --overwrite"
+        )
+    if out.exists() and not overwrite and not (saved and saved.overwrite):
+        raise ClickvecError(f"{out} is there already; choose another --out, or replace it with --overwrite")
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ClickvecError(f"{folder} is a file, and the state of a run is kept there; choose another --out")
+    found = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    others = [name for name in found if name not in _NAMES]
+    if others:
+        raise ClickvecError(
+            f"{folder} holds {others[0]}, and the state of a run is kept there; move it away or choose another --out"
+        )
+
+
+def _name(titles: Path) -> str | None:
+    """A name for the titles that changes when they do."""
+    if not titles.is_file():
+        return None
+    with titles.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _rows_to_keep(place: _Place, now: _State, dimensions: int) -> int:
+    """How many rows an unfinished run has, if it was begun with the same."""
+    then = place.saved()
+    if then is None or place.rows.stat().st_size < _end(then, dimensions):
+        raise ClickvecError(f"{place.folder} is damaged: it has fewer rows than it says; start again with --overwrite")
+    for key, what in _BEGUN_WITH.items():
+        if getattr(then, key) != getattr(now, key):
+            raise ClickvecError(
+                f"cannot resume {place.folder}: it was begun with {what.format(getattr(then, key))}; give the same, or "
+                "start again with --overwrite"
+            )
+    now.overwrite |= then.overwrite
+    return then.rows
+
+
+# --- the run -----------------------------------------------------------------------------------------------------
+
+
+def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_bad: float, bad: BadLines) -> None:
+    """Write the rows that are missing. A run goes on after a whole batch, so a batch always has the same titles."""
+    encode = encoder.encode_query if state.queries else encoder.encode_document
+    texts = islice((title.title for title in stream_titles(titles, bad, max_bad)), state.rows, None)
+    line, saved = Line("encoding", start=state.rows), time.monotonic()
+    with place.rows.open("r+b" if state.rows else "wb") as file:
+        file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
+        file.seek(0, os.SEEK_END)
+        try:
+            for batch in in_batches(texts, BATCH_SIZE):
+                file.write(shrink_vectors(encode(batch), state.vectors).data)
+                state.rows += len(batch)
+                line.show(state.rows)
+                if time.monotonic() - saved >= SAVE_SECONDS:
+                    _save(place, state, file)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            line.clear()
+            _save(place, state, file)
+            raise
+        line.close(state.rows)
+        if parquet.wanted(place.out):
+            _save(place, state, file)
         file.seek(0)
-        file.write(_header(count, encoder.dimensions))
-    return count
+        file.write(_header(state, encoder.dimensions))
 
 
-def _header(rows: int, columns: int) -> bytes:
+def _save(place: _Place, state: _State, file: BinaryIO) -> None:
+    """Make the rows safe, and only then say so."""
+    if state.titles is None or not state.rows:
+        return
+    file.flush()
+    os.fsync(file.fileno())
+    fresh = place.state.with_suffix(".tmp")
+    files.write_json(fresh, dataclasses.asdict(state))
+    files.replace_file(place.state, fresh)
+
+
+def _finish(place: _Place, state: _State, titles: Path, dimensions: int) -> None:
+    """Put the result in its place; from then on there is nothing to go on with."""
+    whole = place.rows
+    if parquet.wanted(place.out):
+        whole = place.folder / "vectors.parquet"
+        parquet.write(whole, stream_titles(titles, BadLines(), 1.0), _read_rows(place.rows, state, dimensions))
+    files.replace_file(place.final, whole)
+    place.state.unlink(missing_ok=True)
+
+
+def _read_rows(path: Path, state: _State, dimensions: int) -> Iterator[NDArray[Any]]:
+    """The rows of a file, some at a time; of a mapped file all would count as memory."""
+    row_bytes = dimensions * np.dtype(state.vectors).itemsize
+    with path.open("rb") as file:
+        file.seek(_HEADER_BYTES)
+        while block := file.read(parquet.GROUP_ROWS * row_bytes):
+            yield np.frombuffer(block, state.vectors).reshape(-1, dimensions)
+
+
+def _end(state: _State, dimensions: int) -> int:
+    """Where the rows of the file end."""
+    return _HEADER_BYTES + state.rows * dimensions * np.dtype(state.vectors).itemsize
+
+
+def _header(state: _State, dimensions: int) -> bytes:
     """The head of a version 1.0 .npy file, always of the same length."""
-    about = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}"
+    kind = np.dtype(state.vectors).str
+    about = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({state.rows}, {dimensions}), }}"
     padded = about.ljust(_HEADER_BYTES - 11) + "\n"
     return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("ascii")

@@ -20,7 +20,7 @@ from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
 
 VERBS = (
-    "demo", "simulate", "prepare", "train", "evaluate", "compare", "encode", "index", "search", "rerank",
+    "demo", "simulate", "prepare", "train", "evaluate", "compare", "shrink", "encode", "index", "search", "rerank",
     "explain", "topics", "nearest", "report", "info",
 )  # fmt: skip
 

@@ -275,7 +275,7 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
         (lambda path: (path / "config.json").unlink(), "is not a whole model folder: config.json is missing"),
         (changed("weights.safetensors", lambda data: data[: len(data) // 2]), "bytes, config.json says"),
         (changed("config.json", lambda data: data[:100]), "config.json cannot be read"),
-        (lambda path: change_config(path, format=2), "is of model format 2, newer than 1: update clickvec"),
+        (lambda path: change_config(path, format=3), "is of model format 3, newer than 2: update clickvec"),
         (lambda path: change_config(path, max_words=3), "config.json was changed: its fingerprint disagrees"),
         (other_weights(wrong_shape), "query.input_gate.recurrent should have the shape (7, 7), and has (7, 6)"),
         (other_weights(nan_in_a_gate), "title.output_gate.bias holds a weight that is not a number"),
@@ -313,8 +313,8 @@ def test_an_index_of_another_model(indexed: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp_path: Path) -> None:
     shutil.copytree(indexed, tmp_path / "index")
-    (tmp_path / "index" / "index.json").write_text(json.dumps({"format": 2}))
-    assert "is of index format 2, newer than 1: update clickvec" in refused("search", tmp_path / "index", "pizza")
+    (tmp_path / "index" / "index.json").write_text(json.dumps({"format": 3}))
+    assert "is of index format 3, newer than 2: update clickvec" in refused("search", tmp_path / "index", "pizza")
     (tmp_path / "index" / "index.json").unlink()
     assert "index.json is missing" in refused("search", tmp_path / "index", "pizza")
     ok("prepare", log, "--out", tmp_path / "data")

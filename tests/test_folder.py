@@ -181,7 +181,7 @@ def not_utf8(path: Path) -> None:
         (bytes_of("config.json", lambda data: b"[]"), "does not hold a JSON object"),
         (bytes_of("config.json", lambda data: b"{}"), "names no format"),
         (bytes_of("config.json", lambda data: b'{"format": 1}'), "lacks or misspells 'tower'"),
-        (lambda path: change_config(path, format=2), "format 2, newer than 1: update clickvec"),
+        (lambda path: change_config(path, format=3), "format 3, newer than 2: update clickvec"),
         (lambda path: change_config(path, max_words=11), "fingerprint disagrees"),
         (lambda path: change_config(path, files={}), "fingerprint disagrees"),
         (lambda path: change_config(path, files=None), "fingerprint disagrees"),

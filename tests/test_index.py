@@ -555,7 +555,7 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
         (bytes_of("index.json", lambda data: b"{}"), "names no format"),
         (bytes_of("index.json", lambda data: b'{"format": 1}'), "lacks or misspells 'count'"),
         (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is damaged"),
-        (lambda path: change(path, format=2), "format 2, newer than 1: update clickvec"),
+        (lambda path: change(path, format=3), "format 3, newer than 2: update clickvec"),
         (lambda path: change(path, count="many"), "lacks or misspells"),
         (lambda path: change(path, files=None), "lacks or misspells"),
         (lambda path: change(path, count=10), r"shape \(11, 7\), and float32 of shape \(10, 7\) was expected"),

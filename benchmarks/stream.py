@@ -1,0 +1,87 @@
+"""How much memory `clickvec encode` takes, and how fast it is: peak memory must not grow with the titles.
+
+    python benchmarks/stream.py [--titles 1000000 3000000] [--work DIR]
+
+A model of the paper's full size (50,000 trigrams, 96 cells), titles of nine words of which one is new in every title,
+so that the table of known words is full again and again; .npy, and Parquet where pyarrow is. The last line is JSON.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clickvec import folder, forward
+from clickvec.config import Tower
+from clickvec.simulate.site import Site
+from clickvec.terminal import table
+from clickvec.text import Vocabulary
+
+TRIGRAMS, WORDS = 50_000, 9
+CHILD = (
+    "import resource, sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
+    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+)
+
+
+def write_titles(path: Path, count: int, words: list[str]) -> None:
+    """Titles of eight words of the built-in log and a number, which no other title has."""
+    rng = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8") as file:
+        for first in range(0, count, 10_000):
+            rows = rng.integers(0, len(words), (min(10_000, count - first), WORDS - 1)).tolist()
+            file.writelines(
+                f"{' '.join(words[place] for place in row)} {first + number}\n" for number, row in enumerate(rows)
+            )
+
+
+def full_size_model(path: Path, words: list[str]) -> None:
+    """Random weights; the trigrams of the words, and others that nobody writes."""
+    known = Vocabulary.count([*words, *map(str, range(1000))]).trigrams
+    trigrams = (*known, *(f"{number:05x}" for number in range(TRIGRAMS - len(known))))
+    rng, tower = np.random.default_rng(0), Tower()
+    weights = {
+        f"shared.{name}": rng.normal(0, 0.05, shape).astype(np.float32)
+        for name, shape in forward.shapes(tower, len(trigrams)).items()
+    }
+    folder.save_model(folder.Model(tower, True, 10, trigrams, weights, {}), path, "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--titles", type=int, nargs="+", default=[1_000_000, 3_000_000])
+    parser.add_argument("--work", type=Path, help="where there is room for the files")
+    given = parser.parse_args()
+    words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
+    endings = ["npy", *(["parquet"] if importlib.util.find_spec("pyarrow") else [])]
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(dir=given.work) as place:
+        model, titles = Path(place) / "model", Path(place) / "titles.txt"
+        full_size_model(model, words)
+        for ending in endings:
+            for count in given.titles:
+                write_titles(titles, count, words)
+                out = Path(place) / f"out.{ending}"
+                call = [sys.executable, "-c", CHILD, "encode", str(model), str(titles), "--out", str(out)]
+                begun = time.perf_counter()
+                done = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True)
+                taken = time.perf_counter() - begun
+                rows.append(
+                    {"file": ending, "titles": count, "peak MB": int(done.stdout.split()[-1]) / 1024,
+                     "seconds": taken, "titles/s": count / taken, "file MB": out.stat().st_size / 1e6}
+                )  # fmt: skip
+                out.unlink()
+    cells = [[f"{value:,.0f}" if not isinstance(value, str) else value for value in row.values()] for row in rows]
+    print(table([list(rows[0]), *cells]))
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

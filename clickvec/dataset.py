@@ -4,7 +4,7 @@ Preparing needs text and Python; training from the arrays needs numpy, torch and
 made here can be carried to a machine where nothing can be installed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clickvec import files
 from clickvec.errors import ClickvecError
 from clickvec.readers import ClickLog, Judged
-from clickvec.text import Ragged, StepTable, Vocabulary, canonical
+from clickvec.text import Ragged, StepTable, canonical
 
 FORMAT = 1
 
@@ -41,23 +41,29 @@ class _Numbering(dict[str, int]):
     def add(self, text: str) -> int:
         return self.setdefault(canonical(text), len(self))
 
+    def add_all(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """The numbers of many texts; those that are the same letter by letter are normalised once."""
+        raw = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        number = np.fromiter(map(self.add, raw), np.int64, len(raw))
+        return number[np.fromiter(map(raw.__getitem__, texts), np.int64, len(texts))]
+
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
     """The arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and passed over."""
     queries, titles = _Numbering(), _Numbering()
-    query = np.fromiter(map(queries.add, log.queries), np.int64, len(log.queries))
-    title = np.fromiter(map(titles.add, log.titles), np.int64, len(log.titles))
+    query, title = queries.add_all(log.queries), titles.add_all(log.titles)
     width = len(titles)
     keys, inverse = np.unique(query * width + title, return_inverse=True)
     clicks = np.bincount(inverse, log.clicks, len(keys)).astype(np.float32)
     pair_query, pair_title = (keys // width).astype(np.int32), (keys % width).astype(np.int32)
-    vocabulary = Vocabulary.count(_texts_of_pairs(list(queries), list(titles), pair_query, pair_title), max_trigrams)
     clicked = _rows(pair_query, pair_title, len(queries))
     passed_over = _passed_over(shown, queries, titles, clicked) if shown else _rows(*_NONE, len(queries))
     table = StepTable(max_words)
     query_steps, title_steps = table.read(queries), table.read(titles)
+    times = _times(query_steps, pair_query, len(table)) + _times(title_steps, pair_title, len(table))
+    trigrams, step_trigrams = _vocabulary(table.steps(), times, max_trigrams)
     return Dataset(
-        vocabulary.trigrams, max_words, table.trigrams(vocabulary), query_steps, title_steps, width,
+        trigrams, max_words, step_trigrams, query_steps, title_steps, width,
         pair_query, pair_title, clicks, clicked, passed_over,
     )  # fmt: skip
 
@@ -65,11 +71,41 @@ def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | No
 _NONE = (np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
-def _texts_of_pairs(
-    queries: list[str], titles: list[str], pair_query: NDArray[np.int32], pair_title: NDArray[np.int32]
-) -> Iterable[str]:
-    yield from (queries[place] for place in pair_query.tolist())
-    yield from (titles[place] for place in pair_title.tolist())
+def _times(texts: Ragged, pair_text: NDArray[np.int32], steps: int) -> NDArray[np.int64]:
+    """How often each step occurs in the texts of all pairs."""
+    pairs = np.bincount(pair_text, minlength=len(texts.lengths))
+    return np.bincount(texts.values, np.repeat(pairs, texts.lengths), steps).astype(np.int64)
+
+
+def _vocabulary(steps: Sequence[str], times: NDArray[np.int64], limit: int) -> tuple[tuple[str, ...], Ragged]:
+    """`Vocabulary.count` of steps that occur so often, and `Vocabulary.ids` of each step: all of them at once.
+
+    A trigram is a number made of its three characters, 21 bits for each, so that numbers are ordered as texts are.
+    """
+    marked = [f"#{step.replace(' ', '##')}#" for step in steps]
+    letters = np.frombuffer("".join(marked).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    ends = np.concatenate(([0], np.cumsum(np.fromiter(map(len, marked), np.int64, len(marked)))))
+    keys = letters[:-2] << 42 | letters[1:-1] << 21 | letters[2:]
+    at = np.flatnonzero(_inside_a_word(steps, len(letters)))
+    found, place = np.unique(keys[at], return_inverse=True)
+    step_of = np.searchsorted(ends, at, side="right") - 1
+    counts = np.bincount(place, times[step_of], len(found))
+    ranked = np.lexsort((found, -counts))[: min(limit, int((counts > 0).sum()))]
+    number = np.full(len(found), -1, np.int32)
+    number[ranked] = np.arange(len(ranked))
+    ids = number[place]
+    lengths = np.bincount(step_of[ids >= 0], minlength=len(steps))
+    names = ["".join(map(chr, (key >> 42, key >> 21 & 0x1FFFFF, key & 0x1FFFFF))) for key in found[ranked].tolist()]
+    return tuple(names), Ragged(ids[ids >= 0], np.concatenate(([0], np.cumsum(lengths))))
+
+
+def _inside_a_word(steps: Sequence[str], letters: int) -> NDArray[np.bool_]:
+    """Which characters of the marked words begin a trigram: all but the last two of a word and its marks."""
+    words = [word for step in steps for word in step.split(" ")]
+    stops = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)) + 2)
+    inside = np.ones(letters, np.bool_)
+    inside[stops - 1] = inside[stops - 2] = False
+    return inside[: max(0, letters - 2)]
 
 
 def _rows(row: NDArray[np.int32], value: NDArray[np.int32], count: int) -> Ragged:

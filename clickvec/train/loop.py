@@ -33,8 +33,8 @@ from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
 from clickvec.text import Ragged
-from clickvec.train import alarms, card, checkpoint, mining, optimizers
-from clickvec.train.negatives import Ids, Sampler
+from clickvec.train import alarms, card, checkpoint, memory, mining, optimizers, rows
+from clickvec.train.negatives import Candidates, Ids, Sampler
 from clickvec.train.nesterov import renormalise
 from clickvec.train.objective import losses, unit
 from clickvec.train.pair import TowerPair
@@ -59,7 +59,7 @@ def train(
         run_folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    with files.locked(run_folder / "lock", str(out)):
+    with files.locked(run_folder / "lock", str(out)), memory.kept():
         check_places(out, resume, overwrite)  # again: another run may have ended in between
         if overwrite and not resume:
             clear(run_folder)
@@ -85,8 +85,11 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device)
-        parameters = [tensor for tower in self.towers.towers.values() for tensor in tower.parameters()]
-        self.optimizer = optimizers.make(recipe, parameters, self.updates)
+        towers = self.towers.towers
+        parameters = [tensor for tower in towers.values() for tensor in tower.parameters()]
+        self.inputs = {side: rows.make(recipe, tower.weights["input"], self.updates) for side, tower in towers.items()}
+        lazy = [id(one.matrix) for one in self.inputs.values() if isinstance(one, rows.Lazy)]
+        self.optimizer = optimizers.make(recipe, [one for one in parameters if id(one) not in lazy], self.updates)
         self.average = optimizers.Average(parameters, recipe.average) if recipe.average else None
         self.sampler = Sampler(data, recipe)
         self.state = checkpoint.State()
@@ -95,13 +98,34 @@ class Run:
 
     # --- one minibatch -------------------------------------------------------------------------------------------
 
-    def losses(self, pairs: Ids, rng: np.random.Generator) -> tuple[Tensor, int, float]:
-        """l_r of each pair; how many known clicks were masked; how many negatives a pair had on average."""
+    def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Batch, Batch]:
+        """The titles of a minibatch, and its queries and titles as batches."""
         found = self.sampler.draw(pairs, rng)
         queries = self._batch(self.data.queries.take(self.data.pair_query[pairs]), rng)
-        titles = self._batch(self.data.titles.take(found.titles), rng)
-        y_q = unit(self.towers.query(queries, self.recipe.bptt_steps))
-        y_d = unit(self.towers.title(titles, self.recipe.bptt_steps))
+        return found, queries, self._batch(self.data.titles.take(found.titles), rng)
+
+    def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
+        if self.recipe.word_dropout:
+            texts = drop_steps(texts, self.recipe.word_dropout, rng)
+        return make_batch(texts, self.data.steps, self.device)
+
+    def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
+        """The vectors of queries and titles at the point where the gradient is to be taken."""
+        self.optimizer.look_ahead(update)
+        batches, bptt_steps = (queries, titles), self.recipe.bptt_steps
+        if self.recipe.shared_tower:
+            ((matrix, local),) = (one.look_ahead(update, batches) for one in self.inputs.values())
+            y_q, y_d = (self.towers.query(batch, bptt_steps, matrix) for batch in local)
+            return y_q, y_d
+        vectors = []
+        for (side, tower), batch in zip(self.towers.towers.items(), batches, strict=True):
+            matrix, (local_batch,) = self.inputs[side].look_ahead(update, [batch])
+            vectors.append(tower(local_batch, bptt_steps, matrix))
+        return vectors[0], vectors[1]
+
+    def _losses(self, found: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:
+        """l_r of each pair."""
+        y_q, y_d = unit(y_q), unit(y_d)
         positive = torch.from_numpy(found.positive).to(self.device)
         counts = torch.from_numpy(np.ascontiguousarray(found.counts)).to(self.device)
         if found.negative is None:
@@ -113,29 +137,34 @@ class Run:
             y_negative = functional.embedding(torch.from_numpy(found.negative).to(self.device), y_d)
             clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
             negative = torch.einsum("rd,rjd->rj", y_q, y_negative)
-        return losses(self.recipe.gamma, clicked, negative, counts), found.masked, float(found.counts.sum(1).mean())
-
-    def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
-        if self.recipe.word_dropout:
-            texts = drop_steps(texts, self.recipe.word_dropout, rng)
-        return make_batch(texts, self.data.steps, self.device)
+        return losses(self.recipe.gamma, clicked, negative, counts)
 
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> tuple[Tensor, float, int, float]:
-        """Gradient at the look-ahead point, re-normalised for each tower, and one step. The loss is summed."""
-        self.optimizer.look_ahead(update)
-        per_pair, masked, negatives = self.losses(pairs, rng)
+        """Gradient at the look-ahead point, re-normalised for each tower, and one step.
+
+        The loss, summed; the weight of the pairs; how many known clicks were masked; negatives of a pair on average.
+        """
+        found, queries, titles = self._draw(pairs, rng)
+        per_pair = self._losses(found, *self._look_ahead(update, queries, titles))
         weights = self._weights[pairs]
         loss = (per_pair * torch.from_numpy(weights).to(self.device)).sum()
         for tower in self.towers.towers.values():
             for parameter in tower.parameters():
                 parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
-        for tower in self.towers.towers.values():
-            renormalise([p.grad for p in tower.parameters() if p.grad is not None], self.recipe.clip)
+        for side, tower in self.towers.towers.items():
+            gradients = [
+                self.inputs[side].gradient(),
+                *(w.grad for name, w in tower.weights.items() if name != "input"),
+            ]
+            renormalise([gradient for gradient in gradients if gradient is not None], self.recipe.clip)
+            self.inputs[side].before_update()
         self.optimizer.update(update)
+        for one in self.inputs.values():
+            one.update(update)
         if self.average:
             self.average.update(update)
-        return loss.detach(), float(weights.sum()), masked, negatives
+        return loss.detach(), float(weights.sum()), found.masked, float(found.counts.sum(1).mean())
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
@@ -204,6 +233,8 @@ class Run:
 
     def _end_epoch(self, negatives: float) -> None:
         """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
+        for one in self.inputs.values():
+            one.settle((self.state.epoch + 1) * self.batches)
         self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
@@ -248,6 +279,8 @@ class Run:
     def _tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must keep, besides the state."""
         tensors = self.towers.tensors() | self.optimizer.tensors()
+        for side, one in self.inputs.items():
+            tensors |= {f"{side}.input.{name}": tensor for name, tensor in one.tensors().items()}
         if self.average:
             tensors |= self.average.tensors()
         if self.recipe.hard_negatives:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
@@ -45,3 +47,28 @@ class Nesterov:
             if parameter.grad is not None:
                 parameter.add_(parameter.grad, alpha=-step)
                 change.add_(parameter.grad, alpha=-step)
+
+
+class Decay:
+    """What equation 6 does to a weight whose gradient stays zero, for a schedule μ_0, μ_1, ... known in advance.
+
+    After the updates a, ..., b - 1 its change is P ΔΛ and the weight is Λ + S ΔΛ, where P(a, b) = μ_a ... μ_{b-1} and
+    S(a, b) = P(a, a+1) + P(a, a+2) + ... + P(a, b). Let T(a) = S(a, end), which is μ_a (1 + T(a+1)), from the end of
+    the schedule backwards; then S(a, b) = T(a) - P(a, b) T(b): one formula for weights of every age.
+    """
+
+    def __init__(self, momenta: Sequence[float]) -> None:
+        mu = np.asarray(momenta, np.float64)
+        # Logarithms, since the product of a whole run is too small for a float; a momentum of 0 has none.
+        logs = np.log(np.where(mu > 0, mu, 1.0))
+        self._log = np.concatenate(([0.0], np.cumsum(logs)))
+        self._zeros = np.concatenate(([0], np.cumsum(mu == 0)))
+        total = [0.0]
+        for one in mu[::-1].tolist():
+            total.append(one * (1 + total[-1]))
+        self._total = np.array(total[::-1])
+
+    def between(self, since: NDArray[np.int64], until: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P and S from the updates `since` (of each weight) to `until`."""
+        product = np.exp(self._log[until] - self._log[since]) * (self._zeros[until] == self._zeros[since])
+        return product, self._total[since] - product * self._total[until]

@@ -2,6 +2,8 @@
 
 A tower holds its weights under the names of the model folder, except that the input matrices, the large ones, are one
 tensor `input`, side by side, so that the trigrams of a word are looked up once for all the gates.
+
+On the CPU an LSTM-RNN runs through `recurrence.py`, the same in fewer operations; `_lstm` here is the one to read.
 """
 
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from torch.nn import functional
 from clickvec import forward
 from clickvec.config import Tower
 from clickvec.text import Ragged, pack
+from clickvec.train.recurrence import Bag, Recurrence, Shape
 
 
 class Batch(NamedTuple):
@@ -63,6 +66,7 @@ class TorchTower:
         self.shapes = forward.shapes(tower, trigrams)
         self.input_names = [name for name in self.shapes if name.endswith(".input")]
         self.weights: dict[str, Tensor] = {}
+        self.by_hand = True  # the gradient by `recurrence.py`, where it can; a test turns it off
 
     @classmethod
     def from_arrays(
@@ -91,23 +95,25 @@ class TorchTower:
         """The leaf tensors."""
         return list(self.weights.values())
 
-    def __call__(self, batch: Batch, bptt_steps: int = 0) -> Tensor:
-        """The vectors of a batch, (texts, dimensions), before scaling to unit length."""
-        W_l = functional.embedding_bag(batch.trigrams, self.weights["input"], batch.starts, mode="sum")
+    def __call__(self, batch: Batch, bptt_steps: int = 0, matrix: Tensor | None = None) -> Tensor:
+        """The vectors of a batch, (texts, dimensions), before scaling to unit length.
+
+        `matrix` stands in for the input weights: some rows of them, where the batch numbers its trigrams by these.
+        """
+        W_l = self._look_up(batch, self.weights["input"] if matrix is None else matrix)
         kind, w = self.tower.kind, self.weights
         if kind == "bilstm":
             there, back = W_l.chunk(2, dim=1)
-            there, back = functional.embedding(batch.steps, there), functional.embedding(batch.backwards, back)
             packed = torch.cat([
-                self._lstm(forward.direction(w, "forward"), there, batch.sizes, bptt_steps),
-                self._lstm(forward.direction(w, "backward"), back, batch.sizes, bptt_steps),
+                self._run_lstm(forward.direction(w, "forward"), there, batch.steps, batch.sizes, bptt_steps),
+                self._run_lstm(forward.direction(w, "backward"), back, batch.backwards, batch.sizes, bptt_steps),
             ], dim=1)  # fmt: skip
+        elif kind == "lstm":
+            packed = self._run_lstm(w, W_l, batch.steps, batch.sizes, bptt_steps)
         else:
             # functional.embedding is W_l[batch.steps] with a faster gradient, and the same at every run.
             W_l = functional.embedding(batch.steps, W_l)
-            if kind == "lstm":
-                packed = self._lstm(w, W_l, batch.sizes, bptt_steps)
-            elif kind == "rnn":
+            if kind == "rnn":
                 packed = self._rnn(W_l, batch.sizes, bptt_steps)
             elif kind == "dssm":
                 packed = self._dssm(W_l, batch.sizes)
@@ -115,6 +121,26 @@ class TorchTower:
                 packed = self._clsm(W_l, batch.sizes)
         empty = len(batch.place) - len(packed)
         return functional.pad(packed, (0, 0, 0, empty)).index_select(0, batch.place)
+
+    def _look_up(self, batch: Batch, matrix: Tensor) -> Tensor:
+        """W l(t) of the distinct steps."""
+        if self.by_hand and matrix.device.type == "cpu":
+            found: Tensor = Bag.apply(matrix, batch.trigrams, batch.starts)  # type: ignore[no-untyped-call]
+            return found
+        return functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum")
+
+    def _run_lstm(
+        self, w: dict[str, Tensor], table: Tensor, steps: Tensor, sizes: tuple[int, ...], bptt_steps: int
+    ) -> Tensor:
+        """Equation 2 for texts whose steps are rows of a table of W l(t)."""
+        if not self.by_hand or table.device.type != "cpu":
+            return self._lstm(w, functional.embedding(steps, table), sizes, bptt_steps)
+        names = forward.gates(self.tower)
+        recurrent, bias = (torch.cat([w[f"{gate}.{part}"] for gate in names]) for part in ("recurrent", "bias"))
+        peepholes = (w.get(f"{gate}.peephole") for gate in ("input_gate", "forget_gate", "output_gate"))
+        shape = Shape(sizes, self.tower.pooling, bptt_steps)
+        found: Tensor = Recurrence.apply(table, steps, bias, recurrent, shape, *peepholes)  # type: ignore[no-untyped-call]
+        return found
 
     def _rnn(self, W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
         """Equation 1."""

@@ -40,6 +40,8 @@ bench: setup
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/explain.py
+	$(BIN)/python benchmarks/prepare.py
+	$(BIN)/python benchmarks/train.py --threads 2 --rounds 2
 
 # docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data

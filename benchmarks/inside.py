@@ -52,10 +52,10 @@ class Inside:
         self.work = work
         self.folders = {"site": work / "site", "msrd": data / "msrd"}
 
-    def program(self, *arguments: str) -> str:
-        """What the program prints, 80 columns wide."""
+    def program(self, *arguments: str, columns: int = 80) -> str:
+        """What the program prints, so many columns wide."""
         command = [sys.executable, "-m", "clickvec.cli", *arguments]
-        environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}
+        environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
     def prepare(self) -> None:

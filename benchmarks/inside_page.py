@@ -27,6 +27,15 @@ PAIRS = {
         "how to fix bath tub wont turn off", "how do you paint a bathtub and what paint should you use yahoo answers",
     ),
 }  # fmt: skip
+# The queries of the paper's table of cells and queries: ten on food, ten on health.
+QUERIES = (
+    "al yo yo sauce", "atkins diet lasagna", "blender recipes", "cake bakery edinburgh", "canning corn beef hash",
+    "torre de pizza", "famous desserts", "fried chicken", "smoked turkey recipes", "italian sausage hoagies",
+    "do you get allergy", "much pain will after total knee replacement", "how to make whiter teeth",
+    "illini community hospital", "implant infection", "introductory psychology",
+    "narcotics during pregnancy side effects", "fight sinus infections", "health insurance high blood pressure",
+    "all antidepressant medications",
+)  # fmt: skip
 NAMES = {
     "site": "built-in log", "msrd": "msrd", "lstm": "LSTM-RNN", "bilstm": "bidirectional", "rnn": "RNN",
     "lstm32": "LSTM-RNN, 32 cells", "rnn96": "RNN, 96 neurons", "paper-lstm": "LSTM-RNN, `paper`",
@@ -226,7 +235,11 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--titles", titles, "-k", "6", "--least", "2", "--unlike"
+    asked = inside.work / "paper-queries.txt"
+    asked.write_text("\n".join(QUERIES) + "\n", encoding="utf-8")
+    table = inside.program("topics", long, str(asked), "--table", "--cells", "0,1,2,3,4,5,6,7", columns=120)
     return {
+        "query_table": table[table.index("query  ") :].rstrip(),
         "explain": inside.program("explain", model, *PAIRS["shanghai"]).rstrip(),
         "why_not": missing[missing.index("why not first") :].rstrip(),
         "cells": cells.split("\n\n")[0].rstrip(),

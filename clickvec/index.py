@@ -12,19 +12,15 @@ An index folder holds
 Search reads the vectors from the disk block by block, and of the documents only the hits.
 """
 
-import json
-import re
-from array import array
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import files, folder, shrink
+from clickvec.documents import Document, Documents, Positions, open_array, write_array
 from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
 from clickvec.text import canonical
@@ -36,17 +32,6 @@ _SAME_VECTOR = 1e-3  # below 1: the cosine of two vectors of the same words is n
 
 _MARKER = "index.json"
 _FILES = frozenset((_MARKER, "vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model"))
-_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-
-Positions = NDArray[np.int64]
-
-
-class Document(NamedTuple):
-    """What an index keeps of a title, beside its vector."""
-
-    id: str
-    title: str
-    payload: Any = None
 
 
 class Hit(NamedTuple):
@@ -62,7 +47,7 @@ class Index:
     """Titles that can be searched. Iterating gives their documents, in the order of insertion; threads may share it."""
 
     def __init__(
-        self, encoder: Encoder, vectors: NDArray[Any], documents: "_Documents", scales: Vectors | None = None
+        self, encoder: Encoder, vectors: NDArray[Any], documents: Documents, scales: Vectors | None = None
     ) -> None:
         """Use `build` or `open`."""
         self.encoder = encoder
@@ -86,7 +71,7 @@ class Index:
         if isinstance(titles, str):
             raise ClickvecError(f"an index is built of a list of titles, not of one str, {titles!r}")
         titles = list(titles)
-        documents = _Documents.of(titles, ids, payloads)
+        documents = Documents.of(titles, ids, payloads)
         # Titles of the same words are encoded once: in a batch, the last bit of a vector depends on its place.
         rows: dict[str, int] = {}
         row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
@@ -105,10 +90,10 @@ class Index:
         check_place(path, overwrite)
         with files.replacing(path, _MARKER) as fresh:
             fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
-            _write_array(fresh / "vectors.npy", self._vectors)
+            write_array(fresh / "vectors.npy", self._vectors)
             if self._scales is not None:
-                _write_array(fresh / "scales.npy", self._scales)
-            _write_array(fresh / "documents.offsets.npy", self._documents.offsets)
+                write_array(fresh / "scales.npy", self._scales)
+            write_array(fresh / "documents.offsets.npy", self._documents.offsets)
             (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
             written = sorted(file for file in fresh.rglob("*") if file.is_file())
             about = {
@@ -146,9 +131,9 @@ class Index:
                 )
         if dimensions != own.dimensions:
             raise ClickvecError(f"{path}/{_MARKER} says {dimensions} dimensions, and its model has {own.dimensions}")
-        vectors = _open_array(path / "vectors.npy", precision, (count, dimensions))
-        scales = None if precision == "float32" else _open_array(path / "scales.npy", "float32", (count,))
-        return cls(encoder or own, vectors, _Documents.open(path, count), scales)
+        vectors = open_array(path / "vectors.npy", precision, (count, dimensions))
+        scales = None if precision == "float32" else open_array(path / "scales.npy", "float32", (count,))
+        return cls(encoder or own, vectors, Documents.open(path, count), scales)
 
     def __len__(self) -> int:
         """The number of titles."""
@@ -316,108 +301,3 @@ def check_place(path: Path, overwrite: bool) -> None:
         raise ClickvecError(
             f"{path} holds an index already; choose another folder, or overwrite it (--overwrite; overwrite=True)"
         )
-
-
-def _write_array(path: Path, values: NDArray[Any]) -> None:
-    """An .npy file, as `np.save` writes it, which however does not say why a write failed."""
-    values = np.ascontiguousarray(values)
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
-        file.write(values.data)
-
-
-def _open_array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The array of a file, mapped into memory, if it is of this type and shape."""
-    try:
-        found = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
-    except (OSError, ValueError, SyntaxError, TokenError) as error:  # the latter two from NumPy's reader of headers
-        raise ClickvecError(f"{path} is damaged: {error}; build the index again") from None
-    if found.dtype != dtype or found.shape != shape:
-        raise ClickvecError(
-            f"{path} holds {found.dtype} of shape {found.shape}, and {np.dtype(dtype)} of shape {shape} was expected; "
-            "build the index again"
-        )
-    return np.asarray(found)
-
-
-class _Documents:
-    """Documents as lines of JSON, in memory or on disk, and the places where the lines begin."""
-
-    def __init__(self, lines: NDArray[np.uint8], offsets: Positions) -> None:
-        self.lines, self.offsets = lines, offsets
-
-    @classmethod
-    def of(cls, titles: list[str], ids: Iterable[str] | None, payloads: Iterable[Any] | None) -> "_Documents":
-        """The documents of these titles, checked."""
-        ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
-        payloads = [None] * len(titles) if payloads is None else list(payloads)
-        for what, values in (("ids", ids), ("payloads", payloads)):
-            if len(values) != len(titles):
-                raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {what}; give one for each title")
-        for what, texts in (("title", titles), ("id", ids)):
-            other = next((text for text in texts if not isinstance(text, str)), "")
-            if not isinstance(other, str):
-                raise ClickvecError(f"the {what} {other!r} is of type {type(other).__name__}; give a str")
-        if len(set(ids)) < len(ids):
-            again = next(two for one, two in pairwise(sorted(ids)) if one == two)
-            raise ClickvecError(f"the id {again!r} is given to more than one title; every id must be different")
-        lines, offsets = bytearray(), array("q", [0])
-        for document in map(Document, ids, titles, payloads):
-            lines += _line(document)
-            offsets.append(len(lines))
-        return cls(np.frombuffer(lines, np.uint8), np.array(offsets, np.int64))
-
-    @classmethod
-    def open(cls, path: Path, count: int) -> "_Documents":
-        """The documents of an index folder."""
-        file = path / "documents.jsonl"
-        offsets = _open_array(path / "documents.offsets.npy", "int64", (count + 1,))
-        try:
-            lines = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
-        except OSError as error:
-            raise ClickvecError(f"{file} cannot be read: {error.strerror}") from None
-        if offsets[0] != 0 or offsets[-1] != len(lines):
-            raise ClickvecError(f"{file} and {path}/documents.offsets.npy disagree; build the index again")
-        return cls(np.asarray(lines), offsets)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def find(self, given: str) -> int | None:
-        """The position of an id, by the beginning of its line: reading all lines as JSON would take far longer."""
-        written = {begin for begin in (_begin(_to_json(given)), _begin(json.dumps(given))) if begin}
-        for match in re.finditer(b"|".join(map(re.escape, written)), self.lines.data):
-            position = int(np.searchsorted(self.offsets, match.start()))
-            if self.offsets[position] == match.start():  # and not within a payload
-                return position
-        return None
-
-    def __getitem__(self, position: int) -> Document:
-        try:
-            value = json.loads(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
-            return Document(value["id"], value["title"], value.get("payload"))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
-
-
-def _begin(value: str) -> bytes:
-    """How the line of a document begins whose id is this JSON."""
-    try:
-        return f'{{"id": {value}, "title": '.encode()
-    except UnicodeEncodeError:  # written as `_line` writes it then
-        return b""
-
-
-def _line(document: Document) -> bytes:
-    value = document._asdict()
-    if document.payload is None:
-        del value["payload"]
-    try:
-        try:
-            return _to_json(value).encode() + b"\n"
-        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say and UTF-8 cannot
-            return json.dumps(value).encode() + b"\n"
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ClickvecError(f"the payload of the id {document.id!r} is not JSON: {error}") from None

@@ -305,7 +305,7 @@ def test_search_equals_brute_force_on_many_vectors() -> None:
     query = encoder.encode_query("hotels in shanghai")
     vectors = vectors[np.argsort(vectors @ query)]
     vectors[::100] = vectors[39_999]
-    lines = index_module._Documents.of([""] * len(vectors), None, None)
+    lines = index_module.Documents.of([""] * len(vectors), None, None)
     index = Index(encoder, vectors, lines)
     queries = ["hotels in shanghai", "new york", "paint a bathtub"]
     together = encoder.encode_query(queries)
@@ -483,7 +483,7 @@ def test_a_full_disk_leaves_the_old_index(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for module, place in ((index_module, "_write_array"), (files, "write_json"), (shutil, "copyfile")):
+    for module, place in ((index_module, "write_array"), (files, "write_json"), (shutil, "copyfile")):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
             with pytest.raises(ClickvecError, match=r"cannot write .*index: No space left on device; what was there"):

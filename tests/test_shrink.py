@@ -13,12 +13,12 @@ from hypothesis.extra import numpy as arrays
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec import files, folder, forward
+from clickvec.documents import Documents
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.explain import METHODS, explain
 from clickvec.folder import open_model, verify_model
 from clickvec.index import Index
-from clickvec.index import _Documents as Documents
 from clickvec.shrink import one_over_length, shrink_model, shrink_vectors, to_int8, write_shrunk
 from clickvec.text import ragged
 

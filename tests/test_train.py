@@ -375,13 +375,18 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 @pytest.mark.parametrize(
-    "settings", [{}, {"pooling": "mean", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}]
+    ("name", "settings"),
+    [
+        ("paper", {}),
+        ("paper", {"pooling": "max", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+        ("default", {}),
+        ("default", {"pooling": "mean", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+    ],
 )
-@pytest.mark.parametrize("name", ["paper", "default"])
 def test_cpu_and_cuda_take_the_same_way(
     name: str, settings: dict[str, object], data: dataset.Dataset, tmp_path: Path
 ) -> None:
-    """With max pooling they may part: a rounding decides which of two nearly equal outputs gets the gradient."""
+    """Max pooling under Adam is left out: a rounding decides which of two nearly equal outputs gets the gradient."""
     chosen = recipe(name, **settings)
     runs = [loop.Run(data, chosen, tmp_path, None, torch.device(device), "", True) for device in ("cpu", "cuda")]
     for run in runs:

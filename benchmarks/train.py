@@ -96,11 +96,11 @@ def plain(run) -> Update:  # noqa: ANN001
     from clickvec.train import optimizers, rows
 
     parameters = [weight for tower in run.towers.towers.values() for weight in tower.parameters()]
-    run.optimizer = optimizers.make(run.recipe, parameters, run.updates)
+    run.updater.optimizer = optimizers.make(run.recipe, parameters, run.updates)
     for side, tower in run.towers.towers.items():
         tower.by_hand = False
-        run.inputs[side] = rows.Whole(tower.weights["input"])
-    return run.one_update
+        run.updater.inputs[side] = rows.Whole(tower.weights["input"])
+    return run.updater.one_update
 
 
 def time_one(system: str) -> None:
@@ -121,7 +121,7 @@ def time_one(system: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         run = loop.Run(data, chosen, Path(place), None, torch.device("cpu"), "", True)
     made = {"rival": straightforward, "plain": plain}.get(system.split()[0])
-    update = made(run) if made else run.one_update
+    update = made(run) if made else run.updater.one_update
     taken, order = [], np.random.default_rng(1).permutation(PAIRS)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     with nullcontext() if made else memory.kept():

@@ -72,7 +72,8 @@ class Ragged(NamedTuple):
 
     def take(self, rows: NDArray[np.integer]) -> "Ragged":
         """The given rows, in the given order."""
-        starts, lengths = self.offsets[rows], self.lengths[rows]
+        starts = self.offsets[rows]
+        lengths = self.offsets[np.asarray(rows) + 1] - starts
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)

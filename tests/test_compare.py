@@ -36,6 +36,7 @@ for library in ("torch", "bm25s", "scipy", "matplotlib"):
     pytest.importorskip(library)
 
 from clickvec.train import loop, skipthought  # noqa: E402
+from clickvec.train.update import Plain  # noqa: E402
 
 TINY = ("cells=8", "hidden=16", "output=8", "epochs=1")
 OPTIONS = tuple(part for setting in TINY for part in ("--set", setting))
@@ -327,15 +328,15 @@ LONGER = (*TINY, "batch_size=64")
 
 def watch_updates(patched: pytest.MonkeyPatch, stop_at: int = -1) -> list[int]:
     """The numbers of the updates, as they are made; a Ctrl-C comes during one of them."""
-    seen, original = list[int](), loop.Run.one_update
+    seen, original = list[int](), Plain.one_update
 
-    def one_update(self: loop.Run, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
         seen.append(update)
         if update == stop_at:
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, pairs, rng, update)
 
-    patched.setattr(loop.Run, "one_update", one_update)
+    patched.setattr(Plain, "one_update", one_update)
     return seen
 
 

@@ -173,16 +173,16 @@ def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:
         "paper", cells=5, batch_size=8, epochs=2, clip=clip, shared_tower=shared, step=0.05 if clip else 0.002
     )
     runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True) for _ in range(2)]
-    assert all(isinstance(one, rows.Lazy) for one in runs[0].inputs.values())
+    assert all(isinstance(one, rows.Lazy) for one in runs[0].updater.inputs.values())
     parameters = [weight for tower in runs[1].towers.towers.values() for weight in tower.parameters()]
-    runs[1].optimizer = optimizers.make(chosen, parameters, runs[1].updates)
+    runs[1].updater.optimizer = optimizers.make(chosen, parameters, runs[1].updates)
     for side, tower in runs[1].towers.towers.items():
-        runs[1].inputs[side], tower.by_hand = rows.Whole(tower.weights["input"]), False
+        runs[1].updater.inputs[side], tower.by_hand = rows.Whole(tower.weights["input"]), False
     for update in range(runs[0].updates):
         pairs = np.arange(8 * update, 8 * update + 8) % len(data.pair_query)
-        lazy, dense = (run.one_update(pairs, np.random.default_rng(update), update)[0].item() for run in runs)
+        lazy, dense = (run.updater.one_update(pairs, np.random.default_rng(update), update)[0].item() for run in runs)
         assert lazy == pytest.approx(dense, rel=1e-4)
-    for one in runs[0].inputs.values():
+    for one in runs[0].updater.inputs.values():
         one.settle(runs[0].updates)
     for name, weight in runs[0].towers.to_arrays().items():
         np.testing.assert_allclose(weight, runs[1].towers.to_arrays()[name], rtol=0, atol=1e-4, err_msg=name)

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from clickvec import dataset, files, folder
 from clickvec.config import Recipe
@@ -32,19 +31,18 @@ from clickvec.folder import Model
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
-from clickvec.text import Ragged
-from clickvec.train import alarms, card, checkpoint, memory, mining, optimizers, rows
-from clickvec.train.negatives import Candidates, Ids, Sampler
-from clickvec.train.nesterov import renormalise
-from clickvec.train.objective import losses, unit
+from clickvec.train import alarms, card, checkpoint, memory, mining, update
+from clickvec.train.negatives import Sampler
+from clickvec.train.objective import unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.places import check_inputs, check_places, clear, pick_device
-from clickvec.train.towers import Batch, drop_steps, make_batch
+from clickvec.train.towers import make_batch
+from clickvec.train.update import Plain, Seed
 
 CHECKPOINT_SECONDS = 300.0
-LOOK_EVERY = 20  # minibatches between looks at the loss on a GPU, which must be stopped for it
+LOOK_SECONDS = 0.2  # between looks at the loss: a GPU must be stopped for it
 SAMPLE_TITLES = 512
-SHUFFLE, DRAW, MINE = 2, 3, 4  # the first word of a seed, so that no two streams are the same
+SHUFFLE, MINE = 2, 4  # the first word of a seed, so that no two streams are the same; pair.py and update.py have others
 
 
 def train(
@@ -85,86 +83,11 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device)
-        towers = self.towers.towers
-        parameters = [tensor for tower in towers.values() for tensor in tower.parameters()]
-        self.inputs = {side: rows.make(recipe, tower.weights["input"], self.updates) for side, tower in towers.items()}
-        lazy = [id(one.matrix) for one in self.inputs.values() if isinstance(one, rows.Lazy)]
-        self.optimizer = optimizers.make(recipe, [one for one in parameters if id(one) not in lazy], self.updates)
-        self.average = optimizers.Average(parameters, recipe.average) if recipe.average else None
         self.sampler = Sampler(data, recipe)
         self.state = checkpoint.State()
         self._data_name = checkpoint.name_data(data, dev)
-        self._weights = _click_weights(data, recipe)
-
-    # --- one minibatch -------------------------------------------------------------------------------------------
-
-    def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Batch, Batch]:
-        """The titles of a minibatch, and its queries and titles as batches."""
-        found = self.sampler.draw(pairs, rng)
-        queries = self._batch(self.data.queries.take(self.data.pair_query[pairs]), rng)
-        return found, queries, self._batch(self.data.titles.take(found.titles), rng)
-
-    def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
-        if self.recipe.word_dropout:
-            texts = drop_steps(texts, self.recipe.word_dropout, rng)
-        return make_batch(texts, self.data.steps, self.device)
-
-    def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
-        """The vectors of queries and titles at the point where the gradient is to be taken."""
-        self.optimizer.look_ahead(update)
-        batches, bptt_steps = (queries, titles), self.recipe.bptt_steps
-        if self.recipe.shared_tower:
-            ((matrix, local),) = (one.look_ahead(update, batches) for one in self.inputs.values())
-            y_q, y_d = (self.towers.query(batch, bptt_steps, matrix) for batch in local)
-            return y_q, y_d
-        vectors = []
-        for (side, tower), batch in zip(self.towers.towers.items(), batches, strict=True):
-            matrix, (local_batch,) = self.inputs[side].look_ahead(update, [batch])
-            vectors.append(tower(local_batch, bptt_steps, matrix))
-        return vectors[0], vectors[1]
-
-    def _losses(self, found: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:
-        """l_r of each pair."""
-        y_q, y_d = unit(y_q), unit(y_d)
-        positive = torch.from_numpy(found.positive).to(self.device)
-        counts = torch.from_numpy(np.ascontiguousarray(found.counts)).to(self.device)
-        if found.negative is None:
-            cosines = y_q @ y_d.T
-            clicked = cosines.gather(1, positive[:, None])[:, 0]
-            negative = cosines
-        else:
-            # functional.embedding is y_d[...] with a gradient that does not depend on the order of threads.
-            y_negative = functional.embedding(torch.from_numpy(found.negative).to(self.device), y_d)
-            clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
-            negative = torch.einsum("rd,rjd->rj", y_q, y_negative)
-        return losses(self.recipe.gamma, clicked, negative, counts)
-
-    def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> tuple[Tensor, float, int, float]:
-        """Gradient at the look-ahead point, re-normalised for each tower, and one step.
-
-        The loss, summed; the weight of the pairs; how many known clicks were masked; negatives of a pair on average.
-        """
-        found, queries, titles = self._draw(pairs, rng)
-        per_pair = self._losses(found, *self._look_ahead(update, queries, titles))
-        weights = self._weights[pairs]
-        loss = (per_pair * torch.from_numpy(weights).to(self.device)).sum()
-        for tower in self.towers.towers.values():
-            for parameter in tower.parameters():
-                parameter.grad = None
-        loss.backward()  # type: ignore[no-untyped-call]
-        for side, tower in self.towers.towers.items():
-            gradients = [
-                self.inputs[side].gradient(),
-                *(w.grad for name, w in tower.weights.items() if name != "input"),
-            ]
-            renormalise([gradient for gradient in gradients if gradient is not None], self.recipe.clip)
-            self.inputs[side].before_update()
-        self.optimizer.update(update)
-        for one in self.inputs.values():
-            one.update(update)
-        if self.average:
-            self.average.update(update)
-        return loss.detach(), float(weights.sum()), found.masked, float(found.counts.sum(1).mean())
+        weights = _click_weights(data, recipe)
+        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
@@ -180,28 +103,22 @@ class Run:
         order = np.random.default_rng([SHUFFLE, self.recipe.seed, state.epoch]).permutation(self.pairs)
         line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
-        begun = saved = time.monotonic()
+        masked = torch.tensor(state.masked, device=self.device)
+        begun = saved = looked = time.monotonic()
         self._mine()
         negatives = -1.0  # of the fullest minibatch; not known where a resumed run has none left in this epoch
-        look_every = 1 if self.device.type == "cpu" else LOOK_EVERY
-        while state.batch < self.batches:
-            pairs = order[state.batch * size : (state.batch + 1) * size]
-            rng = np.random.default_rng([DRAW, self.recipe.seed, state.epoch, state.batch])
-            loss, weight, masked, found = self.one_update(pairs, rng, state.epoch * self.batches + state.batch)
-            total, negatives = total + loss, max(negatives, found)
-            state.batch, state.weight_sum, state.masked = (
-                state.batch + 1,
-                state.weight_sum + weight,
-                state.masked + masked,
-            )
-            if state.batch % look_every == 0 or state.batch == self.batches:
-                state.loss_sum = float(total)
+        seed = Seed(self.recipe.seed, state.epoch, self.batches)
+        for outcome in self.updater.epoch(order, seed, state.batch):
+            total, masked, negatives = total + outcome.loss, masked + outcome.masked, max(negatives, outcome.negatives)
+            state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
+            if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
+                state.loss_sum, state.masked, looked = float(total), int(masked), time.monotonic()
                 self._check_finite()
                 if not self.quiet:
                     line.show(min(state.batch * size, self.pairs), f"loss {state.loss_sum / state.weight_sum:.4f}")
             now = time.monotonic()
             if stop.is_set() or now - saved > CHECKPOINT_SECONDS:
-                state.loss_sum, saved = float(total), now
+                state.loss_sum, state.masked, saved = float(total), int(masked), now
                 self._check_finite(weights=True)
                 state.seconds += now - begun
                 begun = now
@@ -233,12 +150,12 @@ class Run:
 
     def _end_epoch(self, negatives: float) -> None:
         """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
-        for one in self.inputs.values():
-            one.settle((self.state.epoch + 1) * self.batches)
+        self.updater.settle((self.state.epoch + 1) * self.batches)
         self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
-        with self.average.in_place_of_the_weights() if self.average else nullcontext():
+        average = self.updater.average if isinstance(self.updater, Plain) else None
+        with average.in_place_of_the_weights() if average else nullcontext():
             arrays, (similar, collapse) = self.towers.to_arrays(), self._mean_cosine()
         row: dict[str, Any] = {
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
@@ -278,11 +195,7 @@ class Run:
 
     def _tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must keep, besides the state."""
-        tensors = self.towers.tensors() | self.optimizer.tensors()
-        for side, one in self.inputs.items():
-            tensors |= {f"{side}.input.{name}": tensor for name, tensor in one.tensors().items()}
-        if self.average:
-            tensors |= self.average.tensors()
+        tensors = self.towers.tensors() | self.updater.tensors()
         if self.recipe.hard_negatives:
             tensors["mined"] = torch.from_numpy(self.sampler.mined)
         return tensors

@@ -36,7 +36,6 @@ class Sampler:
     def __init__(self, data: Dataset, recipe: Recipe) -> None:
         self.data, self.recipe = data, recipe
         self._clicked_keys = np.sort(self._key(data.pair_query, data.pair_title))
-        self._column = np.full(len(data.titles.lengths), -1, np.int64)
         queries = len(data.queries.lengths) if recipe.hard_negatives else 0
         self.mined = np.full((queries, HARD_POOL), -1, np.int32)  # titles for each query; -1 is none
 
@@ -50,12 +49,12 @@ class Sampler:
         found: NDArray[np.bool_] = self._clicked_keys[place] == keys
         return found
 
-    def draw(self, pairs: Ids, rng: np.random.Generator) -> Candidates:
-        """The candidates of a minibatch of pairs."""
+    def draw(self, pairs: Ids, rng: np.random.Generator, *, mask: bool = True) -> Candidates:
+        """The candidates of a minibatch of pairs; without `mask`, in-batch negatives are not masked yet."""
         queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
         drawn, counts = _side_by_side(self._shown(queries, rng), self._mined(queries, rng))
         if self.recipe.batch_negatives:
-            return self._whole_batch(queries, clicked, drawn[counts])
+            return self._whole_batch(queries, clicked, drawn[counts], mask)
         random, random_counts = self._random(queries, rng)
         drawn, counts = _side_by_side((random, random_counts), (drawn, counts))
         titles, places = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
@@ -96,16 +95,20 @@ class Sampler:
         titles = np.take_along_axis(self.mined[queries], places, axis=1)
         return np.maximum(titles, 0).astype(np.int64), titles >= 0
 
-    def _whole_batch(self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids) -> Candidates:
+    def _whole_batch(
+        self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids, mask: bool
+    ) -> Candidates:
         """Every title of the minibatch against every query, known clicked titles masked."""
         titles = np.unique(np.concatenate([clicked.astype(np.int64), extra]))
-        self._column[titles] = np.arange(len(titles))
-        positive = self._column[clicked]
+        positive = np.searchsorted(titles, clicked)
+        if not mask:
+            return Candidates(titles, positive, None, np.ones((0, 0), np.bool_), 0)
         known: Ragged = self.data.clicked.take(queries)
-        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), self._column[known.values]
+        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), np.searchsorted(titles, known.values)
+        columns[columns == len(titles)] = 0
+        found = titles[columns] == known.values
         counts = np.ones((len(queries), len(titles)), np.bool_)
-        counts[rows[columns >= 0], columns[columns >= 0]] = False  # the pair's own title is among them
-        self._column[titles] = -1
+        counts[rows[found], columns[found]] = False  # the pair's own title is among them
         return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))
 
 

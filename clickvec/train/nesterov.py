@@ -16,14 +16,20 @@ def momentum(recipe: Recipe, update: int, updates: int) -> float:
     return recipe.momentum_ends if from_an_end < recipe.ends_share * updates else recipe.momentum
 
 
-def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
-    """Scale the gradient of one tower down to the norm `threshold` when it is longer; a threshold of 0 is none."""
+def norm_scale(gradients: Sequence[Tensor], threshold: float) -> Tensor | None:
+    """What brings the gradient of one tower down to the norm `threshold` when it is longer; of 0 there is none."""
     if threshold == 0:
-        return
+        return None
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
-    scale = torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
-    for gradient in gradients:
-        gradient.mul_(scale)
+    return torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
+
+
+def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
+    """Scale the gradient of one tower, in place."""
+    scale = norm_scale(gradients, threshold)
+    if scale is not None:
+        for gradient in gradients:
+            gradient.mul_(scale)
 
 
 class Nesterov:
@@ -61,14 +67,14 @@ class Decay:
         mu = np.asarray(momenta, np.float64)
         # Logarithms, since the product of a whole run is too small for a float; a momentum of 0 has none.
         logs = np.log(np.where(mu > 0, mu, 1.0))
-        self._log = np.concatenate(([0.0], np.cumsum(logs)))
-        self._zeros = np.concatenate(([0], np.cumsum(mu == 0)))
+        self.logs = np.concatenate(([0.0], np.cumsum(logs)))
+        self.zeros = np.concatenate(([0], np.cumsum(mu == 0)))
         total = [0.0]
         for one in mu[::-1].tolist():
             total.append(one * (1 + total[-1]))
-        self._total = np.array(total[::-1])
+        self.totals = np.array(total[::-1])
 
     def between(self, since: NDArray[np.int64], until: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """P and S from the updates `since` (of each weight) to `until`."""
-        product = np.exp(self._log[until] - self._log[since]) * (self._zeros[until] == self._zeros[since])
-        return product, self._total[since] - product * self._total[until]
+        product = np.exp(self.logs[until] - self.logs[since]) * (self.zeros[until] == self.zeros[since])
+        return product, self.totals[since] - product * self.totals[until]

@@ -40,19 +40,19 @@ class PaperNesterov:
     """Equation 6 over the course of a run, with its momentum schedule."""
 
     def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
-        self._rule, self._recipe, self._updates = Nesterov(parameters), recipe, updates
+        self.rule, self._recipe, self._updates = Nesterov(parameters), recipe, updates
 
     def look_ahead(self, update: int) -> None:
         """Go to the point where the gradient is taken."""
-        self._rule.look_ahead(momentum(self._recipe, update, self._updates))
+        self.rule.look_ahead(momentum(self._recipe, update, self._updates))
 
     def update(self, update: int) -> None:
         """Take the step."""
-        self._rule.update(step_size(self._recipe, update, self._updates))
+        self.rule.update(step_size(self._recipe, update, self._updates))
 
     def tensors(self) -> dict[str, Tensor]:
         """ΔΛ."""
-        return {f"change.{place}": change for place, change in enumerate(self._rule.change)}
+        return {f"change.{place}": change for place, change in enumerate(self.rule.change)}
 
 
 class Adam:

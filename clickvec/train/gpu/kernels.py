@@ -1,0 +1,275 @@
+"""What torch has no fast operation for, in Triton: bags of trigrams, the LSTM-RNN over all steps, rows that wait.
+
+`../towers.py` has the readable version, `../recurrence.py` the same gradient in torch; tests bind them.
+
+A batch here has a fixed shape, so that a CUDA graph can hold a whole update: `rows` texts of at most `words` steps, and
+step t of text r is row t * rows + r of the arrays that hold all steps. Texts are sorted, longest first: those of
+one program end at about the same step. A text that is not there has length 0.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sum_bags(
+    sums, matrix, bias, tokens, begin, length, step_begin, step_trigrams, rows,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
+):  # fmt: skip
+    """W l(t) + b of each step: the sum of the rows of its trigrams, FEW at a time and COLUMNS wide."""
+    r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    if t < tl.load(length + r):
+        columns = part * COLUMNS + tl.arange(0, COLUMNS)
+        inside = columns < WIDTH
+        step = tl.load(tokens + tl.load(begin + r) + t)
+        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        total = tl.load(bias + columns, mask=inside, other=0.0)
+        for some in range(first, end, FEW):
+            at = some + tl.arange(0, FEW)
+            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
+            where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+            total += tl.sum(tl.load(matrix + where, mask=(at < end)[:, None] & inside[None, :], other=0.0), 0)
+        row = (t * rows + r).to(tl.int64)
+        tl.store(sums + row * WIDTH + columns, total, mask=inside)
+
+
+@triton.jit
+def spread_bags(
+    d_sums, d_matrix, tokens, begin, length, step_begin, step_trigrams, rows,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
+):  # fmt: skip
+    """The gradient of `sum_bags`: what a step gets, each of its trigrams gets."""
+    r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    if t < tl.load(length + r):
+        columns = part * COLUMNS + tl.arange(0, COLUMNS)
+        inside = columns < WIDTH
+        step = tl.load(tokens + tl.load(begin + r) + t)
+        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        row = (t * rows + r).to(tl.int64)
+        given = tl.load(d_sums + row * WIDTH + columns, mask=inside, other=0.0)
+        for some in range(first, end, FEW):
+            at = some + tl.arange(0, FEW)
+            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
+            where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+            both = (at < end)[:, None] & inside[None, :]
+            tl.atomic_add(d_matrix + where, tl.broadcast_to(given[None, :], (FEW, COLUMNS)), mask=both, sem="relaxed")
+
+
+@triton.jit
+def _product(a, b, total, PRECISION: tl.constexpr):
+    """total + a b; in bfloat16, or in float32 as PRECISION says."""
+    if PRECISION == "bf16":
+        total = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
+    else:
+        total = tl.dot(a, b, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def _tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def run_forward(
+    gates, recurrent, cell, output, vectors, length, rows, words, gate_stride, cell_stride,
+    CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
+    BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Equation 2 for BLOCK texts, PART cells at a time; `gates` holds W l(t) + b and then the activations.
+
+    `recurrent` is W_rec transposed, (cells, gates * cells). What one thread has written of y(t) others read at the next
+    step, hence the barriers; the kernel is built without pipelining, which would read ahead of them.
+    """
+    WIDTH: tl.constexpr = GATES * CELLS
+    r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    here = r < rows
+    steps = tl.load(length + r, mask=here, other=0)
+    longest = tl.max(steps, 0)
+    part = tl.arange(0, PART)
+    for j in tl.static_range(0, CELLS, PART):
+        empty = (here & (steps == 0))[:, None] & (part >= 0)[None, :]
+        where = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
+        tl.store(vectors + where, tl.zeros((BLOCK, PART), tl.float32), mask=empty)
+    for t in range(0, words):
+        going = t < steps
+        place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
+        now = place.to(tl.int64) * rows + r
+        before = now + rows if BACKWARDS else now - rows
+        on = going[:, None] & (part >= 0)[None, :]
+        has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
+        if t < longest:
+            for j in tl.static_range(0, CELLS, PART):
+                at = gates + now[:, None] * gate_stride + j + part[None, :]
+                y_g = tl.load(at, mask=on, other=0.0)
+                i = tl.load(at + CELLS, mask=on, other=0.0)
+                o = tl.load(at + (GATES - 1) * CELLS, mask=on, other=0.0)
+                f = o
+                if GATES == 4:
+                    f = tl.load(at + 2 * CELLS, mask=on, other=0.0)
+                if t > 0:
+                    for k in tl.static_range(0, CELLS, PART):
+                        y = tl.load(output + before[:, None] * cell_stride + k + part[None, :], mask=on, other=0.0)
+                        w = recurrent + (k + part)[:, None] * WIDTH + j + part[None, :]
+                        y_g = _product(y, tl.load(w), y_g, PRECISION)
+                        i = _product(y, tl.load(w + CELLS), i, PRECISION)
+                        o = _product(y, tl.load(w + (GATES - 1) * CELLS), o, PRECISION)
+                        if GATES == 4:
+                            f = _product(y, tl.load(w + 2 * CELLS), f, PRECISION)
+                y_g, i, o = _tanh(y_g), tl.sigmoid(i), tl.sigmoid(o)
+                tl.store(at, y_g, mask=on)
+                tl.store(at + CELLS, i, mask=on)
+                tl.store(at + (GATES - 1) * CELLS, o, mask=on)
+                c = i * y_g
+                cell_at = now[:, None] * cell_stride + j + part[None, :]
+                c_before = tl.load(cell + before[:, None] * cell_stride + j + part[None, :], mask=has_before, other=0.0)
+                if GATES == 4:
+                    f = tl.sigmoid(f)
+                    tl.store(at + 2 * CELLS, f, mask=on)
+                    c += f * c_before
+                else:
+                    c += c_before
+                tl.store(cell + cell_at, c, mask=on)
+                y = o * _tanh(c)
+                tl.store(output + cell_at, tl.where(on, y, 0.0), mask=here[:, None])  # 0 where a text has ended
+                last = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
+                tl.store(vectors + last, y, mask=on & (t == steps - 1)[:, None])
+        else:
+            for j in tl.static_range(0, CELLS, PART):
+                cell_at = now[:, None] * cell_stride + j + part[None, :]
+                tl.store(output + cell_at, tl.zeros((BLOCK, PART), tl.float32), mask=here[:, None])
+        tl.debug_barrier()
+
+
+@triton.jit
+def run_backward(
+    gates, recurrent, cell, d_vectors, d_output, d_cell, length, rows, words, gate_stride, cell_stride,
+    CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
+    BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Back through time: `gates` holds the activations and then the gradient of the sums of each step.
+
+    `recurrent` is W_rec, (gates * cells, cells). `d_output` and `d_cell` hold what step t leaves to the one before.
+    """
+    r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    here = r < rows
+    steps = tl.load(length + r, mask=here, other=0)
+    longest = tl.max(steps, 0)
+    part = tl.arange(0, PART)
+    text = r.to(tl.int64)[:, None] * cell_stride + part[None, :]
+    for back in range(0, words):
+        t = words - 1 - back
+        going = t < steps
+        place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
+        now = place.to(tl.int64) * rows + r
+        before = now + rows if BACKWARDS else now - rows
+        on = going[:, None] & (part >= 0)[None, :]
+        has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
+        further = (t + 1 < steps)[:, None] & on
+        if t < longest:
+            for j in tl.static_range(0, CELLS, PART):
+                at = gates + now[:, None] * gate_stride + j + part[None, :]
+                cell_at = cell + now[:, None] * cell_stride + j + part[None, :]
+                y_g, i = tl.load(at, mask=on, other=0.0), tl.load(at + CELLS, mask=on, other=0.0)
+                o = tl.load(at + (GATES - 1) * CELLS, mask=on, other=0.0)
+                tanh_c = _tanh(tl.load(cell_at, mask=on, other=0.0))
+                dy = tl.load(d_vectors + text + j, mask=on & (t == steps - 1)[:, None], other=0.0)
+                dy += tl.load(d_output + text + j, mask=further, other=0.0)
+                dc = dy * o * (1 - tanh_c * tanh_c) + tl.load(d_cell + text + j, mask=further, other=0.0)
+                tl.store(at, dc * i * (1 - y_g * y_g), mask=here[:, None])  # 0 where a text has ended
+                tl.store(at + CELLS, dc * y_g * i * (1 - i), mask=here[:, None])
+                tl.store(at + (GATES - 1) * CELLS, dy * tanh_c * o * (1 - o), mask=here[:, None])
+                if GATES == 4:
+                    f = tl.load(at + 2 * CELLS, mask=on, other=0.0)
+                    c_before = tl.load(
+                        cell + before[:, None] * cell_stride + j + part[None, :], mask=has_before, other=0.0
+                    )
+                    tl.store(at + 2 * CELLS, dc * c_before * f * (1 - f), mask=here[:, None])
+                    dc = dc * f
+                tl.store(d_cell + text + j, dc, mask=on)
+            tl.debug_barrier()
+            if t > 0:
+                for j in tl.static_range(0, CELLS, PART):
+                    dy = tl.zeros((BLOCK, PART), tl.float32)
+                    for k in tl.static_range(0, GATES * CELLS, PART):
+                        d_sums = tl.load(gates + now[:, None] * gate_stride + k + part[None, :], mask=on, other=0.0)
+                        w = tl.load(recurrent + (k + part)[:, None] * CELLS + j + part[None, :])
+                        dy = _product(d_sums, w, dy, PRECISION)
+                    tl.store(d_output + text + j, dy, mask=on)
+        else:
+            for k in tl.static_range(0, GATES * CELLS, PART):
+                at = gates + now[:, None] * gate_stride + k + part[None, :]
+                tl.store(at, tl.zeros((BLOCK, PART), tl.float32), mask=here[:, None])
+        tl.debug_barrier()
+
+
+@triton.jit
+def mark_rows(touched, now, tokens, begin, length, step_begin, step_trigrams, FEW: tl.constexpr):
+    """Write down the number of this update for every row of the input matrix that a text touches."""
+    r, number = tl.program_id(0), tl.load(now)
+    first_token = tl.load(begin + r)
+    for t in range(0, tl.load(length + r)):
+        step = tl.load(tokens + first_token + t)
+        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        for some in range(first, end, FEW):
+            at = some + tl.arange(0, FEW)
+            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
+            tl.store(touched + trigrams, tl.broadcast_to(number, (FEW,)), mask=at < end)
+
+
+@triton.jit
+def catch_up(
+    matrix, change, since, touched, now, logs, zeros, totals,
+    ALL: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Bring the rows that this update touches, or ALL, to where `now` updates without a gradient leave them.
+
+    `logs`, `zeros` and `totals` are those of `nesterov.Decay`, which has the formula.
+    """
+    row, until = tl.program_id(0), tl.load(now)
+    behind = tl.load(since + row)
+    if (ALL or tl.load(touched + row) == until) and behind < until:
+        none = tl.load(zeros + until) == tl.load(zeros + behind)
+        decayed = tl.exp(tl.load(logs + until) - tl.load(logs + behind)) * none.to(tl.float64)
+        moved = tl.load(totals + behind) - decayed * tl.load(totals + until)
+        for first in tl.static_range(0, WIDTH, COLUMNS):
+            columns = first + tl.arange(0, COLUMNS)
+            at = row.to(tl.int64) * WIDTH + columns
+            slow = tl.load(change + at, mask=columns < WIDTH, other=0.0)
+            near = tl.load(matrix + at, mask=columns < WIDTH, other=0.0)
+            tl.store(matrix + at, near + slow * moved.to(tl.float32), mask=columns < WIDTH)
+            tl.store(change + at, slow * decayed.to(tl.float32), mask=columns < WIDTH)
+        tl.debug_barrier()
+        tl.store(since + row, until.to(tl.int64))
+
+
+@triton.jit
+def step_rows(matrix, change, gradient, touched, now, step, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    """Equation 6 for the rows that this update touches; their gradient is 0 again afterwards."""
+    row = tl.program_id(0)
+    if tl.load(touched + row) == tl.load(now):
+        size = tl.load(step)
+        for first in tl.static_range(0, WIDTH, COLUMNS):
+            columns = first + tl.arange(0, COLUMNS)
+            at = row.to(tl.int64) * WIDTH + columns
+            moved = size * tl.load(gradient + at, mask=columns < WIDTH, other=0.0)
+            near = tl.load(matrix + at, mask=columns < WIDTH, other=0.0)
+            slow = tl.load(change + at, mask=columns < WIDTH, other=0.0)
+            tl.store(matrix + at, near - moved, mask=columns < WIDTH)
+            tl.store(change + at, slow - moved, mask=columns < WIDTH)
+            tl.store(gradient + at, tl.zeros((COLUMNS,), tl.float32), mask=columns < WIDTH)
+
+
+@triton.jit
+def hide_clicked(counts, column, query, pairs, clicked_begin, clicked, hidden, titles, FEW: tl.constexpr):
+    """Of the titles of a minibatch, leave out for each query those that were clicked for it, and count these."""
+    r = tl.program_id(0)
+    if r < tl.load(pairs):
+        asked = tl.load(query + r)
+        first, end = tl.load(clicked_begin + asked), tl.load(clicked_begin + asked + 1)
+        for some in range(first, end, FEW):
+            at = some + tl.arange(0, FEW)
+            title = tl.load(clicked + at, mask=at < end, other=0)
+            place = tl.load(column + title, mask=at < end, other=-1)
+            tl.store(counts + r.to(tl.int64) * titles + place, tl.zeros((FEW,), tl.int1), mask=place >= 0)
+            tl.atomic_add(hidden, tl.sum((place >= 0).to(tl.int32), 0), sem="relaxed")

@@ -1,0 +1,142 @@
+"""One tower on one kind of text, forward and backward, through the kernels."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from clickvec import forward
+from clickvec.text import Ragged
+from clickvec.train.gpu import kernels
+from clickvec.train.towers import TorchTower
+
+BLOCK = 32  # texts that one program reads
+FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program reads at once
+ONE_STAGE = {"num_stages": 1}  # the kernels of the recurrence must not read ahead
+
+
+class Steps(NamedTuple):
+    """The trigrams of every distinct step, on the device."""
+
+    begin: Tensor
+    trigrams: Tensor
+
+    @classmethod
+    def of(cls, steps: Ragged, device: torch.device) -> "Steps":
+        """From the data."""
+        return cls(*(torch.from_numpy(part.astype("int32")).to(device) for part in (steps.offsets, steps.values)))
+
+
+class Texts(NamedTuple):
+    """As many texts as a minibatch may have: the steps of text r are `length[r]` tokens from `begin[r]` on."""
+
+    tokens: Tensor
+    begin: Tensor
+    length: Tensor
+    words: int  # at most
+
+
+class Packed:
+    """The small weights of a tower side by side, as the kernels read them, and a gradient for each.
+
+    The gradients of the tower's own tensors are views of these.
+    """
+
+    def __init__(self, tower: TorchTower) -> None:
+        self.tower, self.cells = tower, tower.tower.cells
+        self.ways = ("forward.", "backward.") if tower.tower.kind == "bilstm" else ("",)
+        self.gates = forward.gates(tower.tower)
+        self.width = len(self.gates) * self.cells
+        device = tower.weights["input"].device
+        self.recurrent, self.d_recurrent = (
+            torch.zeros(len(self.ways), self.width, self.cells, device=device) for _ in range(2)
+        )
+        self.transposed = torch.zeros(len(self.ways), self.cells, self.width, device=device)
+        self.bias, self.d_bias = (torch.zeros(len(self.ways), self.width, device=device) for _ in range(2))
+        self._own = [(way, gate) for way in self.ways for gate in self.gates]
+        self._recurrent_parts = [tower.weights[f"{way}{gate}.recurrent"].detach() for way, gate in self._own]
+        self._bias_parts = [tower.weights[f"{way}{gate}.bias"].detach() for way, gate in self._own]
+
+    def pack(self) -> None:
+        """Take the weights as they are now, and begin with no gradient."""
+        torch.cat(self._recurrent_parts, out=self.recurrent.view(-1, self.cells))
+        torch.cat(self._bias_parts, out=self.bias.view(-1))
+        self.transposed.copy_(self.recurrent.transpose(1, 2))
+        self.d_recurrent.zero_()
+        self.d_bias.zero_()
+
+    def give_gradients(self) -> None:
+        """Let the tower's tensors have their parts of the gradients."""
+        recurrent = self.d_recurrent.view(len(self._own), self.cells, self.cells)
+        bias = self.d_bias.view(len(self._own), self.cells)
+        for (way, gate), d_recurrent, d_bias in zip(self._own, recurrent, bias, strict=True):
+            self.tower.weights[f"{way}{gate}.recurrent"].grad = d_recurrent
+            self.tower.weights[f"{way}{gate}.bias"].grad = d_bias
+
+
+class Reader:
+    """A tower that reads texts: what it keeps of each step, and the vectors."""
+
+    def __init__(self, packed: Packed, texts: Texts, steps: Steps, precision: str) -> None:
+        self.packed, self.texts, self.steps = packed, texts, steps
+        self.rows, self._precision = len(texts.begin), precision
+        self._part = 32 if packed.cells % 32 == 0 else 16
+        ways, cells, device = len(packed.ways), packed.cells, texts.begin.device
+        self.gates = torch.zeros(texts.words, self.rows, ways * packed.width, device=device)
+        self.cell, self.output = (torch.zeros(texts.words, self.rows, ways * cells, device=device) for _ in range(2))
+        self.vectors, self._d_output, self._d_cell = (
+            torch.zeros(self.rows, ways * cells, device=device) for _ in range(3)
+        )
+
+    def _bag_grid(self) -> tuple[int, int, int]:
+        return self.rows, self.texts.words, -(-self.gates.shape[2] // COLUMNS)
+
+    def read(self, matrix: Tensor) -> Tensor:
+        """The vectors of the texts."""
+        texts, packed = self.texts, self.packed
+        kernels.sum_bags[self._bag_grid()](
+            self.gates, matrix, packed.bias, texts.tokens, texts.begin, texts.length, *self.steps, self.rows,
+            WIDTH=self.gates.shape[2], COLUMNS=COLUMNS, FEW=FEW, num_warps=1,
+        )  # fmt: skip
+        for way in range(len(packed.ways)):
+            gates, cell, output, vectors = self._of(way, self.gates, self.cell, self.output, self.vectors)
+            kernels.run_forward[(-(-self.rows // BLOCK),)](
+                gates, packed.transposed[way], cell, output, vectors, texts.length, self.rows, texts.words,
+                self.gates.shape[2], self.cell.shape[2], **self._constants(way),
+            )  # fmt: skip
+        return self.vectors
+
+    def go_back(self, d_vectors: Tensor, d_matrix: Tensor) -> None:
+        """Add the gradient of all weights, from that of the vectors."""
+        texts, packed = self.texts, self.packed
+        d_vectors = d_vectors.contiguous()
+        for way in range(len(packed.ways)):
+            gates, cell, output, given, d_output, d_cell = self._of(
+                way, self.gates, self.cell, self.output, d_vectors, self._d_output, self._d_cell
+            )
+            kernels.run_backward[(-(-self.rows // BLOCK),)](
+                gates, packed.recurrent[way], cell, given, d_output, d_cell, texts.length, self.rows, texts.words,
+                self.gates.shape[2], self.cell.shape[2], **self._constants(way),
+            )  # fmt: skip
+            d_sums, before = (gates[1:], output[:-1]) if way == 0 else (gates[:-1], output[1:])
+            d_sums = d_sums.reshape(-1, packed.width)
+            packed.d_recurrent[way].addmm_(d_sums.T, before.reshape(-1, packed.cells))
+            packed.d_bias[way].add_(gates.reshape(-1, packed.width).sum(0))
+        kernels.spread_bags[self._bag_grid()](
+            self.gates, d_matrix, texts.tokens, texts.begin, texts.length, *self.steps, self.rows,
+            WIDTH=self.gates.shape[2], COLUMNS=COLUMNS, FEW=FEW, num_warps=1,
+        )  # fmt: skip
+
+    def _of(self, way: int, gates: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        """The columns of one direction."""
+        width, cells = self.packed.width, self.packed.cells
+        return (
+            gates[..., way * width : (way + 1) * width],
+            *(one[..., way * cells : (way + 1) * cells] for one in others),
+        )
+
+    def _constants(self, way: int) -> dict[str, object]:
+        return {
+            "CELLS": self.packed.cells, "GATES": len(self.packed.gates), "BLOCK": BLOCK, "PART": self._part,
+            "BACKWARDS": way == 1, "PRECISION": self._precision, **ONE_STAGE,
+        }  # fmt: skip

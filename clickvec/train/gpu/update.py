@@ -1,0 +1,227 @@
+"""A whole update on a GPU as one CUDA graph: shapes are fixed, and all that changes lies in one array.
+
+Of the updates that `update.Plain` can do these are the common ones (`possible`); losses are the same, up to rounding.
+Without CUDA, under Triton's interpreter, the same runs on the CPU, slowly: that is how it is tested.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from clickvec.config import Recipe
+from clickvec.dataset import Dataset
+from clickvec.train import optimizers
+from clickvec.train.gpu import kernels
+from clickvec.train.gpu.feed import About, Feed, Job, Layout
+from clickvec.train.gpu.rows import Waiting
+from clickvec.train.gpu.tower import Packed, Reader, Steps, Texts
+from clickvec.train.negatives import Ids, Sampler
+from clickvec.train.nesterov import Nesterov, momentum, norm_scale
+from clickvec.train.objective import losses, unit
+from clickvec.train.pair import TowerPair
+from clickvec.train.update import Outcome, Seed
+
+
+class Fused:
+    """Updates of a pair of towers, one graph launch each."""
+
+    def __init__(
+        self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
+        updates: int, precision: str = "ieee",
+    ) -> None:  # fmt: skip
+        self._data, self._recipe, self._towers, self._updates = data, recipe, towers, updates
+        self.device = next(iter(towers.tensors().values())).device
+        self.layout = Layout(data, recipe)
+        self._numbers = torch.zeros(self.layout.size, dtype=torch.int32, device=self.device)
+        self._feed = Feed(data, recipe, sampler, weights, self._numbers)
+        self._steps = Steps.of(data.steps, self.device)
+        self._parts = self.layout.views(self._numbers)
+        self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
+        sides = list(self._packed)
+        self._readers = [
+            (side, Reader(self._packed[side], self._texts(kind), self._steps, precision))
+            for kind, side in (("query", sides[0]), ("title", sides[-1]))
+        ]
+        self._make_optimizers()
+        self.loss = torch.zeros((), device=self.device)
+        self.masked = torch.zeros(1, dtype=torch.int32, device=self.device)
+        if recipe.batch_negatives:
+            self._clicked = [
+                torch.from_numpy(part.astype(np.int32)).to(self.device)
+                for part in (data.clicked.offsets, data.clicked.values)
+            ]
+            self._column = torch.full((len(data.titles.lengths) + 1,), -1, dtype=torch.int32, device=self.device)
+            self._counts = torch.zeros(self.layout.pairs, self.layout.titles, dtype=torch.bool, device=self.device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def _texts(self, kind: str) -> Texts:
+        """Tokens lie on the device, all of them; or they come with the minibatch, when words are left out."""
+        tokens = self._parts["tokens"]
+        if not self._recipe.word_dropout:
+            values = (self._data.queries if kind == "query" else self._data.titles).values
+            tokens = torch.from_numpy(values.astype(np.int32)).to(self.device)
+        return Texts(tokens, self._parts[f"{kind}_begin"], self._parts[f"{kind}_length"], self.layout.words)
+
+    def _make_optimizers(self) -> None:
+        """Nesterov is part of the graph, its input matrices row by row; Adam comes after it."""
+        recipe, towers = self._recipe, self._towers.towers
+        inputs = {side: tower.weights["input"] for side, tower in towers.items()}
+        self._waiting: dict[str, Waiting] = {}
+        if recipe.optimizer == "nesterov":
+            momenta = [momentum(recipe, k, self._updates) for k in range(self._updates)]
+            self._waiting = {side: Waiting(matrix, momenta) for side, matrix in inputs.items()}
+            self._gradients = {side: one.gradient for side, one in self._waiting.items()}
+        else:
+            self._gradients = {side: torch.zeros_like(matrix) for side, matrix in inputs.items()}
+            for side, matrix in inputs.items():
+                matrix.grad = self._gradients[side]
+        for packed in self._packed.values():
+            packed.give_gradients()
+        apart = [id(matrix) for matrix in inputs.values()] if self._waiting else []
+        parameters = [weight for tower in towers.values() for weight in tower.parameters() if id(weight) not in apart]
+        self._optimizer = optimizers.make(recipe, parameters, self._updates)
+
+    # --- one update ----------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _update(self) -> None:
+        """All that the graph holds: the gradient, and under Nesterov the step."""
+        self._look_ahead()
+        vectors = [reader.read(self._matrix(side)) for side, reader in self._readers]
+        gradients = self._go_back_from_loss(*vectors)
+        for (side, reader), gradient in zip(self._readers, gradients, strict=True):
+            reader.go_back(gradient, self._gradients[side])
+        for side, packed in self._packed.items():
+            self._step(side, packed)
+
+    def _matrix(self, side: str) -> Tensor:
+        return self._towers.towers[side].weights["input"].detach()
+
+    def _look_ahead(self) -> None:
+        """Go to where the gradient is to be taken, with gradients of 0."""
+        parts = self._parts
+        if isinstance(self._optimizer, optimizers.PaperNesterov):
+            torch._foreach_mul_(self._optimizer.rule.change, parts["momentum"][0])
+            torch._foreach_add_([one.detach() for one in self._optimizer.rule.parameters], self._optimizer.rule.change)
+            for side, reader in self._readers:
+                self._waiting[side].look_ahead(parts["now"], reader.texts, self._steps)
+        else:
+            torch._foreach_zero_(list(self._gradients.values()))
+        for packed in self._packed.values():
+            packed.pack()
+
+    def _step(self, side: str, packed: Packed) -> None:
+        """Re-normalise the gradient of a tower; and under Nesterov, step."""
+        gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
+        scale = norm_scale(gradients, self._recipe.clip)
+        if isinstance(self._optimizer, optimizers.PaperNesterov):
+            step = self._parts["step"] if scale is None else self._parts["step"] * scale
+            self._waiting[side].update(self._parts["now"], step)
+            self._step_small(self._optimizer.rule, packed, step)
+        elif scale is not None:
+            torch._foreach_mul_(gradients, scale)
+
+    def _step_small(self, rule: Nesterov, packed: Packed, step: Tensor) -> None:
+        mine = [id(weight) for weight in packed.tower.parameters()]
+        both = [(one, change) for one, change in zip(rule.parameters, rule.change, strict=True) if id(one) in mine]
+        moved = torch._foreach_mul([one.grad for one, _ in both if one.grad is not None], step[0])
+        torch._foreach_sub_([one.detach() for one, _ in both], moved)
+        torch._foreach_sub_([change for _, change in both], moved)
+
+    @torch.enable_grad()
+    def _go_back_from_loss(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, ...]:
+        """Equations 3 to 5, and their gradient with respect to the vectors."""
+        parts, pairs = self._parts, self.layout.pairs
+        leaves = y_q.detach().requires_grad_(), y_d.detach().requires_grad_()
+        y_q, y_d = (unit(leaf) for leaf in leaves)
+        positive = parts["positive"].long()
+        if self._recipe.batch_negatives:
+            negative = y_q @ y_d.T
+            clicked, counts = negative.gather(1, positive[:, None])[:, 0], self._not_clicked()
+        else:
+            y_negative = functional.embedding(parts["negative"].view(pairs, -1).long(), y_d)
+            clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
+            negative, counts = torch.einsum("rd,rjd->rj", y_q, y_negative), parts["counts"].view(pairs, -1) > 0
+        loss = (losses(self._recipe.gamma, clicked, negative, counts) * parts["weight"]).sum()
+        self.loss.copy_(loss.detach())
+        return torch.autograd.grad(loss, leaves)
+
+    @torch.no_grad()
+    def _not_clicked(self) -> Tensor:
+        """Which titles of the minibatch each query has not clicked, (pairs, titles)."""
+        parts, places = self._parts, torch.arange(self.layout.titles, dtype=torch.int32, device=self.device)
+        here = places < parts["titles"]
+        ids = torch.where(here, parts["title"], len(self._column) - 1).long()
+        self._column.index_copy_(0, ids, places)
+        self._column[-1:].fill_(-1)
+        self._counts.copy_(here.expand_as(self._counts))
+        self.masked.zero_()
+        kernels.hide_clicked[(self.layout.pairs,)](
+            self._counts, self._column, parts["query"], parts["pairs"], *self._clicked, self.masked, self.layout.titles,
+            FEW=32, num_warps=1,
+        )  # fmt: skip
+        self.masked.sub_(parts["pairs"])  # a pair's own title is no loss
+        self._column.index_fill_(0, ids, -1)
+        return self._counts
+
+    # --- many updates --------------------------------------------------------------------------------------------
+
+    def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
+        """The updates of an epoch from minibatch `first` on."""
+        recipe, size, begun = self._recipe, self._recipe.batch_size, seed.update(0)
+
+        def jobs() -> Iterator[Job]:
+            for batch in range(first, -(-len(order) // size)):
+                k = begun + batch
+                yield Job(
+                    np.asarray(order[batch * size : (batch + 1) * size]), seed.draw(batch), k,
+                    momentum(recipe, k, self._updates), optimizers.step_size(recipe, k, self._updates),
+                )  # fmt: skip
+
+        if self._graph is None and self.device.type == "cuda":
+            self._capture()
+        for batch, about in enumerate(self._feed.send(jobs()), first):
+            if self._graph is None:
+                self._update()
+            else:
+                self._graph.replay()
+            if not self._waiting:
+                self._optimizer.update(begun + batch)
+            yield self._outcome(about)
+
+    def _outcome(self, about: About) -> Outcome:
+        masked = self.masked[0] if self._recipe.batch_negatives else about.masked
+        return Outcome(self.loss, about.weight, masked, about.negatives)
+
+    def _capture(self) -> None:
+        """Record an update of no texts, after one that compiles the kernels; neither leaves a trace."""
+        changing = [*self._towers.tensors().values(), *self.tensors().values()]
+        small = [one.detach() for one in changing if one.numel() < 2**20]
+        kept = [one.clone() for one in small]
+        self._numbers.zero_()
+        side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
+            for _ in range(2):
+                self._update()
+        torch.cuda.current_stream().wait_stream(side_stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._update()
+        torch._foreach_copy_(small, kept)
+
+    def settle(self, updates: int) -> None:
+        """Bring every row to where it is after so many updates."""
+        for one in self._waiting.values():
+            one.settle(updates)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep."""
+        tensors = self._optimizer.tensors()
+        for side, one in self._waiting.items():
+            tensors |= {f"{side}.input.{name}": tensor for name, tensor in one.tensors().items()}
+        return tensors

@@ -1,0 +1,75 @@
+"""An update in Triton against the plain one: on a GPU where there is one, and elsewhere under Triton's interpreter."""
+
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if DEVICE.type == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # it must be there before Triton is
+pytest.importorskip("triton", reason="no Triton here")
+
+from test_learning import log_of  # noqa: E402
+
+from clickvec import dataset  # noqa: E402
+from clickvec.config import Recipe, recipe  # noqa: E402
+from clickvec.train.gpu import update as gpu_update  # noqa: E402
+from clickvec.train.negatives import Sampler  # noqa: E402
+from clickvec.train.pair import TowerPair  # noqa: E402
+from clickvec.train.update import Plain, Seed, Update, can_be_fused  # noqa: E402
+
+WORDS = ["hotel", "berlin", "cheap", "of", "flights", "to", "x", "extraordinarily", "shanghai", "bath", "tub", "fix"]
+
+
+def small_data(pairs: int = 14) -> dataset.Dataset:
+    """Texts of no word to six; queries with several clicks; a title whose trigrams no other text has."""
+    rng = np.random.default_rng(0)
+    draw = lambda most: " ".join(rng.choice(WORDS, rng.integers(1, most)))  # noqa: E731
+    rows = [(draw(4), draw(7)) for _ in range(pairs)] + [("hotel", ""), ("hotel", "日本"), ("", "berlin")]
+    return dataset.prepare(log_of(rows), 5, 60)
+
+
+def two_ways(data: dataset.Dataset, chosen: Recipe, updates: int) -> tuple[list[Update], list[TowerPair]]:
+    assert can_be_fused(data, chosen)
+    ways: list[Update] = []
+    towers = [TowerPair(chosen, len(data.trigrams), DEVICE) for _ in range(2)]
+    for kind, pair in zip((Plain, gpu_update.Fused), towers, strict=True):
+        sampler = Sampler(data, chosen)
+        sampler.mined[:] = np.random.default_rng(1).integers(-1, data.clicked_titles, sampler.mined.shape)
+        ways.append(kind(data, chosen, pair, sampler, np.ones(len(data.pair_query), np.float32), updates))
+    return ways, towers
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper", {"epochs": 2}),
+        ("paper", {"tower": "bilstm", "forget_gate": True, "clip": 0.01, "cells": 32}),
+        ("paper", {"shared_tower": True, "word_dropout": 0.3, "clip": 0.0, "momentum_ends": 0.0, "ends_share": 0.3}),
+        ("paper", {"batch_negatives": True, "cells": 48, "schedule": "linear"}),
+        ("default", {}),
+        ("default", {"tower": "bilstm", "shared_tower": False, "clip": 0.01}),
+        ("default", {"batch_negatives": False, "forget_gate": True, "word_dropout": 0.0}),
+    ],
+)
+def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, object]) -> None:
+    data = small_data()
+    chosen = recipe(name, **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "step": 0.02, **settings})
+    batches = -(-len(data.pair_query) // chosen.batch_size)
+    (plain, fused), towers = two_ways(data, chosen, chosen.epochs * batches)
+    for epoch in range(chosen.epochs):
+        order, seed = np.random.default_rng(epoch).permutation(len(data.pair_query)), Seed(1, epoch, batches)
+        for expected, found in zip(plain.epoch(order, seed, 0), fused.epoch(order, seed, 0), strict=True):
+            assert float(found.loss) == pytest.approx(float(expected.loss), rel=1e-5)
+            assert (found.weight, int(found.masked)) == (expected.weight, int(expected.masked))
+        for way in (plain, fused):
+            way.settle((epoch + 1) * batches)
+    near = 2e-5 if chosen.optimizer == "nesterov" else 1e-3  # Adam makes much of a small gradient
+    ours, theirs = (pair.to_arrays() for pair in towers[::-1])
+    for weight, array in theirs.items():
+        np.testing.assert_allclose(ours[weight], array, rtol=0, atol=near, err_msg=weight)
+    for tensor, value in plain.tensors().items():
+        if DEVICE.type == "cpu":  # elsewhere the plain way has no rows that wait
+            np.testing.assert_allclose(fused.tensors()[tensor].cpu(), value.cpu(), rtol=0, atol=near, err_msg=tensor)

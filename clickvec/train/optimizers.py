@@ -79,6 +79,20 @@ class Adam:
             group["lr"] = step_size(self._recipe, update, self._updates)
         self._rule.step()
 
+    def update_by(self, step: Tensor) -> None:
+        """The same with a step that lies on the device: torch's own kernel, as a CUDA graph can hold it."""
+        (group,), states = self._rule.param_groups, self._rule.state
+        parameters = [one for one in group["params"] if one.grad is not None]
+        counts, means, squares = (
+            [states[one][name] for one in parameters] for name in ("step", "exp_avg", "exp_avg_sq")
+        )
+        torch._foreach_add_(counts, 1)
+        torch._fused_adam_(
+            [one.detach() for one in parameters], [one.grad for one in parameters], means, squares, [], counts,
+            lr=step, beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=0.0, eps=group["eps"],
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
+
     def tensors(self) -> dict[str, Tensor]:
         """The step count and the two moments of each parameter."""
         states = enumerate(self._rule.state.values())

@@ -87,7 +87,7 @@ def run_forward(
     steps = tl.load(length + r, mask=here, other=0)
     longest = tl.max(steps, 0)
     part = tl.arange(0, PART)
-    for j in tl.static_range(0, CELLS, PART):
+    for j in range(0, CELLS, PART):
         empty = (here & (steps == 0))[:, None] & (part >= 0)[None, :]
         where = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
         tl.store(vectors + where, tl.zeros((BLOCK, PART), tl.float32), mask=empty)
@@ -99,7 +99,7 @@ def run_forward(
         on = going[:, None] & (part >= 0)[None, :]
         has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
         if t < longest:
-            for j in tl.static_range(0, CELLS, PART):
+            for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
                 y_g = tl.load(at, mask=on, other=0.0)
                 i = tl.load(at + CELLS, mask=on, other=0.0)
@@ -108,7 +108,7 @@ def run_forward(
                 if GATES == 4:
                     f = tl.load(at + 2 * CELLS, mask=on, other=0.0)
                 if t > 0:
-                    for k in tl.static_range(0, CELLS, PART):
+                    for k in range(0, CELLS, PART):
                         y = tl.load(output + before[:, None] * cell_stride + k + part[None, :], mask=on, other=0.0)
                         w = recurrent + (k + part)[:, None] * WIDTH + j + part[None, :]
                         y_g = _product(y, tl.load(w), y_g, PRECISION)
@@ -135,7 +135,7 @@ def run_forward(
                 last = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
                 tl.store(vectors + last, y, mask=on & (t == steps - 1)[:, None])
         else:
-            for j in tl.static_range(0, CELLS, PART):
+            for j in range(0, CELLS, PART):
                 cell_at = now[:, None] * cell_stride + j + part[None, :]
                 tl.store(output + cell_at, tl.zeros((BLOCK, PART), tl.float32), mask=here[:, None])
         tl.debug_barrier()
@@ -167,7 +167,7 @@ def run_backward(
         has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
         further = (t + 1 < steps)[:, None] & on
         if t < longest:
-            for j in tl.static_range(0, CELLS, PART):
+            for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
                 cell_at = cell + now[:, None] * cell_stride + j + part[None, :]
                 y_g, i = tl.load(at, mask=on, other=0.0), tl.load(at + CELLS, mask=on, other=0.0)
@@ -189,15 +189,15 @@ def run_backward(
                 tl.store(d_cell + text + j, dc, mask=on)
             tl.debug_barrier()
             if t > 0:
-                for j in tl.static_range(0, CELLS, PART):
+                for j in range(0, CELLS, PART):
                     dy = tl.zeros((BLOCK, PART), tl.float32)
-                    for k in tl.static_range(0, GATES * CELLS, PART):
+                    for k in range(0, GATES * CELLS, PART):
                         d_sums = tl.load(gates + now[:, None] * gate_stride + k + part[None, :], mask=on, other=0.0)
                         w = tl.load(recurrent + (k + part)[:, None] * CELLS + j + part[None, :])
                         dy = _product(d_sums, w, dy, PRECISION)
                     tl.store(d_output + text + j, dy, mask=on)
         else:
-            for k in tl.static_range(0, GATES * CELLS, PART):
+            for k in range(0, GATES * CELLS, PART):
                 at = gates + now[:, None] * gate_stride + k + part[None, :]
                 tl.store(at, tl.zeros((BLOCK, PART), tl.float32), mask=here[:, None])
         tl.debug_barrier()
@@ -273,3 +273,36 @@ def hide_clicked(counts, column, query, pairs, clicked_begin, clicked, hidden, t
             place = tl.load(column + title, mask=at < end, other=-1)
             tl.store(counts + r.to(tl.int64) * titles + place, tl.zeros((FEW,), tl.int1), mask=place >= 0)
             tl.atomic_add(hidden, tl.sum((place >= 0).to(tl.int32), 0), sem="relaxed")
+
+
+@triton.jit
+def soft_losses(cosines, positive, counts, weight, losses, gamma, titles, COLUMNS: tl.constexpr):
+    """Equation 5 with every title of the minibatch as a negative that counts; its gradient takes the cosines' place.
+
+    The terms of the sum are 1 and exp(-γ Δ_j); all are divided by the greatest, exp(`far`), so that none is too large.
+    """
+    r = tl.program_id(0)
+    row, which = cosines + r.to(tl.int64) * titles, counts + r.to(tl.int64) * titles
+    clicked, own = tl.load(positive + r), tl.load(weight + r)
+    best = tl.load(row + clicked)
+    far = best * 0.0
+    for first in range(0, titles, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        on = tl.load(which + columns, mask=columns < titles, other=0) != 0
+        exponents = gamma * (tl.load(row + columns, mask=on, other=0.0) - best)
+        far = tl.maximum(far, tl.max(tl.where(on, exponents, 0.0), 0))
+    others = best * 0.0
+    for first in range(0, titles, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        on = tl.load(which + columns, mask=columns < titles, other=0) != 0
+        exponents = gamma * (tl.load(row + columns, mask=on, other=0.0) - best)
+        others += tl.sum(tl.where(on, tl.exp(exponents - far), 0.0), 0)
+    total = tl.exp(-far) + others
+    tl.store(losses + r, own * (far + tl.log(total)))
+    for first in range(0, titles, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        on = tl.load(which + columns, mask=columns < titles, other=0) != 0
+        exponents = gamma * (tl.load(row + columns, mask=on, other=0.0) - best)
+        share = tl.where(on, tl.exp(exponents - far) / total, 0.0)
+        share = tl.where(columns == clicked, -others / total, share)  # the clicked title is no negative of its own
+        tl.store(row + columns, own * gamma * share, mask=columns < titles)

@@ -10,9 +10,9 @@ from clickvec.text import Ragged
 from clickvec.train.gpu import kernels
 from clickvec.train.towers import TorchTower
 
-BLOCK = 32  # texts that one program reads
+BLOCK, WARPS = 16, 4  # texts that one program reads, and the threads it has for them, by 32
 FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program reads at once
-ONE_STAGE = {"num_stages": 1}  # the kernels of the recurrence must not read ahead
+AS_WRITTEN = {"num_stages": 1}  # the kernels of the recurrence must not read ahead
 
 
 class Steps(NamedTuple):
@@ -84,6 +84,7 @@ class Reader:
         ways, cells, device = len(packed.ways), packed.cells, texts.begin.device
         self.gates = torch.zeros(texts.words, self.rows, ways * packed.width, device=device)
         self.cell, self.output = (torch.zeros(texts.words, self.rows, ways * cells, device=device) for _ in range(2))
+        self._ones = torch.ones(texts.words * self.rows, device=device)
         self.vectors, self._d_output, self._d_cell = (
             torch.zeros(self.rows, ways * cells, device=device) for _ in range(3)
         )
@@ -121,7 +122,7 @@ class Reader:
             d_sums, before = (gates[1:], output[:-1]) if way == 0 else (gates[:-1], output[1:])
             d_sums = d_sums.reshape(-1, packed.width)
             packed.d_recurrent[way].addmm_(d_sums.T, before.reshape(-1, packed.cells))
-            packed.d_bias[way].add_(gates.reshape(-1, packed.width).sum(0))
+            packed.d_bias[way].addmv_(gates.reshape(-1, packed.width).T, self._ones)  # a sum, in half the time
         kernels.spread_bags[self._bag_grid()](
             self.gates, d_matrix, texts.tokens, texts.begin, texts.length, *self.steps, self.rows,
             WIDTH=self.gates.shape[2], COLUMNS=COLUMNS, FEW=FEW, num_warps=1,
@@ -138,5 +139,5 @@ class Reader:
     def _constants(self, way: int) -> dict[str, object]:
         return {
             "CELLS": self.packed.cells, "GATES": len(self.packed.gates), "BLOCK": BLOCK, "PART": self._part,
-            "BACKWARDS": way == 1, "PRECISION": self._precision, **ONE_STAGE,
+            "BACKWARDS": way == 1, "PRECISION": self._precision, "num_warps": WARPS, **AS_WRITTEN,
         }  # fmt: skip

@@ -55,7 +55,12 @@ class Fused:
                 for part in (data.clicked.offsets, data.clicked.values)
             ]
             self._column = torch.full((len(data.titles.lengths) + 1,), -1, dtype=torch.int32, device=self.device)
-            self._counts = torch.zeros(self.layout.pairs, self.layout.titles, dtype=torch.bool, device=self.device)
+            shape = self.layout.pairs, self.layout.titles
+            self._counts = torch.zeros(shape, dtype=torch.bool, device=self.device)
+            self._cosines, self._losses = (
+                torch.zeros(shape, device=self.device),
+                torch.zeros(shape[0], device=self.device),
+            )
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def _texts(self, kind: str) -> Texts:
@@ -67,7 +72,7 @@ class Fused:
         return Texts(tokens, self._parts[f"{kind}_begin"], self._parts[f"{kind}_length"], self.layout.words)
 
     def _make_optimizers(self) -> None:
-        """Nesterov is part of the graph, its input matrices row by row; Adam comes after it."""
+        """Nesterov updates the rows of the input matrices that a minibatch touches, Adam all of them."""
         recipe, towers = self._recipe, self._towers.towers
         inputs = {side: tower.weights["input"] for side, tower in towers.items()}
         self._waiting: dict[str, Waiting] = {}
@@ -89,7 +94,7 @@ class Fused:
 
     @torch.no_grad()
     def _update(self) -> None:
-        """All that the graph holds: the gradient, and under Nesterov the step."""
+        """All that the graph holds: the gradient, and the step."""
         self._look_ahead()
         vectors = [reader.read(self._matrix(side)) for side, reader in self._readers]
         gradients = self._go_back_from_loss(*vectors)
@@ -97,6 +102,8 @@ class Fused:
             reader.go_back(gradient, self._gradients[side])
         for side, packed in self._packed.items():
             self._step(side, packed)
+        if isinstance(self._optimizer, optimizers.Adam):
+            self._optimizer.update_by(self._parts["step"][0])
 
     def _matrix(self, side: str) -> Tensor:
         return self._towers.towers[side].weights["input"].detach()
@@ -115,7 +122,7 @@ class Fused:
             packed.pack()
 
     def _step(self, side: str, packed: Packed) -> None:
-        """Re-normalise the gradient of a tower; and under Nesterov, step."""
+        """Re-normalise the gradient of a tower; under Nesterov, step."""
         gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
         scale = norm_scale(gradients, self._recipe.clip)
         if isinstance(self._optimizer, optimizers.PaperNesterov):
@@ -135,20 +142,29 @@ class Fused:
     @torch.enable_grad()
     def _go_back_from_loss(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, ...]:
         """Equations 3 to 5, and their gradient with respect to the vectors."""
-        parts, pairs = self._parts, self.layout.pairs
         leaves = y_q.detach().requires_grad_(), y_d.detach().requires_grad_()
         y_q, y_d = (unit(leaf) for leaf in leaves)
-        positive = parts["positive"].long()
         if self._recipe.batch_negatives:
-            negative = y_q @ y_d.T
-            clicked, counts = negative.gather(1, positive[:, None])[:, 0], self._not_clicked()
-        else:
-            y_negative = functional.embedding(parts["negative"].view(pairs, -1).long(), y_d)
-            clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
-            negative, counts = torch.einsum("rd,rjd->rj", y_q, y_negative), parts["counts"].view(pairs, -1) > 0
+            return torch.autograd.grad((y_q, y_d), leaves, self._against_all(y_q.detach(), y_d.detach()))
+        parts, pairs = self._parts, self.layout.pairs
+        y_negative = functional.embedding(parts["negative"].view(pairs, -1).long(), y_d)
+        clicked = (y_q * functional.embedding(parts["positive"].long(), y_d)).sum(dim=1)
+        negative, counts = torch.einsum("rd,rjd->rj", y_q, y_negative), parts["counts"].view(pairs, -1) > 0
         loss = (losses(self._recipe.gamma, clicked, negative, counts) * parts["weight"]).sum()
         self.loss.copy_(loss.detach())
         return torch.autograd.grad(loss, leaves)
+
+    @torch.no_grad()
+    def _against_all(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss with the titles of the minibatch as negatives: its gradient with respect to the unit vectors."""
+        parts, titles = self._parts, self.layout.titles
+        torch.mm(y_q, y_d.T, out=self._cosines)
+        kernels.soft_losses[(self.layout.pairs,)](
+            self._cosines, parts["positive"], self._not_clicked(), parts["weight"], self._losses, self._recipe.gamma,
+            titles, COLUMNS=1024,
+        )  # fmt: skip
+        torch.sum(self._losses, 0, out=self.loss)
+        return self._cosines @ y_d, self._cosines.T @ y_q
 
     @torch.no_grad()
     def _not_clicked(self) -> Tensor:
@@ -184,13 +200,11 @@ class Fused:
 
         if self._graph is None and self.device.type == "cuda":
             self._capture()
-        for batch, about in enumerate(self._feed.send(jobs()), first):
+        for about in self._feed.send(jobs()):
             if self._graph is None:
                 self._update()
             else:
                 self._graph.replay()
-            if not self._waiting:
-                self._optimizer.update(begun + batch)
             yield self._outcome(about)
 
     def _outcome(self, about: About) -> Outcome:
@@ -199,9 +213,8 @@ class Fused:
 
     def _capture(self) -> None:
         """Record an update of no texts, after one that compiles the kernels; neither leaves a trace."""
-        changing = [*self._towers.tensors().values(), *self.tensors().values()]
-        small = [one.detach() for one in changing if one.numel() < 2**20]
-        kept = [one.clone() for one in small]
+        changing = [one.detach() for one in (self._towers.tensors() | self.tensors()).values()]
+        kept = [one.clone() for one in changing]
         self._numbers.zero_()
         side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side_stream.wait_stream(torch.cuda.current_stream())
@@ -212,7 +225,7 @@ class Fused:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._update()
-        torch._foreach_copy_(small, kept)
+        torch._foreach_copy_(changing, kept)
 
     def settle(self, updates: int) -> None:
         """Bring every row to where it is after so many updates."""

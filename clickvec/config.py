@@ -78,6 +78,7 @@ class Recipe:
     epochs: int = 10
     patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0 runs them all
     keep: str = "last"  # which model is kept: the last, or the best on dev by NDCG@10
+    precision: str = "float32"  # of the recurrent products on a GPU: float32 or bfloat16
     bptt_steps: int = 0  # how many steps from the end the gradient reaches; 0 is all of them
     seed: int = 1
 
@@ -122,6 +123,7 @@ _CHOICES = {
     "schedule": ("fixed", "linear", "cosine"),
     "click_weight": ("none", "log", "count"),
     "keep": ("last", "best"),
+    "precision": ("float32", "bfloat16"),
 }
 _AT_LEAST: dict[str, float] = {
     "max_words": 1, "max_trigrams": 1, "cells": 1, "hidden": 1, "output": 1, "window": 1, "initial_scale": 0,

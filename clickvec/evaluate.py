@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.metrics import Measure, Ranking, Scores, rank_order, with_relevant
-from clickvec.rankers import Ranker
+from clickvec.rankers import Neural, Ranker
 from clickvec.readers import JudgedQuery
+
+QUERIES_AT_ONCE = 10_000  # whose titles' vectors are in memory together
 
 Search = Callable[[list[str], int], Sequence[Sequence[str]]]
 
@@ -104,7 +107,12 @@ def evaluate(
 
 def run(ranker: Ranker, judged: Iterable[JudgedQuery]) -> list[Ranking]:
     """The scores of a ranker for every query, as `write_run` takes them; queries without a relevant title too."""
-    return [Ranking(query.query_id, query.doc_ids, _scores(ranker, query)) for query in judged]
+    rankings, queries = list[Ranking](), iter(judged)
+    while some := list(islice(queries, QUERIES_AT_ONCE)):
+        titles = (title for query in some for title in query.titles)
+        ready = ranker.with_vectors_of(titles) if isinstance(ranker, Neural) else ranker
+        rankings += [Ranking(query.query_id, query.doc_ids, _scores(ready, query)) for query in some]
+    return rankings
 
 
 def evaluate_catalogue(

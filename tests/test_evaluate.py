@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate, evaluate_catalogue, run
 from clickvec.metrics import write_run
@@ -219,6 +220,19 @@ def test_neural() -> None:
     assert ranker.score("ab", []).shape == (0,)
     query = judged_query("1", ["bx", "ax"], [0, 1], query="ab")
     assert evaluate([ranker], [query]).mean("toy", "NDCG@1") == 100
+
+
+def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clickvec.evaluate.QUERIES_AT_ONCE", 2)
+    ranker = Neural(Encoder.load(trained), "model")
+    titles = ["Cheap flights", "cheap  FLIGHTS", "", "pizza in berlin", "日本", "flights of pizza"]
+    queries = [judged_query(str(k), titles[k:], [1] * len(titles[k:]), query=titles[k]) for k in range(5)]
+    for query, ranking in zip(queries, run(ranker, queries), strict=True):
+        np.testing.assert_allclose(ranking.scores, ranker.score(query.query, query.titles), atol=1e-6)
+    first = run(ranker, queries)[0].scores
+    assert first[0] == first[1]  # the same words, to the last bit
 
 
 @pytest.mark.skipif(not (MSRD / "dev.tsv.gz").exists(), reason="the real data is not on this machine")

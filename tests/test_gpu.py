@@ -73,3 +73,16 @@ def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, objec
     for tensor, value in plain.tensors().items():
         if DEVICE.type == "cpu":  # elsewhere the plain way has no rows that wait
             np.testing.assert_allclose(fused.tensors()[tensor].cpu(), value.cpu(), rtol=0, atol=near, err_msg=tensor)
+
+
+def test_bfloat16_is_near() -> None:
+    data = small_data()
+    first = []
+    for precision in ("float32", "bfloat16"):
+        chosen = recipe("paper", cells=16, max_words=5, batch_size=17, initial_scale=1.0, precision=precision)
+        towers = TowerPair(chosen, len(data.trigrams), DEVICE)
+        weights = np.ones(len(data.pair_query), np.float32)
+        way = gpu_update.Fused(data, chosen, towers, Sampler(data, chosen), weights, 10)
+        first.append(float(next(way.epoch(np.arange(17), Seed(1, 0, 1), 0)).loss))
+    assert first[0] != first[1]
+    assert first[0] == pytest.approx(first[1], rel=0.02)

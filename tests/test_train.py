@@ -388,7 +388,7 @@ def test_cpu_and_cuda_take_the_same_way(
     name: str, settings: dict[str, object], data: dataset.Dataset, tmp_path: Path
 ) -> None:
     """Max pooling under Adam is left out: a rounding decides which of two nearly equal outputs gets the gradient."""
-    chosen = recipe(name, batch_size=100, **settings)
+    chosen = recipe(name, **settings)
     runs = [loop.Run(data, chosen, tmp_path, None, torch.device(device), "", True) for device in ("cpu", "cuda")]
     for run in runs:
         run.state.epoch = 1  # the first that mines
@@ -396,10 +396,15 @@ def test_cpu_and_cuda_take_the_same_way(
     same = runs[0].sampler.mined == runs[1].sampler.mined
     assert same.sum() >= 0.8 * same.size  # titles with nearly the same score may change places
     runs[1].sampler.mined[:] = runs[0].sampler.mined
-    order, seed = np.arange(1000), Seed(1, 1, runs[0].batches)
-    for on_cpu, on_gpu in itertools.islice(zip(*(run.updater.epoch(order, seed, 0) for run in runs), strict=True), 10):
-        assert float(on_gpu.loss) / 100 == pytest.approx(float(on_cpu.loss) / 100, abs=1e-4)
+    order, seed = np.arange(len(data.pair_query)), Seed(1, 1, runs[0].batches)
+    for on_cpu, on_gpu in itertools.islice(zip(*(run.updater.epoch(order, seed, 0) for run in runs), strict=True), 20):
+        assert float(on_gpu.loss) / on_cpu.weight == pytest.approx(float(on_cpu.loss) / on_cpu.weight, abs=1e-4)
         assert int(on_gpu.masked) == int(on_cpu.masked)
+
+
+def test_less_precision_is_for_a_gpu(data: dataset.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match="precision=bfloat16 is for LSTM-RNNs on a GPU"):
+        loop.train(data, recipe("default", precision="bfloat16"), tmp_path / "model", device="cpu", quiet=True)
 
 
 def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> None:

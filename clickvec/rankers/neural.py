@@ -1,6 +1,6 @@
 """Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation 3."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -38,3 +38,21 @@ class Neural:
         row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
         scores = self.encoder.encode_document(list(rows)) @ self.encoder.encode_query(query)
         return np.asarray(scores, dtype=np.float32)[row]
+
+    def with_vectors_of(self, titles: Iterable[str]) -> "Neural":
+        """The same ranker with the vectors of some titles at hand: many at once are read far faster than few."""
+        distinct = list(dict.fromkeys(map(canonical, titles)))
+        return Neural(_AtHand(self.encoder, distinct), self.name)
+
+
+class _AtHand:
+    """An encoder that has read some titles before."""
+
+    def __init__(self, encoder: TextEncoder, titles: list[str]) -> None:
+        self._row = {title: row for row, title in enumerate(titles)}
+        self._vectors = encoder.encode_document(titles)
+        self.encode_query = encoder.encode_query
+
+    def encode_document(self, titles: list[str]) -> NDArray[np.float32]:
+        """The vectors of some of these titles."""
+        return self._vectors[[self._row[title] for title in titles]]

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
+from clickvec.errors import ClickvecError
 from clickvec.text import Ragged
 from clickvec.train import optimizers, rows
 from clickvec.train.negatives import Candidates, Ids, Sampler
@@ -73,6 +74,11 @@ def make(
         from clickvec.train.gpu.update import Fused  # a CPU has no Triton
 
         return Fused(data, recipe, towers, sampler, weights, updates)
+    if recipe.precision != "float32":
+        raise ClickvecError(
+            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, without peepholes, pooling, "
+            "bptt_steps and average; leave it out"
+        )
     return Plain(data, recipe, towers, sampler, weights, updates)
 
 

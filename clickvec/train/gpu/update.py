@@ -31,7 +31,7 @@ class Fused:
 
     def __init__(
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
-        updates: int, precision: str = "ieee",
+        updates: int,
     ) -> None:  # fmt: skip
         self._data, self._recipe, self._towers, self._updates = data, recipe, towers, updates
         self.device = next(iter(towers.tensors().values())).device
@@ -41,7 +41,7 @@ class Fused:
         self._steps = Steps.of(data.steps, self.device)
         self._parts = self.layout.views(self._numbers)
         self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
-        sides = list(self._packed)
+        sides, precision = list(self._packed), {"float32": "ieee", "bfloat16": "bf16"}[recipe.precision]
         self._readers = [
             (side, Reader(self._packed[side], self._texts(kind), self._steps, precision))
             for kind, side in (("query", sides[0]), ("title", sides[-1]))

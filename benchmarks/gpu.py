@@ -1,0 +1,158 @@
+"""How fast a model is trained on a GPU, in pairs a second, against the readable version on the same GPU.
+
+    python benchmarks/gpu.py [--updates 100]
+
+The paper's full size, as in train.py: 50,000 trigrams, 96 cells, titles of nine words, queries of three, 200,000 pairs.
+`plain` is our readable towers by autograd; `nn.LSTM` what one would write first. All draw the same minibatches.
+Beside each is what this GPU would allow by its memory (bytes that must be moved, at the speed of a copy) and by its
+products (float32, at the speed of a large one), both measured here. Then the losses of the first updates, CPU against
+GPU. It needs numpy, torch and safetensors. The last line is JSON.
+"""
+
+import argparse
+import json
+import time
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from train import TRIGRAMS, straightforward, texts
+
+from clickvec import dataset
+from clickvec.config import Recipe, recipe
+from clickvec.dataset import Dataset
+from clickvec.readers import BadLines, ClickLog
+from clickvec.train.negatives import Sampler
+from clickvec.train.pair import TowerPair
+from clickvec.train.update import Plain, Seed, make
+
+PAIRS, WARM, CELLS, GATES = 200_000, 10, 96, 3
+IN_BATCH = {"batch_negatives": True}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "in-batch, 4,096": {"batch_size": 4096, **IN_BATCH},
+    "in-batch, 1,024": {"batch_size": 1024, **IN_BATCH},
+    "n = 4, 4,096": {"batch_size": 4096},
+    "n = 4, 1,024": {"batch_size": 1024},
+    "n = 4, 256": {"batch_size": 256},
+}
+
+
+def made_up() -> Dataset:
+    queries, titles = texts(PAIRS)
+    data = dataset.prepare(ClickLog(queries, titles, np.ones(PAIRS), BadLines()), 10, TRIGRAMS)
+    missing = TRIGRAMS - len(data.trigrams)  # rows that no word has are there all the same
+    return data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
+
+
+def way(data: Dataset, chosen: Recipe, device: str, kind: Any = make) -> Any:  # noqa: ANN401
+    towers = TowerPair(chosen, len(data.trigrams), torch.device(device))
+    updates = chosen.epochs * -(-PAIRS // chosen.batch_size)
+    return kind(data, chosen, towers, Sampler(data, chosen), np.ones(PAIRS, np.float32), updates)
+
+
+def outcomes(updater: Any, chosen: Recipe) -> Any:  # noqa: ANN401
+    """The updates of one epoch after the other."""
+    batches, epoch = -(-PAIRS // chosen.batch_size), 0
+    while True:
+        order = np.random.default_rng(epoch).permutation(PAIRS)
+        yield from updater.epoch(order, Seed(1, epoch, batches), 0)
+        epoch += 1
+
+
+def pairs_per_second(data: Dataset, chosen: Recipe, kind: Any, updates: int) -> float:  # noqa: ANN401
+    going = outcomes(way(data, chosen, "cuda", kind), chosen)
+    list(islice(going, WARM))
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    list(islice(going, updates))
+    torch.cuda.synchronize()
+    return updates * chosen.batch_size / (time.perf_counter() - begun)
+
+
+def seconds(work: Any, times: int = 20) -> float:  # noqa: ANN401
+    """The median time of some work on the GPU."""
+    taken = []
+    for _ in range(times + 3):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - begun)
+    return float(np.median(taken[3:]))
+
+
+def speeds() -> tuple[float, float]:
+    """Bytes a second of a copy, read and written, and operations a second of a large float32 product."""
+    many, large = torch.rand(2**29, device="cuda"), torch.rand(8192, 8192, device="cuda")
+    other, product = torch.empty_like(many), torch.empty_like(large)
+    copy = seconds(lambda: other.copy_(many))
+    return 2 * 4 * len(many) / copy, 2 * 8192**3 / seconds(lambda: torch.mm(large, large, out=product), 5)
+
+
+def bounds(data: Dataset, chosen: Recipe, copy: float, product: float) -> tuple[float, float]:
+    """Pairs a second that memory, and that products, allow.
+
+    Of each step: its sums, activations and gradients are written and read once each, cells and outputs too. Of each
+    row that a minibatch touches: weight, change and gradient. The products are those of the recurrence, three times
+    (forward, to the step before, to the weights), and of the cosines.
+    """
+    rng, width = np.random.default_rng(0), GATES * CELLS
+    pairs = rng.permutation(PAIRS)[: chosen.batch_size]
+    found = Sampler(data, chosen).draw(pairs, rng, mask=False)
+    sides = data.queries.take(data.pair_query[pairs]), data.titles.take(found.titles)
+    rows = sum(len(np.unique(data.steps.take(np.unique(side.values)).values)) for side in sides)
+    steps = sum(len(side.values) for side in sides)
+    moved = 4 * (steps * (6 * width + 4 * CELLS) + rows * 6 * width)
+    titles = len(found.titles) if chosen.batch_negatives else 1 + chosen.negatives
+    operations = 6 * CELLS * (steps * width + len(pairs) * titles)
+    return len(pairs) * copy / moved, len(pairs) * product / operations
+
+
+def agreement(data: Dataset, chosen: Recipe, updates: int = 50) -> float:
+    """The largest difference of the mean losses of an update, CPU against GPU, over the first updates."""
+    both = (outcomes(way(data, chosen, device), chosen) for device in ("cpu", "cuda"))
+    return max(
+        abs(float(here.loss) - float(there.loss)) / here.weight
+        for here, there in islice(zip(*both, strict=True), updates)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--updates", type=int, default=100)
+    updates = parser.parse_args().updates
+    data, (copy, product) = made_up(), speeds()
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {TRIGRAMS:,} trigrams, 96 cells, nine words a title"
+    )
+    print(f"a copy moves {copy / 1e12:.2f} TB/s, a float32 product does {product / 1e12:.0f} TFLOP/s")
+    print(
+        "negatives, minibatch      plain   nn.LSTM        ours   ratios         memory allows  products allow   bfloat16"
+    )
+    found: dict[str, dict[str, float]] = {}
+    for name, settings in SETTINGS.items():
+        chosen = recipe("paper", **settings)
+        few = max(5, updates // 10)
+        rates = {"plain": pairs_per_second(data, chosen, Plain, few)}
+        rates["nn.LSTM"] = pairs_per_second(data, chosen, Straightforward, few)
+        rates["ours"] = pairs_per_second(data, chosen, make, updates)
+        rates["memory"], rates["products"] = bounds(data, chosen, copy, product)
+        rates["bfloat16"] = pairs_per_second(data, recipe("paper", precision="bfloat16", **settings), make, updates)
+        ratios = f"{rates['ours'] / rates['plain']:.0f}, {rates['ours'] / rates['nn.LSTM']:.0f}"
+        print(
+            f"{name:18} {rates['plain']:12,.0f} {rates['nn.LSTM']:9,.0f} {rates['ours']:11,.0f}   {ratios:10}"
+            f" {rates['memory']:17,.0f} {rates['products']:15,.0f} {rates['bfloat16']:10,.0f}"
+        )
+        found[name] = rates
+    default = recipe("default")
+    rate, parted = pairs_per_second(data, default, make, updates), {}
+    print(f"recipe default (Adam, words left out), minibatches of {default.batch_size:,}: {rate:,.0f} pairs/s")
+    for name in ("paper", "default"):
+        parted[name] = agreement(data, recipe(name))
+        print(f"CPU against GPU, recipe {name}: losses of 50 updates part by {parted[name]:.1e} at most")
+    print(json.dumps({"gpu": torch.cuda.get_device_name(), "rates": found, "default": rate, "parted": parted}))
+
+
+if __name__ == "__main__":
+    main()

@@ -79,6 +79,8 @@ class Run:
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
         self.about_data, self.quiet = about_data, quiet
+        if device.index is not None:
+            torch.cuda.set_device(device)  # kernels and graphs go to the device of the moment
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
@@ -94,6 +96,8 @@ class Run:
     def all_epochs(self) -> None:
         """Run to the end, from wherever the state is."""
         self._say(alarms.one_title_rules(float(dataset.describe(self.data)["share of the most clicked title"])))
+        if self.device.type == "cuda" and (trouble := update.trouble_with_triton(self.device)):
+            self._say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
         with _stop_flag() as stop:
             while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._one_epoch(stop)

@@ -3,8 +3,8 @@
 `Plain` does it on every device, for every tower and option; `gpu/update.py` does the common ones faster, on a GPU.
 """
 
-import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -70,8 +70,8 @@ def make(
 ) -> Update:
     """The fastest way that there is for this recipe on the device of the towers."""
     device = next(iter(towers.tensors().values())).device
-    if device.type == "cuda" and importlib.util.find_spec("triton") and can_be_fused(data, recipe):
-        from clickvec.train.gpu.update import Fused  # a CPU has no Triton
+    if device.type == "cuda" and can_be_fused(data, recipe) and not trouble_with_triton(device):
+        from clickvec.train.gpu.update import Fused  # where there is no Triton it cannot be imported
 
         return Fused(data, recipe, towers, sampler, weights, updates)
     if recipe.precision != "float32":
@@ -88,6 +88,18 @@ def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.average
     largest = max(len(texts.values) for texts in (data.steps, data.queries, data.titles, data.clicked))
     return tower and usual and largest < 2**31
+
+
+@cache
+def trouble_with_triton(device: torch.device) -> str:
+    """Why Triton is of no use here, found out by using it; nothing where it works. It needs a C compiler, for one."""
+    try:
+        from clickvec.train.gpu.tower import try_out
+
+        try_out(device)
+    except Exception as error:  # whatever it is, there is another way
+        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return ""
 
 
 class Plain:

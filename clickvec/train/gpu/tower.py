@@ -27,6 +27,14 @@ class Steps(NamedTuple):
         return cls(*(torch.from_numpy(part.astype("int32")).to(device) for part in (steps.offsets, steps.values)))
 
 
+def try_out(device: torch.device) -> None:
+    """Run the smallest of the kernels, to see whether Triton works."""
+    numbers = torch.zeros(2, dtype=torch.int32, device=device)
+    with torch.cuda.device(device):
+        kernels.mark_rows[(1,)](*7 * (numbers,), FEW=FEW)
+        torch.cuda.synchronize()
+
+
 class Texts(NamedTuple):
     """As many texts as a minibatch may have: the steps of text r are `length[r]` tokens from `begin[r]` on."""
 

@@ -121,12 +121,13 @@ def train(
 ) -> None:
     """Train a model from a click log and write it to --out."""
     from clickvec import config
+    from clickvec.train.scratch import on_disk
 
     chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
     loop = given.import_training()
     loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
     loop.pick_device(device)
-    data = given.load_or_read(logs, shown, chosen, max_bad)
+    data = on_disk(given.load_or_read(logs, shown, chosen, max_bad), out)
     judged = given.read_judged_set(dev, max_bad) if dev else None
     model = loop.train(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,

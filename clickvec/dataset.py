@@ -132,6 +132,7 @@ def _passed_over(shown: Judged, queries: _Numbering, titles: _Numbering, clicked
 _FILES = ("data.json", "data.safetensors", "trigrams.txt")
 _RAGGED = ("steps", "queries", "titles", "clicked", "shown")
 _PLAIN = ("pair_query", "pair_title", "pair_clicks")
+_AT_ONCE = 2**18  # pairs that are counted at a time
 
 
 def check_place(path: Path, overwrite: bool) -> None:
@@ -170,11 +171,14 @@ def load(path: Path) -> Dataset:
         raise ClickvecError(f"{path} is damaged: it lacks or misspells {error}; make it again with prepare") from None
 
 
-def describe(data: Dataset) -> dict[str, int | float]:
-    """Counts for the model card and for the alarms."""
-    by_title = np.bincount(data.pair_title, data.pair_clicks)
+def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict[str, int | float]:
+    """Counts for the model card and for the alarms; `by_title`, zeros, is room for the clicks of each title."""
+    by_title = np.zeros(data.clicked_titles) if by_title is None else by_title
+    for first in range(0, len(data.pair_title), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        np.add.at(by_title, data.pair_title[some].astype(np.intp), data.pair_clicks[some].astype(np.float64))
     return {
-        "pairs": len(data.pair_query), "queries": len(data.queries.lengths), "titles": data.clicked_titles,
-        "trigrams": len(data.trigrams), "distinct steps": len(data.steps.lengths), "shown": len(data.shown.values),
+        "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
+        "trigrams": len(data.trigrams), "distinct steps": len(data.steps.offsets) - 1, "shown": len(data.shown.values),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip

@@ -253,7 +253,8 @@ def test_mined_titles_are_the_best_that_were_not_clicked(
     monkeypatch.setattr(mining, "POOL_TITLES", pool_titles)
     monkeypatch.setattr(mining, "TEXTS_AT_ONCE", texts)
     monkeypatch.setattr(mining, "SCORES_AT_ONCE", {"cpu": scores})
-    found = mining.mine(data, towers, np.random.default_rng(5), torch.device("cpu")).numpy()
+    found = np.zeros((len(data.queries.lengths), HARD_POOL), np.int32)
+    mining.mine(data, towers, np.random.default_rng(5), torch.device("cpu"), found)
     pool = mining._draw_pool(data.clicked_titles, mining.POOL_TITLES, np.random.default_rng(5))
     assert len(set(pool.tolist())) == min(pool_titles, data.clicked_titles)
     assert found.tolist() == mined_by_hand(data, towers, pool)
@@ -284,8 +285,8 @@ def test_mined_titles_are_drawn_beside_the_others(name: str) -> None:
 def test_a_query_with_few_other_titles_has_few_mined_ones() -> None:
     data = dataset.prepare(log_of([("a", "t1"), ("a", "t2"), ("b", "t1")]), 10, 1000)
     towers = TowerPair(Recipe(cells=4), len(data.trigrams), torch.device("cpu"))
-    found = mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"))
-    assert found.shape == (2, HARD_POOL)
+    found = np.zeros((2, HARD_POOL), np.int32)
+    mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), found)
     assert set(found[0].tolist()) == {-1}
     assert sorted(set(found[1].tolist())) == [-1, 1]
 

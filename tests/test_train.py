@@ -463,11 +463,9 @@ def test_alarms_are_heard_in_a_run(data: dataset.Dataset, tmp_path: Path, capsys
     assert "collapsed" in (run._mean_cosine()[1] or "")
 
 
-def test_a_click_weight_is_as_good_as_repeating_the_pair() -> None:
-    run_weights = loop._click_weights
+def test_a_click_weight_is_as_good_as_repeating_the_pair(tmp_path: Path) -> None:
     from test_learning import log_of
 
     data = dataset.prepare(log_of([("a", "x"), ("a", "x"), ("a", "x"), ("b", "y")]), 10, 50)
-    assert run_weights(data, Recipe(click_weight="none")).tolist() == [1, 1]
-    assert run_weights(data, Recipe(click_weight="count")).tolist() == [3, 1]
-    assert run_weights(data, Recipe(click_weight="log")).tolist() == [2, 1]
+    for kind, weights in {"none": [1, 1], "count": [3, 1], "log": [2, 1]}.items():
+        assert loop._click_weights(data, Recipe(click_weight=kind), tmp_path).tolist() == weights

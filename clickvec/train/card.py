@@ -4,17 +4,16 @@ import dataclasses
 from typing import Any
 
 from clickvec.config import Recipe
-from clickvec.dataset import Dataset, describe
 from clickvec.folder import Model
 
 
 def training(
-    recipe: Recipe, data: Dataset, about_data: str, history: list[dict[str, Any]], best_epoch: int
+    recipe: Recipe, data: dict[str, int | float], about_data: str, history: list[dict[str, Any]], best_epoch: int
 ) -> dict[str, Any]:
-    """The part of config.json that only people read."""
+    """The part of config.json that only people read; `data` is what `dataset.describe` says of it."""
     kept = history[best_epoch - 1] if history and best_epoch else {}
     return {
-        "recipe": dataclasses.asdict(recipe), "data": {"from": about_data, **describe(data)},
+        "recipe": dataclasses.asdict(recipe), "data": {"from": about_data, **data},
         "kept_epoch": best_epoch, "kept": kept,
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,7 +73,10 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
         for name, tensor in tensors.items():
             if name not in arrays or arrays[name].shape != tuple(tensor.shape):
                 raise ClickvecError(f"{path} is damaged at {name}; start again with --overwrite")
-            tensor.copy_(torch.tensor(arrays[name]))
+            if tensor.device.type == "cpu":
+                np.copyto(tensor.detach().numpy(), arrays[name])  # straight from the file: there may be much of it
+            else:
+                tensor.copy_(torch.tensor(arrays[name]))
     return state
 
 
@@ -80,10 +84,10 @@ def name_data(data: Dataset, dev: Judged | None) -> str:
     """A name for the data and the dev set that changes when they do."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.steps, data.queries, data.titles, data.shown):
-        digest.update(rows.values.tobytes())
-        digest.update(rows.offsets.tobytes())
+        digest.update(np.ascontiguousarray(rows.values).data)
+        digest.update(np.ascontiguousarray(rows.offsets).data)
     for column in (data.pair_query, data.pair_title, data.pair_clicks):
-        digest.update(column.tobytes())
+        digest.update(np.ascontiguousarray(column).data)
     for query in dev or ():
         digest.update(json.dumps([query.query, query.doc_ids, query.titles, query.grades.tolist()]).encode())
     return digest.hexdigest()[:32]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec import dataset, files, folder
@@ -31,8 +32,8 @@ from clickvec.folder import Model
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged
 from clickvec.terminal import Line
-from clickvec.train import alarms, card, checkpoint, memory, mining, update
-from clickvec.train.negatives import Sampler
+from clickvec.train import alarms, card, checkpoint, memory, mining, scratch, update
+from clickvec.train.negatives import Ids, Sampler
 from clickvec.train.objective import unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.places import check_inputs, check_places, clear, pick_device
@@ -85,17 +86,19 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device)
-        self.sampler = Sampler(data, recipe)
+        self.sampler = Sampler(data, recipe, run_folder)
         self.state = checkpoint.State()
         self._data_name = checkpoint.name_data(data, dev)
-        weights = _click_weights(data, recipe)
+        self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
+        self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
+        weights = _click_weights(data, recipe, run_folder)
         self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
     def all_epochs(self) -> None:
         """Run to the end, from wherever the state is."""
-        self._say(alarms.one_title_rules(float(dataset.describe(self.data)["share of the most clicked title"])))
+        self._say(alarms.one_title_rules(float(self._facts["share of the most clicked title"])))
         if self.device.type == "cuda" and (trouble := update.trouble_with_triton(self.device)):
             self._say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
         with _stop_flag() as stop:
@@ -104,7 +107,7 @@ class Run:
 
     def _one_epoch(self, stop: threading.Event) -> None:
         state, size = self.state, self.recipe.batch_size
-        order = np.random.default_rng([SHUFFLE, self.recipe.seed, state.epoch]).permutation(self.pairs)
+        self._shuffle()
         line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         masked = torch.tensor(state.masked, device=self.device)
@@ -112,7 +115,7 @@ class Run:
         self._mine()
         negatives = -1.0  # of the fullest minibatch; not known where a resumed run has none left in this epoch
         seed = Seed(self.recipe.seed, state.epoch, self.batches)
-        for outcome in self.updater.epoch(order, seed, state.batch):
+        for outcome in self.updater.epoch(self._order, seed, state.batch):
             total, masked, negatives = total + outcome.loss, masked + outcome.masked, max(negatives, outcome.negatives)
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
@@ -134,17 +137,24 @@ class Run:
         line.clear()
         self._end_epoch(negatives)
 
+    def _shuffle(self) -> None:
+        """Bring the pairs into the order of the epoch."""
+        for some in scratch.blocks(self.pairs):
+            self._order[some] = np.arange(some.start, some.stop)
+        np.random.default_rng([SHUFFLE, self.recipe.seed, self.state.epoch]).shuffle(self._order)
+
     def _mine(self) -> None:
         """Find the hard negatives of an epoch at its beginning; the first has none, as its model knows nothing yet."""
         if self.recipe.hard_negatives and self.state.epoch and not self.state.batch:
             rng = np.random.default_rng([MINE, self.recipe.seed, self.state.epoch])
-            self.sampler.mined[:] = mining.mine(self.data, self.towers, rng, self.device).numpy()
+            mining.mine(self.data, self.towers, rng, self.device, self.sampler.mined)
 
     def _check_finite(self, *, weights: bool = False) -> None:
         """Stop when the loss is not a number; with `weights`, which takes longer, when any kept number is not."""
         bad = "the loss" if not math.isfinite(self.state.loss_sum) else ""
-        if not bad and weights and not all(torch.isfinite(tensor).all() for tensor in self._tensors().values()):
-            bad = "a weight"
+        if not bad and weights:
+            numbers = (tensor for tensor in self._tensors().values() if tensor.is_floating_point())
+            bad = "" if all(torch.isfinite(tensor).all() for tensor in numbers) else "a weight"
         if bad:
             raise ClickvecError(f"{self._stopped(f'{bad} is not a number any more: stopped')}; start again, step lower")
 
@@ -222,7 +232,7 @@ class Run:
     def model(self, arrays: dict[str, Any]) -> Model:
         """The weights as a model."""
         recipe = self.recipe
-        about = card.training(recipe, self.data, self.about_data, self.state.history, self._kept_epoch())
+        about = card.training(recipe, self._facts, self.about_data, self.state.history, self._kept_epoch())
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
     def finish(self, out: Path) -> Model:
@@ -237,12 +247,15 @@ class Run:
             sys.stderr.write(sentence + "\n")
 
 
-def _click_weights(data: Dataset, recipe: Recipe) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
+    if recipe.click_weight == "none":
+        return np.broadcast_to(np.float32(1), len(data.pair_clicks))
     if recipe.click_weight == "count":
         return np.asarray(data.pair_clicks, np.float32)
-    if recipe.click_weight == "log":
-        return np.log2(1 + data.pair_clicks).astype(np.float32)
-    return np.ones(len(data.pair_clicks), np.float32)
+    weights: NDArray[np.float32] = scratch.array(run_folder, data.pair_clicks.shape, np.float32)
+    for some in scratch.blocks(len(weights)):
+        weights[some] = np.log2(1 + data.pair_clicks[some])
+    return weights
 
 
 def _describe(row: dict[str, Any], epochs: int) -> str:

@@ -6,12 +6,13 @@ has the weights that they were made with.
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import HARD_POOL
 from clickvec.dataset import Dataset
 from clickvec.text import Ragged
-from clickvec.train.negatives import Ids
+from clickvec.train.negatives import Ids, places
 from clickvec.train.objective import unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.towers import TorchTower, make_batch
@@ -24,27 +25,28 @@ SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**27}  # on a CPU what a cache holds, o
 
 
 @torch.no_grad()
-def mine(data: Dataset, towers: TowerPair, rng: np.random.Generator, device: torch.device) -> Tensor:
-    """The HARD_POOL best titles of each query that were not clicked for it, (queries, HARD_POOL), on the CPU; -1: none.
+def mine(
+    data: Dataset, towers: TowerPair, rng: np.random.Generator, device: torch.device, found: NDArray[np.int32]
+) -> None:
+    """Write to `found`, (queries, HARD_POOL), the best titles of each query that were not clicked for it; -1: none.
 
     The titles are the clicked ones of the log, or as many of them at random as POOL_TITLES and POOL_SCORES allow.
     """
-    wanted = min(POOL_TITLES, max(HARD_POOL, POOL_SCORES // max(1, len(data.queries.lengths))))
+    wanted = min(POOL_TITLES, max(HARD_POOL, POOL_SCORES // max(1, len(found))))
     pool = _draw_pool(data.clicked_titles, wanted, rng)
-    column = np.full(len(data.titles.lengths), -1, np.int64)
-    column[pool] = np.arange(len(pool))
     titles = _encode(towers.title, data.titles.take(pool), data.steps, device).T.contiguous()
     ids = torch.from_numpy(pool).to(device)
-    found = torch.full((len(data.queries.lengths), HARD_POOL), -1, dtype=torch.int32, device=device)
     at_once = max(1, SCORES_AT_ONCE[device.type] // len(pool))
     for first in range(0, len(found), TEXTS_AT_ONCE):
         rows = np.arange(first, min(first + TEXTS_AT_ONCE, len(found)))
         queries = _encode(towers.query, data.queries.take(rows), data.steps, device)
+        best = torch.full((len(rows), HARD_POOL), -1, dtype=torch.int32, device=device)
         for few in range(0, len(rows), at_once):
-            chosen = rows[few : few + at_once]
-            best = _best(queries[few : few + at_once] @ titles, _known(data.clicked.take(chosen), column, device), ids)
-            found[chosen[0] : chosen[-1] + 1, : best.shape[1]] = best
-    return found.cpu()
+            chosen = slice(few, few + at_once)
+            known = _known(data.clicked.take(rows[chosen]), pool, device)
+            some = _best(queries[chosen] @ titles, known, ids)
+            best[chosen, : some.shape[1]] = some
+        found[first : first + len(rows)] = best.cpu().numpy()
 
 
 def _draw_pool(titles: int, wanted: int, rng: np.random.Generator) -> Ids:
@@ -60,9 +62,9 @@ def _encode(tower: TorchTower, texts: Ragged, steps: Ragged, device: torch.devic
     return torch.cat([unit(tower(make_batch(texts.take(some), steps, device))) for some in rows])
 
 
-def _known(clicked: Ragged, column: Ids, device: torch.device) -> tuple[Tensor, Tensor]:
+def _known(clicked: Ragged, pool: Ids, device: torch.device) -> tuple[Tensor, Tensor]:
     """Row and column of each known click among the scores."""
-    rows, columns = np.repeat(np.arange(len(clicked.lengths)), clicked.lengths), column[clicked.values]
+    rows, columns = np.repeat(np.arange(len(clicked.lengths)), clicked.lengths), places(clicked.values, pool)
     inside = columns >= 0
     return torch.from_numpy(rows[inside]).to(device), torch.from_numpy(columns[inside]).to(device)
 

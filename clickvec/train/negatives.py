@@ -3,6 +3,7 @@
 `mining.py` finds the mined ones.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from clickvec.config import HARD_POOL, Recipe
 from clickvec.dataset import Dataset
 from clickvec.text import Ragged
+from clickvec.train import scratch
 
 Ids = NDArray[np.int64]
 Drawn = tuple[Ids, NDArray[np.bool_]]  # titles for each pair, and which of them count
@@ -31,22 +33,27 @@ class Candidates(NamedTuple):
 
 
 class Sampler:
-    """Draws negatives for minibatches of a data set, never a title that was clicked for the query."""
+    """Draws negatives for minibatches of a data set, never a title that was clicked for the query.
 
-    def __init__(self, data: Dataset, recipe: Recipe) -> None:
+    Drawing changes nothing here, so that several threads may do it. Mined titles are kept on the disk of `folder`.
+    """
+
+    def __init__(self, data: Dataset, recipe: Recipe, folder: Path | None = None) -> None:
         self.data, self.recipe = data, recipe
-        self._clicked_keys = np.sort(self._key(data.pair_query, data.pair_title))
-        queries = len(data.queries.lengths) if recipe.hard_negatives else 0
-        self.mined = np.full((queries, HARD_POOL), -1, np.int32)  # titles for each query; -1 is none
-
-    def _key(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> Ids:
-        return query.astype(np.int64) * len(self.data.titles.lengths) + title
+        queries = len(data.queries.offsets) - 1 if recipe.hard_negatives else 0
+        self.mined: NDArray[np.int32] = scratch.array(folder, (queries, HARD_POOL), np.int32)  # for each query
+        self.mined.fill(-1)  # none
 
     def was_clicked(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Whether the log holds a click on the title for the query."""
-        keys = self._key(query, title)
-        place = np.minimum(np.searchsorted(self._clicked_keys, keys), len(self._clicked_keys) - 1)
-        found: NDArray[np.bool_] = self._clicked_keys[place] == keys
+        """Whether the log holds a click on the title for the query: bisection in the sorted titles of each query."""
+        titles, offsets = self.data.clicked
+        low, end = offsets[query], offsets[query + 1]
+        high, last = end, len(titles) - 1
+        for _ in range(int((end - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            before = (titles[np.minimum(middle, last)] < title) & (low < high)
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        found: NDArray[np.bool_] = (titles[np.minimum(low, last)] == title) & (low < end)
         return found
 
     def draw(self, pairs: Ids, rng: np.random.Generator, *, mask: bool = True) -> Candidates:
@@ -80,7 +87,8 @@ class Sampler:
         shown, wanted = self.data.shown, self.recipe.shown_negatives
         if not len(shown.values) or not wanted:
             return _none(len(queries))
-        lengths, starts = shown.lengths[queries][:, None], shown.offsets[queries][:, None]
+        starts = shown.offsets[queries][:, None]
+        lengths = shown.offsets[queries + 1][:, None] - starts
         # A random start and a step through the list: distinct titles as long as there are enough of them.
         offset = rng.integers(0, np.maximum(lengths, 1)) + np.arange(wanted)
         counts = np.broadcast_to(np.arange(wanted) < lengths, offset.shape)
@@ -104,12 +112,16 @@ class Sampler:
         if not mask:
             return Candidates(titles, positive, None, np.ones((0, 0), np.bool_), 0)
         known: Ragged = self.data.clicked.take(queries)
-        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), np.searchsorted(titles, known.values)
-        columns[columns == len(titles)] = 0
-        found = titles[columns] == known.values
+        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), places(known.values, titles)
         counts = np.ones((len(queries), len(titles)), np.bool_)
-        counts[rows[found], columns[found]] = False  # the pair's own title is among them
+        counts[rows[columns >= 0], columns[columns >= 0]] = False  # the pair's own title is among them
         return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))
+
+
+def places(titles: NDArray[np.integer], among: Ids) -> Ids:
+    """The place of each title among others that are sorted; -1 where it is none of them."""
+    place = np.minimum(np.searchsorted(among, titles), len(among) - 1)
+    return np.where(among[place] == titles, place, -1)
 
 
 def _none(pairs: int) -> Drawn:

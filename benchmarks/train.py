@@ -1,12 +1,15 @@
 """How fast a model is trained on the CPU, in pairs a second, against the straightforward PyTorch version.
 
     python benchmarks/train.py [--threads 2] [--rounds 3]
+    python benchmarks/train.py --run [--pairs 200000] [--epochs 20] [--device cpu]
 
-The paper's full size: 50,000 trigrams, 96 cells, titles of nine words, queries of three. The rival is what one would
-write first: EmbeddingBag, packed nn.LSTM, SGD with Nesterov over all weights, on the same minibatches and negatives.
-Beside it, for the recipes `paper` and `default`, `plain`: our readable towers, every row updated at each update.
+The paper's full size: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `rival` is what one would
+write first (`rival.py`), `rival tuned` the same with all that we know: no padding, distinct words looked up once, SGD
+in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update.
 Each is timed in its own process, one after the other, in turns; with one thread it is the time of the processor, which
-other work on the machine disturbs less. The last line is JSON.
+other work on the machine disturbs less. Beside them stand the limits: the matrix products alone, and what the update of
+all weights moves, at the speed of a copy. `--run` trains the paper's recipe on as many pairs as the paper had, and says
+how long all of it takes; with fewer epochs it says what 20 would take. The last line is JSON.
 """
 
 import argparse
@@ -18,13 +21,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
-SYSTEMS = ("rival", "plain paper", "paper", "plain default", "default")
+PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
+SYSTEMS = (
+    "rival", "rival tuned", "plain paper", "paper",
+    "rival 1024", "rival tuned 1024", "paper 1024",
+    "plain default", "default",
+)  # fmt: skip
+BASES = {"default": "plain default", "1024": "rival 1024", "": "rival"}  # what a ratio is to, by the end of a name
 Update = Callable[[np.ndarray, np.random.Generator, int], object]
 
 
@@ -44,51 +54,15 @@ def texts(pairs: int) -> tuple[list[str], list[str]]:
     return [" ".join(row) for row in words[queries]], [" ".join(row) for row in words[titles]]
 
 
-def straightforward(run) -> Update:  # noqa: ANN001
-    """The rival, on the minibatches that `run` would draw."""
-    import torch
-    from torch import nn
+def prepared(pairs: int):  # noqa: ANN201
+    """The texts as a data set with as many trigrams as the paper had; rows that no word has are there all the same."""
+    from clickvec import dataset
+    from clickvec.readers import BadLines, ClickLog
 
-    from clickvec.text import Ragged
-
-    recipe, data = run.recipe, run.data
-
-    class Tower(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.EmbeddingBag(TRIGRAMS, 3 * recipe.cells, mode="sum")  # 14.4 million weights, as ours
-            self.lstm = nn.LSTM(3 * recipe.cells, recipe.cells, batch_first=True)
-
-        def forward(self, texts) -> torch.Tensor:  # noqa: ANN001
-            lengths, no_word = torch.from_numpy(texts.lengths), len(data.steps.lengths)
-            padded = np.full((len(lengths), int(lengths.max())), no_word)
-            padded[np.arange(padded.shape[1]) < texts.lengths[:, None]] = texts.values
-            trigrams = Ragged(data.steps.values, np.append(data.steps.offsets, len(data.steps.values))).take(
-                padded.ravel()
-            )
-            ids, starts = torch.from_numpy(trigrams.values).long(), torch.from_numpy(trigrams.offsets[:-1])
-            words = self.words(ids, starts).view(*padded.shape, -1)
-            packed = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-            _, (last, _) = self.lstm(packed)
-            return nn.functional.normalize(last[0], dim=1)
-
-    query, title = Tower(), Tower()
-    rule = torch.optim.SGD([*query.parameters(), *title.parameters()], recipe.step, recipe.momentum, nesterov=True)
-
-    def update(pairs: np.ndarray, rng: np.random.Generator, number: int) -> float:
-        found = run.sampler.draw(pairs, rng)
-        y_q, y_d = query(data.queries.take(data.pair_query[pairs])), title(data.titles.take(found.titles))
-        candidates = torch.from_numpy(np.concatenate([found.positive[:, None], found.negative], axis=1))
-        cosines = torch.einsum("rd,rjd->rj", y_q, y_d[candidates])
-        loss = nn.functional.cross_entropy(recipe.gamma * cosines, torch.zeros(len(pairs), dtype=torch.int64))
-        rule.zero_grad()
-        loss.backward()
-        for tower in (query, title):
-            nn.utils.clip_grad_norm_(tower.parameters(), recipe.clip)
-        rule.step()
-        return loss.item()
-
-    return update
+    queries, titles = texts(pairs)
+    data = dataset.prepare(ClickLog(queries, titles, np.ones(pairs), BadLines()), 10, TRIGRAMS)
+    missing = TRIGRAMS - len(data.trigrams)
+    return data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
 
 
 def plain(run) -> Update:  # noqa: ANN001
@@ -105,26 +79,29 @@ def plain(run) -> Update:  # noqa: ANN001
 
 def time_one(system: str) -> None:
     """Print the pairs a second of one system: the median over some minibatches."""
+    import rival
     import torch
 
-    from clickvec import dataset
     from clickvec.config import recipe
-    from clickvec.readers import BadLines, ClickLog
-    from clickvec.train import loop, memory
+    from clickvec.train import crew, loop, memory
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    queries, titles = texts(PAIRS)
-    data = dataset.prepare(ClickLog(queries, titles, np.ones(PAIRS), BadLines()), 10, TRIGRAMS)
-    missing = TRIGRAMS - len(data.trigrams)  # rows that no word has are there all the same
-    data = data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
-    chosen = recipe("default" if "default" in system else "paper")
+    larger = {"batch_size": 1024} if "1024" in system else {}
+    chosen = recipe("default" if "default" in system else "paper", **larger)
     with tempfile.TemporaryDirectory() as place:
-        run = loop.Run(data, chosen, Path(place), None, torch.device("cpu"), "", True)
-    made = {"rival": straightforward, "plain": plain}.get(system.split()[0])
-    update = made(run) if made else run.updater.one_update
+        run = loop.Run(prepared(PAIRS), chosen, Path(place), None, torch.device("cpu"), "", True)
     taken, order = [], np.random.default_rng(1).permutation(PAIRS)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    with nullcontext() if made else memory.kept():
+    with ExitStack() as settings:
+        update = run.updater.one_update
+        if "rival" in system:
+            update = rival.make(run, "tuned" in system)
+        elif "plain" in system:
+            update = plain(run)
+        else:
+            settings.enter_context(crew.at_work())
+        if "plain" not in system and system.replace(" 1024", "") != "rival":
+            settings.enter_context(memory.kept())
         for number in range(WARM + UPDATES):
             pairs = order[np.arange(number * chosen.batch_size, (number + 1) * chosen.batch_size) % PAIRS]
             begun = clock()
@@ -133,29 +110,111 @@ def time_one(system: str) -> None:
     print(chosen.batch_size / statistics.median(taken[WARM:]))
 
 
+def time_limits() -> None:
+    """Print what a minibatch of 256 pairs takes at the least, as JSON: seconds for each limit."""
+    import torch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+
+    def fastest(work: Callable[[], object], times: int = 30) -> float:
+        taken = []
+        for _ in range(times):
+            begun = clock()
+            work()
+            taken.append(clock() - begun)
+        return min(taken)
+
+    def products(inside: int, gates: int, first: int) -> float:
+        """Forward, and both products of the gradient, of 1,280 titles and 256 queries, from step `first` on."""
+        seconds = 0.0
+        for texts, steps in ((1280, 9), (256, 3)):
+            x, w, a = torch.randn(texts, inside), torch.randn(inside, gates), torch.randn(texts, gates)
+            once = sum(map(fastest, (partial(torch.mm, x, w), partial(torch.mm, a, w.T), partial(torch.mm, x.T, a))))
+            seconds += (steps - first) * once
+        return seconds
+
+    here, there = torch.randn(TRIGRAMS, 288), torch.randn(TRIGRAMS, 288)
+    bandwidth = 2 * 4 * here.numel() / fastest(lambda: there.copy_(here))
+    moved = 2 * 5 * 4 * here.numel()  # two towers; weights, changes and gradients read, weights and changes written
+    found = {
+        "products, ours": products(96, 288, 1),  # before the first word there is nothing to multiply
+        "products, rival": products(288, 384, 0) + products(96, 384, 1),
+        "update of all weights": moved / bandwidth,
+    }
+    print(json.dumps({"bandwidth": bandwidth, "seconds": found}))
+
+
+def in_a_process(threads: int, *arguments: str) -> str:
+    command, environment = [sys.executable, __file__, *arguments], {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+
+
+def compare(threads: int, rounds: int) -> None:
+    """All systems in turns, and the limits."""
+    found: dict[str, list[float]] = {system: [] for system in SYSTEMS}
+    for _ in range(rounds):
+        for system in SYSTEMS:
+            found[system].append(float(in_a_process(threads, "--one", system)))
+    limits = json.loads(in_a_process(threads, "--limits"))
+    rates = {system: statistics.median(values) for system, values in found.items()}
+    print(f"{TRIGRAMS:,} trigrams, 96 cells, nine words a title; {threads} threads, {rounds} rounds")
+    for system, rate in rates.items():
+        base = next(base for end, base in BASES.items() if system.endswith(end))
+        spread = f"{min(found[system]):,.0f} to {max(found[system]):,.0f}"
+        print(f"{system:22} {rate:9,.0f} pairs/s   ratio {rate / rates[base]:5.2f}   ({spread})")
+    print(f"the least that 256 pairs take, where a copy moves {limits['bandwidth'] / 1e9:.0f} GB/s:")
+    for name, seconds in limits["seconds"].items():
+        print(f"{name:22} {1000 * seconds:9.1f} ms        {256 / seconds:9,.0f} pairs/s at most")
+    ratios = {
+        "rival": rates["paper"] / rates["rival"],
+        "rival tuned": rates["paper"] / rates["rival tuned"],
+        "rival tuned 1024": rates["paper 1024"] / rates["rival tuned 1024"],
+    }
+    print(json.dumps({"threads": threads, "pairs_per_second": rates, "ratio_to": ratios, "limits": limits}))
+
+
+def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
+    """Train as a user does, and say how long it took."""
+    import torch
+
+    from clickvec.config import recipe
+    from clickvec.train import loop
+
+    torch.set_num_threads(threads)
+    data = prepared(pairs)
+    with tempfile.TemporaryDirectory() as place:
+        begun = time.perf_counter()
+        loop.train(data, recipe("paper", epochs=epochs), Path(place) / "model", device=device, quiet=True)
+        seconds = time.perf_counter() - begun
+    rate = pairs * epochs / seconds
+    print(f"{pairs:,} pairs, {epochs} epochs on {device}: {seconds:,.1f} s in all, {rate:,.0f} pairs/s")
+    if epochs != PAPER_EPOCHS:
+        print(f"at this rate {PAPER_EPOCHS} epochs would take {PAPER_EPOCHS * pairs / rate:,.0f} s (not run)")
+    print(
+        json.dumps({"pairs": pairs, "epochs": epochs, "device": device, "seconds": seconds, "pairs_per_second": rate})
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--one", choices=SYSTEMS)
+    parser.add_argument("--run", action="store_true", help="train the paper's recipe on the paper's number of pairs")
+    parser.add_argument("--pairs", type=int, default=PAPER_PAIRS)
+    parser.add_argument("--epochs", type=int, default=PAPER_EPOCHS)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--one", choices=SYSTEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--limits", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         time_one(options.one)
-        return
-    found: dict[str, list[float]] = {system: [] for system in SYSTEMS}
-    for _ in range(options.rounds):
-        for system in SYSTEMS:
-            command = [sys.executable, __file__, "--one", system]
-            environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
-            done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-            found[system].append(float(done.stdout))
-    rates = {system: statistics.median(values) for system, values in found.items()}
-    print(f"{TRIGRAMS:,} trigrams, 96 cells, nine words a title; {options.threads} threads, {options.rounds} rounds")
-    for system, rate in rates.items():
-        base = rates["plain default" if "default" in system else "rival"]
-        spread = f"{min(found[system]):,.0f} to {max(found[system]):,.0f}"
-        print(f"{system:14} {rate:9,.0f} pairs/s   ratio {rate / base:5.2f}   ({spread})")
-    print(json.dumps({"threads": options.threads, "pairs_per_second": rates, "ratio": rates["paper"] / rates["rival"]}))
+    elif options.limits:
+        time_limits()
+    elif options.run:
+        whole_run(options.pairs, options.epochs, options.device, options.threads)
+    else:
+        compare(options.threads, options.rounds)
 
 
 if __name__ == "__main__":

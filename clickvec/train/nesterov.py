@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
+from clickvec.train import crew
 
 
 def momentum(recipe: Recipe, update: int, updates: int) -> float:
@@ -20,7 +21,8 @@ def norm_scale(gradients: Sequence[Tensor], threshold: float) -> Tensor | None:
     """What brings the gradient of one tower down to the norm `threshold` when it is longer; of 0 there is none."""
     if threshold == 0:
         return None
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
+    norms = [norm for gradient in gradients for norm in crew.in_parts(gradient, torch.linalg.vector_norm)]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
     return torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
 
 
@@ -29,7 +31,7 @@ def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
     scale = norm_scale(gradients, threshold)
     if scale is not None:
         for gradient in gradients:
-            gradient.mul_(scale)
+            crew.in_parts(gradient, lambda part: part.mul_(scale))
 
 
 class Nesterov:

@@ -2,17 +2,28 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec import forward
 from clickvec.text import Ragged
+from clickvec.train import scratch
 from clickvec.train.gpu import kernels
 from clickvec.train.towers import TorchTower
 
 BLOCK, WARPS = 16, 4  # texts that one program reads, and the threads it has for them, by 32
 FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program reads at once
 AS_WRITTEN = {"num_stages": 1}  # the kernels of the recurrence must not read ahead
+
+
+def send(numbers: NDArray[np.integer], device: torch.device) -> Tensor:
+    """Numbers of the data to the device as int32, some at a time: they may be more than memory should hold."""
+    sent = torch.empty(len(numbers), dtype=torch.int32, device=device)
+    for some in scratch.blocks(len(numbers)):
+        sent[some] = torch.from_numpy(numbers[some].astype(np.int32)).to(device)
+    return sent
 
 
 class Steps(NamedTuple):
@@ -24,7 +35,7 @@ class Steps(NamedTuple):
     @classmethod
     def of(cls, steps: Ragged, device: torch.device) -> "Steps":
         """From the data."""
-        return cls(*(torch.from_numpy(part.astype("int32")).to(device) for part in (steps.offsets, steps.values)))
+        return cls(send(steps.offsets, device), send(steps.values, device))
 
 
 def try_out(device: torch.device) -> None:

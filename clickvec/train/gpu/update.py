@@ -18,7 +18,7 @@ from clickvec.train import optimizers
 from clickvec.train.gpu import kernels
 from clickvec.train.gpu.feed import About, Feed, Job, Layout
 from clickvec.train.gpu.rows import Waiting
-from clickvec.train.gpu.tower import Packed, Reader, Steps, Texts
+from clickvec.train.gpu.tower import Packed, Reader, Steps, Texts, send
 from clickvec.train.negatives import Ids, Sampler
 from clickvec.train.nesterov import Nesterov, momentum, norm_scale
 from clickvec.train.objective import losses, unit
@@ -50,10 +50,7 @@ class Fused:
         self.loss = torch.zeros((), device=self.device)
         self.masked = torch.zeros(1, dtype=torch.int32, device=self.device)
         if recipe.batch_negatives:
-            self._clicked = [
-                torch.from_numpy(part.astype(np.int32)).to(self.device)
-                for part in (data.clicked.offsets, data.clicked.values)
-            ]
+            self._clicked = [send(part, self.device) for part in (data.clicked.offsets, data.clicked.values)]
             self._column = torch.full((len(data.titles.lengths) + 1,), -1, dtype=torch.int32, device=self.device)
             shape = self.layout.pairs, self.layout.titles
             self._counts = torch.zeros(shape, dtype=torch.bool, device=self.device)
@@ -67,8 +64,7 @@ class Fused:
         """Tokens lie on the device, all of them; or they come with the minibatch, when words are left out."""
         tokens = self._parts["tokens"]
         if not self._recipe.word_dropout:
-            values = (self._data.queries if kind == "query" else self._data.titles).values
-            tokens = torch.from_numpy(values.astype(np.int32)).to(self.device)
+            tokens = send((self._data.queries if kind == "query" else self._data.titles).values, self.device)
         return Texts(tokens, self._parts[f"{kind}_begin"], self._parts[f"{kind}_length"], self.layout.words)
 
     def _make_optimizers(self) -> None:

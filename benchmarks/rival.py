@@ -1,0 +1,100 @@
+"""What `train.py` is measured against: the towers of the paper as one would write them in PyTorch.
+
+EmbeddingBag, packed nn.LSTM, SGD with Nesterov over all weights, on the minibatches and negatives that ours draws.
+`first` is how one writes it first; `tuned` has all that we know to make it faster and leaves it what it is.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from clickvec.text import Ragged, pack
+from clickvec.train.loop import Run
+from clickvec.train.negatives import Candidates
+
+Update = Callable[[np.ndarray, np.random.Generator, int], object]
+
+
+class Tower(nn.Module):
+    """What both have."""
+
+    def send(self, numbers: np.ndarray) -> Tensor:
+        """Numbers to where the weights are."""
+        return torch.from_numpy(numbers.astype(np.int64, copy=False)).to(self.words.weight.device)
+
+
+class First(Tower):
+    """Words padded to the longest text, and packed by torch."""
+
+    def __init__(self, trigrams: int, cells: int, steps: Ragged) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(trigrams, 3 * cells, mode="sum")  # as many weights as ours
+        self.lstm = nn.LSTM(3 * cells, cells, batch_first=True)
+        self.steps = Ragged(steps.values, np.append(steps.offsets, len(steps.values)))  # one more, without a trigram
+
+    def forward(self, texts: Ragged) -> Tensor:
+        """Unit vectors."""
+        padded = np.full((len(texts.lengths), int(texts.lengths.max())), len(self.steps.lengths) - 1)
+        padded[np.arange(padded.shape[1]) < texts.lengths[:, None]] = texts.values
+        trigrams = self.steps.take(padded.ravel())
+        ids, starts = (self.send(part) for part in (trigrams.values, trigrams.offsets[:-1]))
+        words = self.words(ids, starts).view(*padded.shape, -1)
+        packed = pack_padded_sequence(words, torch.from_numpy(texts.lengths), batch_first=True, enforce_sorted=False)
+        return nn.functional.normalize(self.lstm(packed)[1][0][0], dim=1)
+
+
+class Tuned(Tower):
+    """Distinct words looked up once and laid out packed: no padding, no copies."""
+
+    def __init__(self, trigrams: int, cells: int, steps: Ragged) -> None:
+        super().__init__()
+        self.words = nn.EmbeddingBag(trigrams, 3 * cells, mode="sum", include_last_offset=True)
+        self.lstm = nn.LSTM(3 * cells, cells)
+        self.steps = steps
+
+    def forward(self, texts: Ragged) -> Tensor:
+        """Unit vectors."""
+        packed = pack(texts)
+        distinct, places = np.unique(packed.steps, return_inverse=True)
+        trigrams = self.steps.take(distinct)
+        words = self.words(self.send(trigrams.values), self.send(trigrams.offsets))
+        steps = nn.functional.embedding(self.send(places), words)
+        order, back = self.send(packed.order), self.send(np.argsort(packed.order))
+        _, (last, _) = self.lstm(PackedSequence(steps, torch.tensor(packed.sizes), order, back))
+        return nn.functional.normalize(last[0], dim=1)
+
+
+def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
+    """One update on the pairs of a minibatch, as `run` would draw its negatives."""
+    recipe, data, tower = run.recipe, run.data, Tuned if tuned else First
+    query, title = (tower(len(data.trigrams), recipe.cells, data.steps).to(device) for _ in range(2))
+    weights = [*query.parameters(), *title.parameters()]
+    rule = torch.optim.SGD(weights, recipe.step, recipe.momentum, nesterov=True, fused=tuned or None)
+
+    def cosines(found: Candidates, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each query with its titles, and where the clicked one is among them."""
+        positive = title.send(found.positive)
+        if found.negative is None:
+            left_out = torch.from_numpy(~found.counts).to(device)
+            left_out[torch.arange(len(positive), device=device), positive] = False
+            return (y_q @ y_d.T).masked_fill(left_out, -torch.inf), positive
+        candidates = title.send(np.concatenate([found.positive[:, None], found.negative], axis=1))
+        chosen = nn.functional.embedding(candidates, y_d) if tuned else y_d[candidates]
+        return torch.einsum("rd,rjd->rj", y_q, chosen), torch.zeros_like(positive)
+
+    def update(pairs: np.ndarray, rng: np.random.Generator, number: int) -> Tensor:
+        found = run.sampler.draw(pairs, rng)
+        y_q, y_d = query(data.queries.take(data.pair_query[pairs])), title(data.titles.take(found.titles))
+        scores, clicked = cosines(found, y_q, y_d)
+        loss = nn.functional.cross_entropy(recipe.gamma * scores, clicked)
+        rule.zero_grad()
+        loss.backward()
+        for one in (query, title):
+            nn.utils.clip_grad_norm_(one.parameters(), recipe.clip)
+        rule.step()
+        return loss.detach()
+
+    return update

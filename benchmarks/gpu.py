@@ -3,7 +3,7 @@
     python benchmarks/gpu.py [--updates 100]
 
 The paper's full size, as in train.py: 50,000 trigrams, 96 cells, titles of nine words, queries of three, 200,000 pairs.
-`plain` is our readable towers by autograd; `nn.LSTM` the rival of train.py at its fastest. All draw the same minibatches.
+`plain` is our readable towers by autograd; `nn.LSTM` the rival of train.py at its fastest. Minibatches are the same.
 Beside each is what this GPU would allow by its memory (bytes that must be moved, at the speed of a copy) and by its
 products (float32, at the speed of a large one), both measured here. Then the losses of the first updates, CPU against
 GPU. It needs numpy, torch and safetensors. The last line is JSON.
@@ -47,6 +47,7 @@ class NNLSTM:
         self._update = make_rival(SimpleNamespace(recipe=chosen, data=data, sampler=sampler), True, "cuda")
 
     def epoch(self, order: np.ndarray, seed: Seed, first: int) -> Iterator[object]:
+        """As `Update.epoch`."""
         for batch in range(first, seed.batches):
             pairs = order[batch * self._size : (batch + 1) * self._size]
             yield self._update(pairs, np.random.default_rng(seed.draw(batch)), seed.update(batch))
@@ -130,13 +131,9 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=100)
     updates = parser.parse_args().updates
     data, (copy, product) = prepared(PAIRS), speeds()
-    print(
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {TRIGRAMS:,} trigrams, 96 cells, nine words a title"
-    )
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {TRIGRAMS:,} trigrams, 96 cells, nine words")
     print(f"a copy moves {copy / 1e12:.2f} TB/s, a float32 product does {product / 1e12:.0f} TFLOP/s")
-    print(
-        "negatives, minibatch      plain   nn.LSTM        ours   ratios         memory allows  products allow   bfloat16"
-    )
+    print("negatives, minibatch      plain   nn.LSTM        ours   ratios     memory allows products allow  bfloat16")
     found: dict[str, dict[str, float]] = {}
     for name, settings in SETTINGS.items():
         chosen = recipe("paper", **settings)

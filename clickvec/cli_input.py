@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from clickvec.errors import ClickvecError, Interrupted
+from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
 
 if TYPE_CHECKING:
     from clickvec.config import Recipe
@@ -46,9 +46,7 @@ class Verbs(TyperGroup):
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
                 raise
-            raise end(
-                "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less", 1
-            ) from None
+            raise end(NO_MEMORY, 1) from None
 
 
 def end(sentence: str, status: int) -> typer.Exit:

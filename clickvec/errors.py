@@ -3,6 +3,8 @@
 Its message is one sentence or two: what is wrong, where, and the cure. The command line prints it and exits with 1.
 """
 
+NO_MEMORY = "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less"
+
 
 class ClickvecError(Exception):
     """Something the user can mend; the message says what, where and how."""

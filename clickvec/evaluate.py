@@ -1,9 +1,8 @@
 """Any rankers on any judged set -> one Evaluation: means in per cent, and the value of every query behind them."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from clickvec.metrics import Measure, Ranking, Scores, rank_order, with_relevant
 from clickvec.rankers import Neural, Ranker
 from clickvec.readers import JudgedQuery
 
-QUERIES_AT_ONCE = 10_000  # whose titles' vectors are in memory together
+TITLES_AT_ONCE = 100_000  # of judged queries, whose vectors are in memory together
 
 Search = Callable[[list[str], int], Sequence[Sequence[str]]]
 
@@ -107,12 +106,25 @@ def evaluate(
 
 def run(ranker: Ranker, judged: Iterable[JudgedQuery]) -> list[Ranking]:
     """The scores of a ranker for every query, as `write_run` takes them; queries without a relevant title too."""
-    rankings, queries = list[Ranking](), iter(judged)
-    while some := list(islice(queries, QUERIES_AT_ONCE)):
-        titles = (title for query in some for title in query.titles)
-        ready = ranker.with_vectors_of(titles) if isinstance(ranker, Neural) else ranker
+    rankings = list[Ranking]()
+    for some in _few_titles(judged):
+        titles = [title for query in some for title in query.titles]
+        ready = ranker.with_vectors_of(titles) if isinstance(ranker, Neural) and titles else ranker
         rankings += [Ranking(query.query_id, query.doc_ids, _scores(ready, query)) for query in some]
     return rankings
+
+
+def _few_titles(judged: Iterable[JudgedQuery]) -> Iterator[list[JudgedQuery]]:
+    """The queries in groups, whose titles' vectors are in memory together."""
+    some, titles = list[JudgedQuery](), 0
+    for query in judged:
+        some.append(query)
+        titles += len(query.titles)
+        if titles > TITLES_AT_ONCE:
+            yield some
+            some, titles = [], 0
+    if some:
+        yield some
 
 
 def evaluate_catalogue(

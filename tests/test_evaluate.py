@@ -225,7 +225,7 @@ def test_neural() -> None:
 def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clickvec.evaluate.QUERIES_AT_ONCE", 2)
+    monkeypatch.setattr("clickvec.evaluate.TITLES_AT_ONCE", 7)
     ranker = Neural(Encoder.load(trained), "model")
     titles = ["Cheap flights", "cheap  FLIGHTS", "", "pizza in berlin", "日本", "flights of pizza"]
     queries = [judged_query(str(k), titles[k:], [1] * len(titles[k:]), query=titles[k]) for k in range(5)]

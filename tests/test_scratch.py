@@ -107,6 +107,8 @@ def test_what_a_run_holds_in_memory_does_not_grow_with_the_log(
         tracemalloc.start()
         run = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
         run._shuffle()
+        for update in range(3):
+            run.updater.one_update(run._order[:50], np.random.default_rng(update), update)
         run._check_finite(weights=True)
         run._save_checkpoint()
         run.restore()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from clickvec import config, dataset
-from clickvec.errors import ClickvecError, Interrupted
+from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
 from clickvec.readers import read_judged
 from clickvec.train.card import headline
 from clickvec.train.loop import train
@@ -42,6 +42,11 @@ def main() -> int:
     except ClickvecError as error:
         sys.stderr.write(f"clickvec: {error}\n")
         return 130 if isinstance(error, Interrupted) else 1
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
+            raise
+        sys.stderr.write(f"clickvec: {NO_MEMORY}\n")
+        return 1
     sys.stdout.write(f"{given.out}: {headline(model)}\n")
     return 0
 

@@ -69,6 +69,11 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
             f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"
         )
     arrays = files.read_arrays(path)
+    if set(arrays) != set(tensors):
+        raise ClickvecError(
+            f"cannot resume {path.parent}: it was begun on another device, or with Triton and not without; resume it "
+            "where it was begun, or start again with --overwrite"
+        )
     with torch.no_grad():
         for name, tensor in tensors.items():
             if name not in arrays or arrays[name].shape != tuple(tensor.shape):

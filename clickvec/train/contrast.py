@@ -43,7 +43,7 @@ class BatchLosses(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """The gradient of the cosines takes the place of the shares."""
+        """Once, as the gradient of the cosines takes the place of the shares."""
         y_q, y_d, positive, square = ctx.saved_tensors
         d_q = torch.empty_like(y_q)
 

@@ -58,7 +58,9 @@ def train(
         run_folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    with files.locked(run_folder / "lock", str(out)), memory.kept():
+    # Kernels and graphs go to the device of the moment.
+    at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
+    with files.locked(run_folder / "lock", str(out)), memory.kept(), at_device:
         check_places(out, resume, overwrite)  # again: another run may have ended in between
         if overwrite and not resume:
             clear(run_folder)
@@ -80,8 +82,6 @@ class Run:
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
         self.about_data, self.quiet = about_data, quiet
-        if device.index is not None:
-            torch.cuda.set_device(device)  # kernels and graphs go to the device of the moment
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
@@ -92,15 +92,13 @@ class Run:
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = _click_weights(data, recipe, run_folder)
-        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates)
+        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates, self._say)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
     def all_epochs(self) -> None:
         """Run to the end, from wherever the state is."""
         self._say(alarms.one_title_rules(float(self._facts["share of the most clicked title"])))
-        if self.device.type == "cuda" and (trouble := update.trouble_with_triton(self.device)):
-            self._say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
         with _stop_flag() as stop:
             while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._one_epoch(stop)
@@ -113,10 +111,12 @@ class Run:
         masked = torch.tensor(state.masked, device=self.device)
         begun = saved = looked = time.monotonic()
         self._mine()
-        negatives = -1.0  # of the fullest minibatch; not known where a resumed run has none left in this epoch
+        # Of the fullest minibatch; not known where a resumed run has none left in this epoch.
+        negatives = torch.tensor(-1.0, device=self.device)
         seed = Seed(self.recipe.seed, state.epoch, self.batches)
         for outcome in self.updater.epoch(self._order, seed, state.batch):
-            total, masked, negatives = total + outcome.loss, masked + outcome.masked, max(negatives, outcome.negatives)
+            total, masked = total + outcome.loss, masked + outcome.masked
+            negatives = torch.maximum(negatives, torch.as_tensor(outcome.negatives, device=self.device))
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
                 state.loss_sum, state.masked, looked = float(total), int(masked), time.monotonic()
@@ -135,7 +135,7 @@ class Run:
                     raise Interrupted(f"{self._stopped('stopped')}; go on with --resume")
         state.seconds += time.monotonic() - begun
         line.clear()
-        self._end_epoch(negatives)
+        self._end_epoch(float(negatives))
 
     def _shuffle(self) -> None:
         """Bring the pairs into the order of the epoch."""

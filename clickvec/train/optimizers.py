@@ -61,9 +61,8 @@ class Adam:
     def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
         self._recipe, self._updates = recipe, updates
         self._rule = torch.optim.Adam(parameters, lr=recipe.step, fused=True)
-        for (
-            parameter
-        ) in parameters:  # made now rather than at the first update, so that a checkpoint has a place for it
+        # Made now rather than at the first update, so that a checkpoint has a place for it.
+        for parameter in parameters:
             self._rule.state[parameter] = {
                 "step": torch.zeros((), device=parameter.device),
                 "exp_avg": torch.zeros_like(parameter),

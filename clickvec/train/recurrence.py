@@ -76,7 +76,7 @@ class Weights(NamedTuple):
 class Kept(NamedTuple):
     """What the gradient needs of every step."""
 
-    gates: Tensor  # first the sums, then the activations, and in the end the gradient of the sums
+    gates: Tensor  # first the sums, then the activations
     cell: Tensor  # c(t); where the gradient does not need it, that of the last step alone
     squashed: Tensor  # tanh c(t)
     output: Tensor  # y(t)
@@ -112,12 +112,13 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Back through time, once: the gradient of the sums takes the place of the activations."""
+        """Back through time; `d_sums` is the gradient of the sums, before the gates squash them."""
         steps, saved = ctx.saved_tensors[0], ctx.saved_tensors[1:]
         w, kept, shape = Weights(*saved[:5]), Kept(*saved[5:]), ctx.shape
-        found = crew.each(lambda texts: _read_back(texts, w, shape, kept, gradient), _parts(shape.sizes))
+        d_sums = torch.empty_like(kept.gates)
+        found = crew.each(lambda texts: _read_back(texts, w, shape, kept, gradient, d_sums), _parts(shape.sizes))
         d_recurrent, d_input, d_forget, d_output = (_total(parts) for parts in zip(*found, strict=True))
-        d_table = _sum_bags(kept.gates, *_uses(steps, ctx.distinct))
+        d_table = _sum_bags(d_sums, *_uses(steps, ctx.distinct))
         d_bias = _total(crew.each(lambda rows: d_table[slice(*rows)].sum(dim=0), crew.shares(range(len(d_table) + 1))))
         return d_table, None, d_bias, d_recurrent, None, d_input, d_forget, d_output
 
@@ -178,43 +179,44 @@ def _read(
         _pool(shape.pooling, vectors.narrow(0, texts.low, n), y, t, on, kept.pooled[now : now + n])
 
 
-def _read_back(texts: crew.Part, w: Weights, shape: Shape, kept: Kept, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradients of the recurrent weights and of the peepholes; `kept.gates` becomes that of the sums."""
+def _read_back(
+    texts: crew.Part, w: Weights, shape: Shape, kept: Kept, gradient: Tensor, d_sums: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Fill `d_sums` for some of the texts; the gradients of the recurrent weights and of the peepholes."""
     d_recurrent = torch.zeros_like(w.recurrent)
     d_input, d_forget, d_output = (None if peep is None else torch.zeros_like(peep) for peep in w[2:])
     d_pooled = gradient[texts.low : texts.high].clone()
-    d_y, d_c, scratch, other = (torch.zeros_like(d_pooled) for _ in range(4))
+    d_y, d_c, scratch = (torch.zeros_like(d_pooled) for _ in range(3))
     for t, now, before, n, on in reversed(_walk(shape.sizes, texts)):
-        a, tanh_c = kept.gates.narrow(0, now, n), kept.squashed.narrow(0, now, n)
-        dy, dc, product, spare, mine = (whole.narrow(0, 0, n) for whole in (d_y, d_c, scratch, other, d_pooled))
+        a, d_a, tanh_c = (whole.narrow(0, now, n) for whole in (kept.gates, d_sums, kept.squashed))
+        dy, dc, product, mine = (whole.narrow(0, 0, n) for whole in (d_y, d_c, scratch, d_pooled))
         _cut(shape, t, texts.low, dy, dc, mine)
         _unpool(shape.pooling, dy, mine, t, on, kept.output.narrow(0, now, n), kept.pooled[now : now + n])
         y_g, i, f, o = _split(a, w.cells, w.has_forget)
+        da_g, da_i, da_f, da_o = _split(d_a, w.cells, w.has_forget)
+        _times_sigmoid(torch.mul(dy, tanh_c, out=product), o, da_o)
         _times_tanh(torch.mul(dy, o, out=product), tanh_c, product)
         dc.add_(product)
-        _times_sigmoid(torch.mul(dy, tanh_c, out=product), o, o)
         if w.peep_output is not None and d_output is not None:
-            dc.addmm_(o, w.peep_output)
-            d_output.addmm_(o.T, kept.cell.narrow(0, now, n))
-        torch.mul(dc, y_g, out=product)
-        _times_tanh(torch.mul(dc, i, out=spare), y_g, y_g)
-        _times_sigmoid(product, i, i)
+            dc.addmm_(da_o, w.peep_output)
+            d_output.addmm_(da_o.T, kept.cell.narrow(0, now, n))
+        _times_sigmoid(torch.mul(dc, y_g, out=product), i, da_i)
+        _times_tanh(torch.mul(dc, i, out=product), y_g, da_g)
         if t == 0:
-            if f is not None:
-                f.zero_()  # there is nothing to forget before the first word
+            if da_f is not None:
+                da_f.zero_()  # there is nothing to forget before the first word
             break
-        if f is not None:
-            torch.mul(dc, kept.cell.narrow(0, before, n), out=product)
+        if f is not None and da_f is not None:
+            _times_sigmoid(torch.mul(dc, kept.cell.narrow(0, before, n), out=product), f, da_f)
             dc.mul_(f)
-            _times_sigmoid(product, f, f)
         if w.peep_input is not None and d_input is not None:
-            dc.addmm_(i, w.peep_input)
-            d_input.addmm_(i.T, kept.cell.narrow(0, before, n))
-        if w.peep_forget is not None and d_forget is not None and f is not None:
-            dc.addmm_(f, w.peep_forget)
-            d_forget.addmm_(f.T, kept.cell.narrow(0, before, n))
-        d_recurrent.addmm_(a.T, kept.output.narrow(0, before, n))
-        torch.mm(a, w.recurrent, out=dy)
+            dc.addmm_(da_i, w.peep_input)
+            d_input.addmm_(da_i.T, kept.cell.narrow(0, before, n))
+        if w.peep_forget is not None and d_forget is not None and da_f is not None:
+            dc.addmm_(da_f, w.peep_forget)
+            d_forget.addmm_(da_f.T, kept.cell.narrow(0, before, n))
+        d_recurrent.addmm_(d_a.T, kept.output.narrow(0, before, n))
+        torch.mm(d_a, w.recurrent, out=dy)
     return d_recurrent, d_input, d_forget, d_output
 
 

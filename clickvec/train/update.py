@@ -3,9 +3,8 @@
 `Plain` does it on every device, for every tower and option; `gpu/update.py` does the common ones faster, on a GPU.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -30,12 +29,12 @@ DRAW = 3  # the first word of a seed; loop.py and pair.py have others, so that n
 
 
 class Outcome(NamedTuple):
-    """What an update says of itself."""
+    """What an update says of itself; tensors are true until the next update."""
 
     loss: Tensor  # of all its pairs, summed
     weight: float  # of its pairs
     masked: int | Tensor  # known clicks that were not taken as negatives
-    negatives: float  # of a pair, on average
+    negatives: float | Tensor  # of a pair, on average
 
 
 class Seed(NamedTuple):
@@ -68,19 +67,24 @@ class Update(Protocol):
 
 
 def make(
-    data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int
-) -> Update:
-    """The fastest way that there is for this recipe on the device of the towers."""
+    data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int,
+    say: Callable[[str], object] = print,
+) -> Update:  # fmt: skip
+    """The fastest way that there is for this recipe on the device of the towers; `say` hears why it is not faster."""
     device = next(iter(towers.tensors().values())).device
-    if device.type == "cuda" and can_be_fused(data, recipe) and not trouble_with_triton(device):
+    wanted = device.type == "cuda" and can_be_fused(data, recipe)
+    trouble = trouble_with_triton(recipe) if wanted else ""
+    if wanted and not trouble:
         from clickvec.train.gpu.update import Fused  # where there is no Triton it cannot be imported
 
         return Fused(data, recipe, towers, sampler, weights, updates)
     if recipe.precision != "float32":
         raise ClickvecError(
-            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, without peepholes, pooling, "
-            "bptt_steps and average; leave it out"
+            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
+            f"peepholes, pooling, bptt_steps and average{': ' + trouble if trouble else ''}; leave it out"
         )
+    if trouble:
+        say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
     return Plain(data, recipe, towers, sampler, weights, updates)
 
 
@@ -92,13 +96,12 @@ def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     return tower and usual and largest < 2**31
 
 
-@cache
-def trouble_with_triton(device: torch.device) -> str:
+def trouble_with_triton(recipe: Recipe) -> str:
     """Why Triton is of no use here, found out by using it; nothing where it works. It needs a C compiler, for one."""
     try:
         from clickvec.train.gpu.tower import try_out
 
-        try_out(device)
+        try_out(recipe)
     except Exception as error:  # whatever it is, there is another way
         return " ".join(f"{type(error).__name__}: {error}".split())[:200]
     return ""

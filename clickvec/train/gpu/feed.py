@@ -37,19 +37,21 @@ class Job(NamedTuple):
 class About(NamedTuple):
     """What the loop wants to know of a minibatch."""
 
+    pairs: int
     weight: float
     masked: int
-    negatives: float
+    negatives: float  # of a pair, on average; with in-batch negatives before known clicks are masked
 
 
 class Layout:
     """Where the numbers of a minibatch are in one array of int32, some of them float32 by nature."""
 
     def __init__(self, data: Dataset, recipe: Recipe) -> None:
-        self.pairs = recipe.batch_size
+        self.pairs = min(recipe.batch_size, len(data.pair_query))
         drawn = recipe.hard_negatives + (recipe.shown_negatives if len(data.shown.values) else 0)
-        self.negatives = 0 if recipe.batch_negatives else recipe.negatives + drawn
-        self.titles = self.pairs * (1 + drawn + (0 if recipe.batch_negatives else recipe.negatives))
+        drawn += 0 if recipe.batch_negatives else recipe.negatives
+        self.titles = min(self.pairs * (1 + drawn), len(data.titles.offsets) - 1)
+        self.negatives = 0 if recipe.batch_negatives else drawn
         self.words = recipe.max_words
         tokens = (self.pairs + self.titles) * self.words if recipe.word_dropout else 0
         sizes = {
@@ -73,15 +75,21 @@ class Feed:
     """Draws minibatches into a ring of arrays."""
 
     def __init__(
-        self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], to: Tensor
+        self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], device: torch.device
     ) -> None:
         self._data, self._recipe, self._sampler, self._weights = data, recipe, sampler, weights
-        self.layout, self._to, self._on_gpu = Layout(data, recipe), to, to.device.type == "cuda"
+        self.layout, self._on_gpu = Layout(data, recipe), device.type == "cuda"
+        self._to = torch.zeros(self.layout.size, dtype=torch.int32, device=device)
+        self.parts = self.layout.views(self._to)  # of the minibatch whose turn it is
         ring = [torch.zeros(self.layout.size, dtype=torch.int32, pin_memory=self._on_gpu) for _ in range(AHEAD)]
         self._ring = [
             (whole, {name: part.numpy() for name, part in self.layout.views(whole).items()}) for whole in ring
         ]
         self._copied: list[torch.cuda.Event | None] = [None] * AHEAD
+
+    def clear(self) -> None:
+        """Let the minibatch be one without a pair."""
+        self._to.zero_()
 
     def send(self, jobs: Iterator[Job]) -> Iterator[About]:
         """Lay one minibatch after the other on the device; each is there when its turn comes in the stream."""
@@ -106,28 +114,28 @@ class Feed:
             event.record()
         return about
 
-    def _draw(self, place: int, job: Job) -> About:
+    def _draw(self, slot: int, job: Job) -> About:
         """Draw a minibatch; longest texts first."""
-        copied = self._copied[place]
+        copied = self._copied[slot]
         if copied is not None:
-            copied.synchronize()  # the device has taken what is in this place
-        to, data, pairs, rng = self._ring[place][1], self._data, job.pairs, np.random.default_rng(job.seed)
+            copied.synchronize()  # the device has taken what is there
+        to, data, pairs, rng = self._ring[slot][1], self._data, job.pairs, np.random.default_rng(job.seed)
         found = self._sampler.draw(pairs, rng, mask=False)
         to["now"][0], to["pairs"][0], to["titles"][0] = job.update + 1, len(pairs), len(found.titles)
         to["momentum"][0], to["step"][0] = job.momentum, job.step
         queries = data.pair_query[pairs]
         order, used = self._put(to, "query", data.queries, queries, rng, 0)
-        place_of, _ = self._put(to, "title", data.titles, found.titles, rng, used)
-        where = np.empty_like(place_of)
-        where[place_of] = np.arange(len(place_of))
+        titles, _ = self._put(to, "title", data.titles, found.titles, rng, used)
+        place = np.empty_like(titles)
+        place[titles] = np.arange(len(titles))
         weights = self._weights[pairs[order]]
-        _fill(to["positive"], where[found.positive[order]])
+        _fill(to["positive"], place[found.positive[order]])
         _fill(to["weight"], weights)
         if found.negative is None:
-            return About(float(weights.sum()), 0, float(len(found.titles) - 1))
-        _fill(to["negative"], where[found.negative[order]].ravel())
+            return About(len(pairs), float(weights.sum()), 0, float(len(found.titles) - 1))
+        _fill(to["negative"], place[found.negative[order]].ravel())
         _fill(to["counts"], found.counts[order].ravel())
-        return About(float(weights.sum()), found.masked, float(found.counts.sum(1).mean()))
+        return About(len(pairs), float(weights.sum()), found.masked, float(found.counts.sum(1).mean()))
 
     def _put(
         self, to: dict[str, NDArray[np.int32]], side: str, texts: Ragged, ids: NDArray[np.integer],

@@ -88,7 +88,7 @@ def run_forward(
     longest = tl.max(steps, 0)
     part = tl.arange(0, PART)
     for j in range(0, CELLS, PART):
-        empty = (here & (steps == 0))[:, None] & (part >= 0)[None, :]
+        empty = (here & (steps == 0))[:, None]
         where = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
         tl.store(vectors + where, tl.zeros((BLOCK, PART), tl.float32), mask=empty)
     for t in range(0, words):
@@ -96,8 +96,8 @@ def run_forward(
         place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
-        on = going[:, None] & (part >= 0)[None, :]
-        has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
+        on = going[:, None]
+        has_before = (going & (steps * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
         if t < longest:
             for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
@@ -163,8 +163,8 @@ def run_backward(
         place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
-        on = going[:, None] & (part >= 0)[None, :]
-        has_before = (going & (steps * 0 + t > 0))[:, None] & (part >= 0)[None, :]
+        on = going[:, None]
+        has_before = (going & (steps * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
         further = (t + 1 < steps)[:, None] & on
         if t < longest:
             for j in range(0, CELLS, PART):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec import forward
+from clickvec.config import Recipe
 from clickvec.text import Ragged
 from clickvec.train import scratch
 from clickvec.train.gpu import kernels
@@ -15,7 +16,6 @@ from clickvec.train.towers import TorchTower
 
 BLOCK, WARPS = 16, 4  # texts that one program reads, and the threads it has for them, by 32
 FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program reads at once
-AS_WRITTEN = {"num_stages": 1}  # the kernels of the recurrence must not read ahead
 
 
 def send(numbers: NDArray[np.integer], device: torch.device) -> Tensor:
@@ -36,14 +36,6 @@ class Steps(NamedTuple):
     def of(cls, steps: Ragged, device: torch.device) -> "Steps":
         """From the data."""
         return cls(send(steps.offsets, device), send(steps.values, device))
-
-
-def try_out(device: torch.device) -> None:
-    """Run the smallest of the kernels, to see whether Triton works."""
-    numbers = torch.zeros(2, dtype=torch.int32, device=device)
-    with torch.cuda.device(device):
-        kernels.mark_rows[(1,)](*7 * (numbers,), FEW=FEW)
-        torch.cuda.synchronize()
 
 
 class Texts(NamedTuple):
@@ -98,7 +90,7 @@ class Reader:
 
     def __init__(self, packed: Packed, texts: Texts, steps: Steps, precision: str) -> None:
         self.packed, self.texts, self.steps = packed, texts, steps
-        self.rows, self._precision = len(texts.begin), precision
+        self.rows, self._precision = len(texts.begin), {"float32": "ieee", "bfloat16": "bf16"}[precision]
         self._part = 32 if packed.cells % 32 == 0 else 16
         ways, cells, device = len(packed.ways), packed.cells, texts.begin.device
         self.gates = torch.zeros(texts.words, self.rows, ways * packed.width, device=device)
@@ -158,5 +150,17 @@ class Reader:
     def _constants(self, way: int) -> dict[str, object]:
         return {
             "CELLS": self.packed.cells, "GATES": len(self.packed.gates), "BLOCK": BLOCK, "PART": self._part,
-            "BACKWARDS": way == 1, "PRECISION": self._precision, "num_warps": WARPS, **AS_WRITTEN,
+            "BACKWARDS": way == 1, "PRECISION": self._precision, "num_warps": WARPS,
+            "num_stages": 1,  # they must not read ahead of what they write
         }  # fmt: skip
+
+
+def try_out(recipe: Recipe) -> None:
+    """Read two texts of no words, to see whether Triton works."""
+    weights = {name: np.zeros(shape) for name, shape in forward.shapes(recipe.tower_shape(), 1).items()}
+    tower = TorchTower.from_arrays(recipe.tower_shape(), weights, torch.float32, "cuda")
+    nothing = torch.zeros(2, dtype=torch.int32, device="cuda")
+    Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), Steps(nothing, nothing), recipe.precision).read(
+        tower.weights["input"].detach()
+    )
+    torch.cuda.synchronize()

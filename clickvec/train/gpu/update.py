@@ -1,6 +1,7 @@
 """A whole update on a GPU as one CUDA graph: shapes are fixed, and all that changes lies in one array.
 
-Of the updates that `update.Plain` can do these are the common ones (`possible`); losses are the same, up to rounding.
+Of the updates that `update.Plain` can do these are the common ones (`can_be_fused`); losses are the same but for
+rounding.
 Without CUDA, under Triton's interpreter, the same runs on the CPU, slowly: that is how it is tested.
 """
 
@@ -16,7 +17,7 @@ from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.train import optimizers
 from clickvec.train.gpu import kernels
-from clickvec.train.gpu.feed import About, Feed, Job, Layout
+from clickvec.train.gpu.feed import About, Feed, Job
 from clickvec.train.gpu.rows import Waiting
 from clickvec.train.gpu.tower import Packed, Reader, Steps, Texts, send
 from clickvec.train.negatives import Ids, Sampler
@@ -35,15 +36,13 @@ class Fused:
     ) -> None:  # fmt: skip
         self._data, self._recipe, self._towers, self._updates = data, recipe, towers, updates
         self.device = next(iter(towers.tensors().values())).device
-        self.layout = Layout(data, recipe)
-        self._numbers = torch.zeros(self.layout.size, dtype=torch.int32, device=self.device)
-        self._feed = Feed(data, recipe, sampler, weights, self._numbers)
+        self._feed = Feed(data, recipe, sampler, weights, self.device)
+        self.layout, self._parts = self._feed.layout, self._feed.parts
         self._steps = Steps.of(data.steps, self.device)
-        self._parts = self.layout.views(self._numbers)
         self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
-        sides, precision = list(self._packed), {"float32": "ieee", "bfloat16": "bf16"}[recipe.precision]
+        sides = list(self._packed)
         self._readers = [
-            (side, Reader(self._packed[side], self._texts(kind), self._steps, precision))
+            (side, Reader(self._packed[side], self._texts(kind), self._steps, recipe.precision))
             for kind, side in (("query", sides[0]), ("title", sides[-1]))
         ]
         self._make_optimizers()
@@ -184,11 +183,11 @@ class Fused:
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """The updates of an epoch from minibatch `first` on."""
-        recipe, size, begun = self._recipe, self._recipe.batch_size, seed.update(0)
+        recipe, size = self._recipe, self._recipe.batch_size
 
         def jobs() -> Iterator[Job]:
-            for batch in range(first, -(-len(order) // size)):
-                k = begun + batch
+            for batch in range(first, seed.batches):
+                k = seed.update(batch)
                 yield Job(
                     np.asarray(order[batch * size : (batch + 1) * size]), seed.draw(batch), k,
                     momentum(recipe, k, self._updates), optimizers.step_size(recipe, k, self._updates),
@@ -204,14 +203,16 @@ class Fused:
             yield self._outcome(about)
 
     def _outcome(self, about: About) -> Outcome:
-        masked = self.masked[0] if self._recipe.batch_negatives else about.masked
-        return Outcome(self.loss, about.weight, masked, about.negatives)
+        if not self._recipe.batch_negatives:
+            return Outcome(self.loss, about.weight, about.masked, about.negatives)
+        masked = self.masked[0]
+        return Outcome(self.loss, about.weight, masked, about.negatives - masked / about.pairs)
 
     def _capture(self) -> None:
         """Record an update of no texts, after one that compiles the kernels; neither leaves a trace."""
         changing = [one.detach() for one in (self._towers.tensors() | self.tensors()).values()]
         kept = [one.clone() for one in changing]
-        self._numbers.zero_()
+        self._feed.clear()
         side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side_stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side_stream):
@@ -219,7 +220,7 @@ class Fused:
                 self._update()
         torch.cuda.current_stream().wait_stream(side_stream)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, stream=side_stream):
             self._update()
         torch._foreach_copy_(changing, kept)
 

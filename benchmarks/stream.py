@@ -1,9 +1,10 @@
 """How much memory `clickvec encode` takes, and how fast it is: peak memory must not grow with the titles.
 
-    python benchmarks/stream.py [--titles 1000000 3000000] [--work DIR]
+    python benchmarks/stream.py [--titles 1000000 3000000] [--files npy] [--work DIR]
 
 A model of the paper's full size (50,000 trigrams, 96 cells), titles of nine words of which one is new in every title,
-so that the table of known words is full again and again; .npy, and Parquet where pyarrow is. The last line is JSON.
+so that the table of known words is full again and again; .npy, and Parquet where pyarrow is. Seconds are of the clock,
+on the cores there are, and of the processor, all cores together. The last line is JSON.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from clickvec.text import Vocabulary
 TRIGRAMS, WORDS = 50_000, 9
 CHILD = (
     "import resource, sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
-    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_maxrss, used.ru_utime + used.ru_stime)"
 )
 
 
@@ -57,10 +58,11 @@ def full_size_model(path: Path, words: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--titles", type=int, nargs="+", default=[1_000_000, 3_000_000])
+    parser.add_argument("--files", nargs="+", choices=["npy", "parquet"], default=["npy", "parquet"])
     parser.add_argument("--work", type=Path, help="where there is room for the files")
     given = parser.parse_args()
     words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
-    endings = ["npy", *(["parquet"] if importlib.util.find_spec("pyarrow") else [])]
+    endings = [file for file in given.files if file == "npy" or importlib.util.find_spec("pyarrow")]
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=given.work) as place:
         model, titles = Path(place) / "model", Path(place) / "titles.txt"
@@ -73,9 +75,11 @@ def main() -> None:
                 begun = time.perf_counter()
                 done = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True)
                 taken = time.perf_counter() - begun
+                *_, peak, processor = done.stdout.split()
                 rows.append(
-                    {"file": ending, "titles": count, "peak MB": int(done.stdout.split()[-1]) / 1024,
-                     "seconds": taken, "titles/s": count / taken, "file MB": out.stat().st_size / 1e6}
+                    {"file": ending, "titles": count, "peak MB": int(peak) / 1024, "seconds": taken,
+                     "titles/s": count / taken, "processor seconds": float(processor),
+                     "titles/s of a core": count / float(processor), "file MB": out.stat().st_size / 1e6}
                 )  # fmt: skip
                 out.unlink()
     cells = [[f"{value:,.0f}" if not isinstance(value, str) else value for value in row.values()] for row in rows]

@@ -260,7 +260,10 @@ def encode(
     overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Write the vectors of titles, a row a line: as .npy, (titles, dimensions), or .parquet with ids and titles."""
+    """Write the vectors of titles, a row a line: as .npy, (titles, dimensions), or .parquet with ids and titles.
+
+    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    """
     from clickvec.encoder import Encoder
     from clickvec.readers import BadLines
     from clickvec.vectors import check_call, write_vectors
@@ -285,7 +288,10 @@ def index(
     overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Build an index of titles, with a copy of the model in it."""
+    """Build an index of titles, with a copy of the model in it.
+
+    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    """
     from clickvec.encoder import Encoder
     from clickvec.index import Index, check_place
     from clickvec.shrink import check

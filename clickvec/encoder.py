@@ -16,6 +16,7 @@ from clickvec.fast import FastTower
 from clickvec.folder import Model, open_model
 from clickvec.terminal import track
 from clickvec.text import Ragged, StepTable, Vocabulary, pack, split_steps
+from clickvec.threads import in_order
 
 Vectors = NDArray[np.float32]
 BATCH_SIZE = 8192
@@ -56,7 +57,8 @@ class Traces(NamedTuple):
 class Encoder:
     """Turns queries and titles into vectors of length 1, so that their product is their cosine.
 
-    Threads may share one.
+    Threads may share one. Several batches are encoded side by side, on every core or by as many threads as
+    OMP_NUM_THREADS says; the vectors are the same.
     """
 
     def __init__(self, model: Model, path: Path | None = None) -> None:
@@ -120,9 +122,8 @@ class Encoder:
         if batch_size < 1:
             raise ClickvecError(f"batch_size is at least 1, not {batch_size}")
         total = len(texts) if isinstance(texts, list | tuple) else None
-        batches = [
-            reader.encode(batch) for batch in track(in_batches(texts, batch_size), "encoding", total, enabled=progress)
-        ]
+        encoded = in_order(reader.encode, in_batches(texts, batch_size))
+        batches = list(track(encoded, "encoding", total, enabled=progress))
         return np.concatenate(batches) if batches else np.zeros((0, self.dimensions), np.float32)
 
 
@@ -210,15 +211,15 @@ class _Reader:
     def _add_rows(self) -> None:
         """Rows of the table for the steps that have none yet."""
         before, now = len(self._known), len(self._steps)
-        if now > self._table.shape[1]:  # double the room, so that growing costs little on average
-            room = np.empty((self._table.shape[0], 2 * now, self._table.shape[2]), np.float32)
+        if now > self._table.shape[1]:  # little room for queries; for a catalogue all there may be, as copying is dear
+            rows = 2 * now if now < FRESH_AT_ONCE else 2 * now + self._limit
+            room = np.empty((self._table.shape[0], rows, self._table.shape[2]), np.float32)
             room[:, :before] = self._table[:, :before]
             self._table = room
         fresh, known = self._steps.steps(first=before), [self._known]
         for first in range(0, len(fresh), FRESH_AT_ONCE):
             trigrams = self._vocabulary.rows(fresh[first : first + FRESH_AT_ONCE])
-            rows = self._fast.rows(forward.project(self._weights, trigrams))
-            self._table[:, before + first :][:, : rows.shape[1]] = rows
+            self._fast.write_rows(self._table[:, before + first :][:, : len(trigrams.lengths)], trigrams)
             known.append(trigrams.lengths > 0)
         self._characters += sum(map(len, fresh))
         self._known = np.concatenate(known)

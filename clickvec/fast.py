@@ -9,8 +9,11 @@ It gives vectors and no trace. How it is fast:
 - Texts are sorted by length and read CHUNK at a time, few enough for the processor's cache.
 - One text alone, a query that someone waits for, is read as plain vectors, without the layout of a batch.
 
-What has no such form (peepholes, the RNN, DSSM, CLSM) is left to `forward.run`.
+What has no such form (peepholes, the RNN, DSSM, CLSM) is left to `forward.run`. Where `lstm.c` is compiled (see
+`compiled.py`), it does all this in place of the NumPy below, where numbers are float32; they differ in the last bits.
 """
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +23,18 @@ from clickvec.config import Tower
 from clickvec.forward import Array, Weights
 from clickvec.text import Ragged, pack
 
+if TYPE_CHECKING:
+    from clickvec.compiled import Kernel
+
 CHUNK = 384  # texts read side by side
-BLOCK = 96  # texts in one product: OpenBLAS has a way with small matrices, a tenth faster
+BLOCK = 96  # texts in one product, at most: small ones stay in the cache
+ALONE = 2**18  # multiplications up to which OpenBLAS does a product by itself; its threads would wait for each other
 ONE, HALF = np.float32(1), np.float32(0.5)
+
+
+def block_size(cells: int) -> int:
+    """How many texts to have in one product: few enough for one thread of BLAS, unless that were too few."""
+    return min(BLOCK, ALONE // cells**2) if ALONE // cells**2 >= 16 else BLOCK
 
 
 class FastTower:
@@ -37,6 +49,20 @@ class FastTower:
         if not self._is_plain:
             self._bias = np.concatenate([way.bias for way in self._ways])
             self._scale = np.concatenate([way.scale for way in self._ways])
+        inputs = [np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")]
+        self._inputs = [matrix for matrix in inputs if matrix.dtype == np.float32 and matrix.flags.c_contiguous]
+        self._is_float32 = len(self._inputs) == len(inputs)
+
+    def write_rows(self, table: Array, trigrams: Ragged) -> None:
+        """Write W l(t) + b of steps into their part of the table, (parts, steps, width)."""
+        kernel = _kernel() if self._is_float32 and not self._is_plain else None
+        if kernel is None:
+            table[:] = self.rows(forward.project(self._weights, trigrams))
+            return
+        width = table.shape[2]
+        for part, matrix in enumerate(self._inputs):
+            place = slice(part * width, (part + 1) * width)
+            kernel.write_rows(table[part], matrix, trigrams, self._bias[place], float(self._scale[part * width]))
 
     def rows(self, projections: Array) -> Array:
         """Rows for the table, from the projections W l(t) of steps (see `forward.project`), which are written over."""
@@ -51,11 +77,7 @@ class FastTower:
             return forward.run(self._tower, self._weights, table[0], texts)
         halves = []
         for k, way in enumerate(self._ways):
-            own = table[k * way.gates : (k + 1) * way.gates]
-            found = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
-            for places, steps in pack(texts, backwards=k == 1).chunks(CHUNK):
-                found[places] = way.run(own, steps)
-            halves.append(found)
+            halves.append(way.run(table[k * way.gates : (k + 1) * way.gates], texts, backwards=k == 1))
         return halves[0] if len(halves) == 1 else np.concatenate(halves, axis=1)
 
     def run_one(self, table: Array, steps: list[int]) -> Array:
@@ -64,14 +86,25 @@ class FastTower:
             ids = Ragged(np.array(steps, np.int32), np.array([0, len(steps)]))
             vector: Array = forward.run(self._tower, self._weights, table[0], ids)[0]
             return vector
-        W_l = table.take(steps, axis=1)
         if len(self._ways) == 1:
-            return self._ways[0].run_one(W_l)
+            return self._ways[0].run_one(table, steps, backwards=False)
         there, back = self._ways
-        return np.concatenate([there.run_one(W_l[: there.gates]), back.run_one(W_l[there.gates :, ::-1])])
+        return np.concatenate(
+            [
+                there.run_one(table[: there.gates], steps, backwards=False),
+                back.run_one(table[there.gates :], steps, backwards=True),
+            ]
+        )
 
 
 _WAYS = ("forward", "backward")
+
+
+def _kernel() -> "Kernel | None":
+    """The compiled form, if there is one; looked for when the first text comes, as opening a model must be quick."""
+    from clickvec.compiled import kernel
+
+    return kernel()
 
 
 class _Lstm:
@@ -79,16 +112,28 @@ class _Lstm:
 
     def __init__(self, tower: Tower, w: Weights) -> None:
         names, cells = forward.gates(tower), tower.cells
-        self._tower, self.gates = tower, len(names)
+        self._tower, self.gates, self._block = tower, len(names), block_size(cells)
         scale = [ONE if name == "cell_input" else HALF for name in names]
         self.scale = np.repeat(scale, cells)
         self.bias = np.concatenate([np.asarray(w[f"{name}.bias"]) for name in names])
         W_rec = np.concatenate([w[f"{name}.recurrent"] for name in names]).T * (HALF * self.scale)  # half, for Y = 2y
         self._W_rec_flat = np.ascontiguousarray(W_rec)
         self._W_rec = np.ascontiguousarray(W_rec.reshape(cells, -1, cells).transpose(1, 0, 2))
+        self._packed: tuple[Kernel, Array] | None = None  # the same for the compiled form
 
-    def run(self, table: Array, steps: list[NDArray[np.int32]]) -> Array:
-        """The embeddings of a chunk of texts, longest first; `steps[t]` are the ids of their steps at time t."""
+    def run(self, table: Array, texts: Ragged, backwards: bool) -> Array:
+        """The embeddings of texts, (texts, cells)."""
+        if table.dtype == np.float32 and (kernel := _kernel()):
+            found = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, backwards)
+        else:
+            found = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
+            for places, steps in pack(texts, backwards=backwards).chunks(CHUNK):
+                found[places] = self._run_chunk(table, steps)
+        found *= HALF
+        return found
+
+    def _run_chunk(self, table: Array, steps: list[NDArray[np.int32]]) -> Array:
+        """The embeddings, doubled, of a chunk of texts, longest first; `steps[t]` are their steps at time t."""
         last = np.empty((len(steps[0]), self._tower.cells), table.dtype)  # Y; where a text has ended, it stays
         pooled = last if self._tower.pooling == "last" else np.empty_like(last)
         Y, C = last, np.zeros_like(last)
@@ -110,18 +155,32 @@ class _Lstm:
             Y = np.multiply(o, np.tanh(HALF * C), out=last[:n])
             if pooled is not last:
                 forward.pool(self._tower, pooled[:n], Y, t)
-        pooled *= HALF
         return pooled
 
     def _recurrent(self, Y: Array) -> Array:
         """W_rec y(t), (gates, texts, cells)."""
         product = np.empty((self.gates, *Y.shape), Y.dtype)
-        for first in range(0, len(Y), BLOCK):
-            np.matmul(Y[first : first + BLOCK], self._W_rec, out=product[:, first : first + BLOCK])
+        for first in range(0, len(Y), self._block):
+            some = slice(first, first + self._block)
+            np.matmul(Y[some], self._W_rec, out=product[:, some])
         return product
 
-    def run_one(self, W_l: Array) -> Array:
-        """The embedding of one text; each call of NumPy counts here, so all of them write in place."""
+    def run_one(self, table: Array, steps: list[int], backwards: bool) -> Array:
+        """The embedding of one text, (cells,)."""
+        if table.dtype == np.float32 and (kernel := _kernel()):
+            found = kernel.run_one(table, steps, self._weights_for(kernel), self._tower.pooling, backwards)
+        else:
+            found = self._run_one(table.take(steps[::-1] if backwards else steps, axis=1))
+        found *= HALF
+        return found
+
+    def _weights_for(self, kernel: "Kernel") -> Array:
+        if self._packed is None or self._packed[0] is not kernel:
+            self._packed = kernel, kernel.pack(self._W_rec)
+        return self._packed[1]
+
+    def _run_one(self, W_l: Array) -> Array:
+        """The same doubled; each call of NumPy counts here, so all of them write in place."""
         cells = self._tower.cells
         a = np.empty(self.gates * cells, W_l.dtype)
         y_g, i, *f, o = a.reshape(-1, cells)
@@ -142,4 +201,4 @@ class _Lstm:
             np.multiply(o, squashed, Y)
             if pooled is not Y:
                 forward.pool(self._tower, pooled, Y, t)
-        return pooled * HALF
+        return pooled

@@ -28,6 +28,7 @@ from clickvec.readers import BadLines, stream_titles
 from clickvec.readers.lines import MAX_BAD
 from clickvec.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.terminal import Line
+from clickvec.threads import in_order
 
 SAVE_SECONDS = 10.0
 _HEADER_BYTES = 128
@@ -187,9 +188,9 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
         file.seek(0, os.SEEK_END)
         try:
-            for batch in in_batches(texts, BATCH_SIZE):
-                file.write(shrink_vectors(encode(batch), state.vectors).data)
-                state.rows += len(batch)
+            for rows in in_order(encode, in_batches(texts, BATCH_SIZE)):
+                file.write(shrink_vectors(rows, state.vectors).data)
+                state.rows += len(rows)
                 line.show(state.rows)
                 if time.monotonic() - saved >= SAVE_SECONDS:
                     _save(place, state, file)

@@ -1,4 +1,4 @@
-"""The fast form gives what the equations of forward.py give: every tower and option, batches and one text alone."""
+"""The fast forms give what the equations of forward.py give: every tower and option, batches and one text alone."""
 
 import dataclasses
 import itertools
@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from clickvec import fast, forward
+from clickvec import compiled, fast, forward
 from clickvec.config import POOLINGS, RECURRENT, TOWERS, Tower
 from clickvec.text import Ragged, ragged
 
@@ -51,6 +51,16 @@ def random_texts(lengths: list[int]) -> Ragged:
     return ragged(rng.integers(0, STEPS, length).tolist() for length in lengths)
 
 
+@pytest.fixture(params=["numpy", *compiled.PROCESSORS])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What reads batches: NumPy, or the compiled form for a kind of processor."""
+    kernel = None if request.param == "numpy" else compiled.load(request.param)
+    if kernel is None and request.param != "numpy":
+        pytest.skip("not compiled, or not for this processor")
+    monkeypatch.setattr(fast, "_kernel", lambda: kernel)
+    return str(request.param)
+
+
 def run_fast(tower: Tower, weights: forward.Weights, texts: Ragged) -> forward.Array:
     ready = fast.FastTower(tower, weights)
     return ready.run(ready.rows(projections(weights)), texts)
@@ -59,6 +69,7 @@ def run_fast(tower: Tower, weights: forward.Weights, texts: Ragged) -> forward.A
 @every_tower
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES.keys())
 @precisions
+@pytest.mark.usefixtures("form")
 def test_a_batch(tower: Tower, lengths: list[int], dtype: type, tolerance: float) -> None:
     weights, texts = random_weights(tower, dtype), random_texts(lengths)
     plain = forward.run(tower, weights, projections(weights), texts)
@@ -70,6 +81,7 @@ def test_a_batch(tower: Tower, lengths: list[int], dtype: type, tolerance: float
 
 @every_tower
 @precisions
+@pytest.mark.usefixtures("form")
 def test_one_text(tower: Tower, dtype: type, tolerance: float) -> None:
     weights = random_weights(tower, dtype)
     ready = fast.FastTower(tower, weights)
@@ -94,11 +106,49 @@ def test_however_the_texts_are_cut(tower: Tower, chunk: int, block: int, monkeyp
 
 
 @every_tower
+@pytest.mark.usefixtures("form")
 def test_great_weights_saturate_and_do_not_overflow(tower: Tower) -> None:
     weights = {key: 1e4 * weight for key, weight in random_weights(tower, np.float32).items()}
     texts = random_texts(BATCHES["ragged"])
     plain = forward.run(tower, weights, projections(weights), texts)
     np.testing.assert_allclose(run_fast(tower, weights, texts), plain, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("cells", [1, 8, 15, 16, 17, 33, 96])
+@pytest.mark.parametrize("forget", [False, True])
+@pytest.mark.usefixtures("form")
+def test_any_number_of_cells_and_of_texts(cells: int, forget: bool) -> None:
+    tower = Tower(cells=cells, forget_gate=forget)
+    weights = {key: weight / cells**0.5 for key, weight in random_weights(tower, np.float32).items()}
+    for count in (1, 5, 7, 8, 9, 30):
+        texts = random_texts([1 + 7 * k % 10 for k in range(count)])
+        plain = forward.run(tower, weights, projections(weights), texts)
+        np.testing.assert_allclose(run_fast(tower, weights, texts), plain, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "bilstm"])
+@pytest.mark.parametrize("cells", [3, 7, 16, 64, 96, 100])
+@pytest.mark.usefixtures("form")
+def test_rows_of_the_table_are_the_same_bits(kind: str, cells: int) -> None:
+    tower = Tower(kind, cells=cells, forget_gate=True)
+    weights = random_weights(tower, np.float32)
+    trigrams = ragged([[], [3], [3, 3], list(range(30)), [], [5, 1, 39, 5, 0], [7, 2] * 50])
+    ready = fast.FastTower(tower, weights)
+    expected = ready.rows(forward.project(weights, trigrams))
+    table = np.full((ready.parts, 9, cells), np.float32(7))
+    ready.write_rows(table[:, 1:8], trigrams)
+    np.testing.assert_array_equal(table[:, 1:8], expected)
+    np.testing.assert_array_equal(table[:, [0, 8]], np.float32(7))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.usefixtures("form")
+def test_what_is_not_a_number_stays_so(pooling: str) -> None:
+    tower = dataclasses.replace(SMALL, pooling=pooling)
+    weights, texts = random_weights(tower, np.float32), random_texts([3, 1, 9])
+    for gate in forward.gates(tower):
+        spoilt = weights | {f"{gate}.bias": weights[f"{gate}.bias"] * np.float32(np.nan)}
+        assert np.isnan(run_fast(tower, spoilt, texts)).all()
 
 
 def test_the_weights_and_the_table_stay_as_they_are() -> None:

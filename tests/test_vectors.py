@@ -47,6 +47,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model and a dozen titles, in batches of three, of which every one is made safe."""
     monkeypatch.setattr(vectors, "BATCH_SIZE", 3)
     monkeypatch.setattr(vectors, "SAVE_SECONDS", 0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so that a test knows which batch comes when
     tiny_model(tmp_path / "model")
     (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in [*TEXTS, *TEXTS[:4]]))
     return tmp_path

@@ -1,0 +1,154 @@
+"""How the cost of encoding grows: with the titles, with the distinct words and trigrams, and with the cells.
+
+    python benchmarks/encode_growth.py [--titles 10000 100000 1000000]
+
+One core, processor time, titles of nine words; each point is the best of a few runs, since other programs can only slow
+a run down. Distinct words are new to the encoder, so that each costs a row of its table once; trigrams are those that
+the model knows; the recurrent weights are those of 32 to 384 cells, and their products alone stand beside them as the
+limit. *Growth* is the exponent from the first point on: a cost of size ** 1 is linear. The last line is JSON.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from clickvec import forward
+from clickvec.config import Tower
+from clickvec.encoder import Encoder
+from clickvec.folder import Model
+from clickvec.terminal import table
+
+WORDS = 9
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-'"
+RNG = np.random.default_rng(0)
+
+
+class Point(NamedTuple):
+    """What one size costs."""
+
+    what: str
+    size: int
+    seconds: float
+    titles: int
+
+
+def model(trigrams: int = 50_000, cells: int = 96) -> Encoder:
+    """The paper's LSTM-RNN with random weights and so many trigrams, in memory."""
+    known = tuple("".join(letters) for letters, _ in zip(product(LETTERS, repeat=3), range(trigrams), strict=False))
+    tower = Tower(cells=cells)
+    shapes = forward.shapes(tower, trigrams)
+    weights = {f"shared.{name}": RNG.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    return Encoder(Model(tower, True, 10, known, weights, {}))
+
+
+def draw_words(count: int) -> list[str]:
+    """Distinct words of seven letters."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        rows = RNG.integers(0, len(LETTERS), (count, 7)).tolist()
+        found |= dict.fromkeys("".join(LETTERS[place] for place in row) for row in rows)
+    return list(found)[:count]
+
+
+def draw_titles(words: list[str], count: int) -> list[str]:
+    """Titles in which every word occurs, if they are enough."""
+    places = RNG.permutation(np.arange(count * WORDS) % len(words)).reshape(count, WORDS).tolist()
+    return [" ".join([words[place] for place in row]) for row in places]
+
+
+def seconds(run: Callable[[], object], times: int = 3) -> float:
+    """The least processor time of some runs."""
+    found = []
+    for _ in range(times):
+        begun = time.process_time()
+        run()
+        found.append(time.process_time() - begun)
+    return min(found)
+
+
+def by_titles(sizes: list[int]) -> list[Point]:
+    """The same two thousand words, in more and more titles."""
+    encoder, words = model(), draw_words(2_000)
+    encoder.encode_document(draw_titles(words, 1_000))
+    some = draw_titles(words, 10_000)
+
+    def encode(count: int) -> None:  # in portions: the vectors of a million titles are no part of the cost
+        for _ in range(0, count, len(some)):
+            encoder.encode_document(some)
+
+    return [Point("titles", size, seconds(lambda: encode(size), 3 if size < 10**6 else 1), size) for size in sizes]  # noqa: B023
+
+
+def by_words() -> list[Point]:
+    """Twenty thousand titles with more and more distinct words, all of them new."""
+    encoder, points = model(), []
+    for size in (1_000, 3_000, 10_000, 30_000, 100_000):
+        titles = draw_titles(draw_words(size), 20_000)
+
+        def encode(titles: list[str] = titles) -> None:
+            encoder._title._forget()
+            encoder.encode_document(titles)
+
+        points.append(Point("distinct words", size, seconds(encode), len(titles)))
+    return points
+
+
+def by_trigrams() -> list[Point]:
+    """The same titles of new words, to models that know more and more trigrams."""
+    titles, points = draw_titles(draw_words(20_000), 20_000), []
+    for size in (1_000, 5_000, 20_000, 50_000):
+        encoder = model(trigrams=size)
+        encoder.encode_document(titles[:100])
+
+        def encode(encoder: Encoder = encoder) -> None:
+            encoder._title._forget()
+            encoder.encode_document(titles)
+
+        points.append(Point("trigrams", size, seconds(encode), len(titles)))
+    return points
+
+
+def by_cells() -> list[Point]:
+    """The same titles of known words, by towers of more and more cells; and the products of each, alone."""
+    titles, points, limits = draw_titles(draw_words(2_000), 8_192), [], []
+    for cells in (32, 64, 96, 192, 384):
+        encoder = model(trigrams=5_000, cells=cells)
+        encoder.encode_document(titles)
+        taken = seconds(lambda: encoder.encode_document(titles))  # noqa: B023
+        points.append(Point("recurrent weights", 3 * cells**2, taken, len(titles)))
+        y, W_rec = np.ones((1024, cells), np.float32), np.ones((3, cells, cells), np.float32)
+        out = np.empty((3, 1024, cells), np.float32)
+        alone = seconds(lambda: [np.matmul(y, W_rec, out) for _ in range(8 * (WORDS - 1))])  # noqa: B023
+        limits.append(Point("products alone", 3 * cells**2, alone, len(titles)))
+    return points + limits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--titles", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    given = parser.parse_args()
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode)
+    points = [*by_titles(given.titles), *by_words(), *by_trigrams(), *by_cells()]
+    rows: list[list[str]] = []
+    firsts: dict[str, Point] = {}
+    for point in points:
+        first = firsts.setdefault(point.what, point)
+        growth = "" if first is point else f"{math.log(point.seconds / first.seconds, point.size / first.size):.2f}"
+        rate = f"{point.titles / point.seconds:,.0f}"
+        rows.append([point.what, f"{point.size:,}", f"{point.seconds:.3f}", rate, growth])
+    print(table([["against", "size", "seconds", "titles/s", "growth"], *rows]))
+    print(json.dumps([point._asdict() for point in points]))
+
+
+if __name__ == "__main__":
+    main()

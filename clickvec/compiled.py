@@ -1,0 +1,106 @@
+"""`lstm.c`, where it was compiled when the package was installed (hatch_build.py) and the processor can run it.
+
+It is used of its own accord; CLICKVEC_COMPILED=0 in the environment turns it off, and NumPy does all the work.
+"""
+
+import ctypes
+import hashlib
+import os
+from array import array
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from clickvec.config import POOLINGS
+from clickvec.forward import Array
+from clickvec.text import Ragged
+
+PROCESSORS = ("avx512", "avx2")  # the fastest first
+_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
+_READ = (
+    _POINTER, _LONG, _LONG, _POINTER, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER, _LONG, _POINTER,
+)  # fmt: skip
+_ROWS = (_POINTER, _POINTER, _FLOAT, _INT, _POINTER, _POINTER, _LONG, _POINTER, _LONG)
+
+
+class Kernel(NamedTuple):
+    """The compiled functions for one kind of processor."""
+
+    processor: str
+    lanes: int  # the numbers that it computes at once
+    read: Callable[..., int]  # these two without the lock of the interpreter, so that other threads go on
+    sum_rows: Callable[..., None]
+
+    def pack(self, W_rec: Array) -> Array:
+        """The recurrent weights (gates, cells, cells) as it wants them: (blocks of cells, cells, gates, lanes)."""
+        gates, cells, _ = W_rec.shape
+        blocks = -(-cells // self.lanes)
+        padded = np.zeros((gates, cells, blocks * self.lanes), np.float32)
+        padded[:, :, :cells] = W_rec
+        return np.ascontiguousarray(padded.reshape(gates, cells, blocks, self.lanes).transpose(2, 1, 0, 3))
+
+    def run(self, table: Array, texts: Ragged, packed: Array, pooling: str, backwards: bool) -> Array:
+        """What an LSTM-RNN makes of texts in one direction, doubled: (texts, cells). The table is of float32."""
+        if table.strides[2] != table.itemsize:
+            table = np.ascontiguousarray(table)
+        gates, _, cells = table.shape
+        steps, offsets = np.ascontiguousarray(texts.values, np.int32), np.ascontiguousarray(texts.offsets, np.int64)
+        order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
+        found = np.zeros((len(order), cells), np.float32)
+        failed = self.read(
+            table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
+            POOLINGS.index(pooling), backwards, steps.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
+            found.ctypes.data,
+        )  # fmt: skip
+        if failed:
+            raise MemoryError
+        return found
+
+    def run_one(self, table: Array, steps: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
+        """The same of one text, (cells,): to NumPy an array of a few numbers is dear, so there are few of them."""
+        gates, _, cells = table.shape
+        ids, offsets, order = array("i", steps), array("q", (0, len(steps))), array("q", (0,))
+        found = np.zeros(cells, np.float32)
+        failed = self.read(
+            table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
+            POOLINGS.index(pooling), backwards, ids.buffer_info()[0], offsets.buffer_info()[0],
+            order.buffer_info()[0], 1, found.ctypes.data,
+        )  # fmt: skip
+        if failed:
+            raise MemoryError
+        return found
+
+    def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
+        """(W l(t) + b) * scale of steps for one gate into `out`, (steps, cells): the bits that NumPy gives too."""
+        ids, offsets = np.ascontiguousarray(trigrams.values, np.int32), np.ascontiguousarray(trigrams.offsets, np.int64)
+        self.sum_rows(
+            matrix.ctypes.data, bias.ctypes.data, scale, matrix.shape[1], ids.ctypes.data, offsets.ctypes.data,
+            len(offsets) - 1, out.ctypes.data, out.strides[0] // 4,
+        )  # fmt: skip
+
+
+@cache
+def kernel() -> Kernel | None:
+    """The fastest that this processor can run, if it is wanted and was compiled."""
+    if os.environ.get("CLICKVEC_COMPILED") == "0":
+        return None
+    return next(filter(None, map(load, PROCESSORS)), None)
+
+
+def load(processor: str) -> Kernel | None:
+    """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
+    place = Path(__file__).parent
+    try:
+        library = ctypes.CDLL(str(place / f"_lstm_{processor}.so"))
+        library.lstm_source.restype = ctypes.c_char_p
+        compiled_from = library.lstm_source().decode()
+    except (OSError, AttributeError):
+        return None
+    if compiled_from != hashlib.sha256((place / "lstm.c").read_bytes()).hexdigest() or not library.lstm_runs_here():
+        return None
+    library.lstm_read.argtypes, library.lstm_rows.argtypes = _READ, _ROWS
+    library.lstm_rows.restype = None
+    return Kernel(processor, library.lstm_lanes(), library.lstm_read, library.lstm_rows)

@@ -1,16 +1,25 @@
 """How fast a click log becomes arrays: words, trigrams, ids; against counting and looking up text by text.
 
-    python benchmarks/prepare.py
+    python benchmarks/prepare.py [--pairs 1000000]
 
-Two logs: the built-in one, where queries and titles come again, and made-up titles of which no two are the same. The
-rival counts trigrams by `Vocabulary.count` and numbers them by `Vocabulary.ids`. The last line is JSON.
+First from a file of pairs that are all different to a data folder, as `clickvec prepare` does it in a process of its
+own: the start of Python, reading and writing included. Then from memory: the built-in log, where queries and titles
+come again; made-up titles of which no two are the same; and such with a new word in each. The rival takes texts one by
+one, counts trigrams by `Vocabulary.count` and looks steps up in a dict. All by the time of the processor, on one core;
+ours and the rival in turns, the rival of the file on its first lines. The last line is JSON.
 """
 
+import argparse
+import gzip
 import json
+import multiprocessing
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +27,16 @@ from train import texts
 
 from clickvec import dataset
 from clickvec.readers import BadLines, ClickLog
+from clickvec.readers.clicks import _CLICKS
+from clickvec.readers.records import records
 from clickvec.simulate import Site, impressions
 from clickvec.text import StepTable, Vocabulary
 
-PAIRS, IMPRESSIONS, REPEATS = 100_000, 1_000_000, 3
+PAIRS, IMPRESSIONS, REPEATS, MILLION = 100_000, 1_000_000, 3, 1_000_000
+CHILD = (
+    "import resource, sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
+    "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)"
+)
 
 
 def built_in() -> ClickLog:
@@ -41,31 +56,89 @@ def by_text(log: ClickLog) -> None:
     table.trigrams(vocabulary)
 
 
-def rate(run: Callable[[], object], pairs: int) -> float:
-    """Pairs a second, the median of several runs, by the time of the processor."""
-    found = []
-    for _ in range(REPEATS):
-        begun = time.process_time()
-        run()
-        found.append(pairs / (time.process_time() - begun))
-    return statistics.median(found)
+def seconds(run: Callable[[], object]) -> float:
+    begun = time.process_time()
+    run()
+    return time.process_time() - begun
+
+
+def from_memory(name: str, log: ClickLog) -> dict[str, float]:
+    """Rows a second, medians of runs in turns."""
+    found = [(seconds(lambda: dataset.prepare(log, 10, 50_000)), seconds(lambda: by_text(log))) for _ in range(REPEATS)]
+    ours, rival = (len(log) / statistics.median(times) for times in zip(*found, strict=True))
+    ratio = statistics.median(theirs / mine for mine, theirs in found)
+    print(f"{name:18} {len(log):10,} rows   {ours:9,.0f} rows/s   in Python {rival:9,.0f}   ratio {ratio:.2f}")
+    return {"rows": len(log), "ours": ours, "rival": rival, "ratio": ratio}
+
+
+def write_log(path: Path, pairs: int) -> None:
+    """A log in which no title comes again, plain and packed; each million has the words of the first, and one more."""
+    queries, titles = texts(min(pairs, MILLION))
+    with path.open("w") as file, gzip.open(f"{path}.gz", "wt", compresslevel=1) as packed:
+        for at in range(pairs):
+            turn, place = divmod(at, MILLION)
+            more = f" {turn}" if turn else ""
+            line = f"{queries[place]}{more}\t{titles[place]}{more}\t{1 + at % 3}\n"
+            file.write(line)
+            packed.write(line)
+
+
+def row_by_row(path: Path) -> None:
+    """The rival, with the file."""
+    bad, rows = BadLines(), []
+    for _, (query, title, count) in records(path, _CLICKS, bad):
+        if query.strip() and title.strip() and float(count) > 0:
+            rows.append((query, title, float(count)))
+    queries, titles, clicks = zip(*rows, strict=True)
+    by_text(ClickLog(list(queries), list(titles), np.array(clicks)))
+
+
+def from_file(path: Path, pairs: int, rival: float) -> dict[str, float]:
+    """`clickvec prepare`, as its own process."""
+    size = path.with_name(path.name.removesuffix(".gz")).stat().st_size
+    call = ["prepare", str(path), "--out", str(path.parent / "data"), "--overwrite"]
+    done = subprocess.run([sys.executable, "-c", CHILD, *call], check=True, stdout=subprocess.PIPE, text=True)
+    spent, peak = map(float, done.stdout.split()[-2:])
+    ours = pairs / spent
+    print(
+        f"{path.name:18} {pairs:10,} rows   {ours:9,.0f} rows/s   in Python {rival:9,.0f}   ratio {ours / rival:.2f}   "
+        f"peak {peak / 1e6:,.0f} MB, {peak / size:.1f} times the {size / 1e6:,.0f} MB of text"
+    )
+    return {"rows": pairs, "ours": ours, "rival": rival, "ratio": ours / rival, "peak_mb": peak / 1e6}
+
+
+def from_files(place: Path, pairs: int) -> dict[str, object]:
+    """A file that is plain, one that is packed, and how soon the data folder is open again."""
+    plain, start = place / "log.tsv", place / "start.tsv"
+    # In another process, as the peak of a process counts what the one that started it had in memory.
+    writer = multiprocessing.get_context("spawn").Process(target=write_log, args=(plain, pairs))
+    writer.start()
+    writer.join()
+    with plain.open() as lines, start.open("w") as file:
+        file.writelines(islice(lines, PAIRS))
+    rival = min(pairs, PAIRS) / seconds(lambda: row_by_row(start))
+    report: dict[str, object] = {path.name: from_file(path, pairs, rival) for path in (plain, place / "log.tsv.gz")}
+    begun = time.perf_counter()
+    dataset.load(place / "data")
+    report["open_ms"] = 1000 * (time.perf_counter() - begun)
+    print(f"opening the data folder: {report['open_ms']:.0f} ms")
+    return report
 
 
 def main() -> None:
-    made_up = ClickLog(*texts(PAIRS), np.ones(PAIRS), BadLines())
-    report = {}
-    for name, log in (("built in", built_in()), ("all different", made_up)):
-        rows = len(log.queries)
-        ours = rate(lambda log=log: dataset.prepare(log, 10, 50_000), rows)
-        rival = rate(lambda log=log: by_text(log), rows)
-        print(f"{name:14} {rows:9,} rows   {ours:9,.0f} rows/s   in Python {rival:9,.0f}   ratio {ours / rival:.2f}")
-        report[name] = {"rows": rows, "ours": ours, "rival": rival, "ratio": ours / rival}
-    data = dataset.prepare(made_up, 10, 50_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=MILLION, help="lines of the file")
+    pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as place:
-        dataset.save(data, Path(place) / "data")
-        opening = rate(lambda: dataset.load(Path(place) / "data"), 1)
-    print(f"opening the data folder of the second: {1000 / opening:.0f} ms")
-    print(json.dumps(report | {"open_ms": 1000 / opening}))
+        report = from_files(Path(place), pairs)
+    queries, titles = texts(PAIRS)
+    logs = {
+        "built in": built_in(),
+        "all different": ClickLog(queries, titles, np.ones(PAIRS)),
+        "a new word in each": ClickLog(queries, [f"{t} q{k:x}z" for k, t in enumerate(titles)], np.ones(PAIRS)),
+    }
+    report |= {name: from_memory(name, log) for name, log in logs.items()}
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

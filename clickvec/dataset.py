@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from clickvec import files
 from clickvec.errors import ClickvecError
+from clickvec.numbering import CollisionError, WordTable, joined, number_rows, number_texts, slices
 from clickvec.readers import ClickLog, Judged
-from clickvec.text import Ragged, StepTable, canonical
+from clickvec.text import Ints, Ragged
 
 FORMAT = 1
 
@@ -35,98 +36,196 @@ class Dataset(NamedTuple):
     shown: Ragged  # the titles of each query that were shown and not clicked; no rows' values without `shown`
 
 
-class _Numbering(dict[str, int]):
-    """Distinct texts, by their normalised words, in order of appearance."""
-
-    def add(self, text: str) -> int:
-        return self.setdefault(canonical(text), len(self))
-
-    def add_all(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """The numbers of many texts; those that are the same letter by letter are normalised once."""
-        raw = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        number = np.fromiter(map(self.add, raw), np.int64, len(raw))
-        return number[np.fromiter(map(raw.__getitem__, texts), np.int64, len(texts))]
-
-
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
     """The arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and passed over."""
-    queries, titles = _Numbering(), _Numbering()
-    query, title = queries.add_all(log.queries), titles.add_all(log.titles)
-    width = len(titles)
-    keys, inverse = np.unique(query * width + title, return_inverse=True)
-    clicks = np.bincount(inverse, log.clicks, len(keys)).astype(np.float32)
-    pair_query, pair_title = (keys // width).astype(np.int32), (keys % width).astype(np.int32)
-    clicked = _rows(pair_query, pair_title, len(queries))
-    passed_over = _passed_over(shown, queries, titles, clicked) if shown else _rows(*_NONE, len(queries))
-    table = StepTable(max_words)
-    query_steps, title_steps = table.read(queries), table.read(titles)
-    times = _times(query_steps, pair_query, len(table)) + _times(title_steps, pair_title, len(table))
-    trigrams, step_trigrams = _vocabulary(table.steps(), times, max_trigrams)
+    seed = 0
+    while True:
+        try:
+            return _prepare(log, max_words, max_trigrams, shown, WordTable(seed))
+        except CollisionError:  # as rare as two equal ones among random numbers of 64 bits
+            seed += 1
+
+
+def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, words: WordTable) -> Dataset:
+    seen = [(judged.query, title) for judged in shown or () for title in judged.titles]
+    queries = number_texts([*log.queries, *(query for query, _ in seen)] if seen else log.queries, words)
+    titles = number_texts([*log.titles, *(title for _, title in seen)] if seen else log.titles, words)
+    query, title = queries.numbers[: len(log)], titles.numbers[: len(log)]
+    asked, width = _count(query), _count(title)
+    pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
+    clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
+    query_words, title_words = _first(queries.distinct, asked), _first(titles.distinct, width)
+    if shown:
+        grades = np.concatenate([_NONE, *(judged.grades for judged in shown)])
+        passed_over, others = _passed_over(
+            queries.numbers[len(log) :], titles.numbers[len(log) :], grades, clicked, width
+        )
+        title_words = joined([title_words, titles.distinct.take(others)])
+    times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
+    trigrams, word_trigrams = _vocabulary(words, times, max_trigrams)
+    (query_steps, title_steps), step_words = _steps((query_words, title_words), max_words, words, in_order=not shown)
+    parts = word_trigrams.take(step_words.values)
     return Dataset(
-        trigrams, max_words, step_trigrams, query_steps, title_steps, width,
+        trigrams, max_words, Ragged(parts.values, parts.offsets[step_words.offsets]), query_steps, title_steps, width,
         pair_query, pair_title, clicks, clicked, passed_over,
     )  # fmt: skip
 
 
-_NONE = (np.zeros(0, np.int32), np.zeros(0, np.int32))
+_NONE = np.zeros(0, np.int32)
+_FEW = 2**20  # trigrams, of which a list of all is short
 
 
-def _times(texts: Ragged, pair_text: NDArray[np.int32], steps: int) -> NDArray[np.int64]:
-    """How often each step occurs in the texts of all pairs."""
-    pairs = np.bincount(pair_text, minlength=len(texts.lengths))
-    return np.bincount(texts.values, np.repeat(pairs, texts.lengths), steps).astype(np.int64)
+def _count(numbers: Ints) -> int:
+    """How many texts these numbers of theirs are of."""
+    return int(numbers.max(initial=-1)) + 1
 
 
-def _vocabulary(steps: Sequence[str], times: NDArray[np.int64], limit: int) -> tuple[tuple[str, ...], Ragged]:
-    """`Vocabulary.count` of steps that occur so often, and `Vocabulary.ids` of each step: all of them at once.
-
-    A trigram is a number made of its three characters, 21 bits for each, so that numbers are ordered as texts are.
-    """
-    marked = [f"#{step.replace(' ', '##')}#" for step in steps]
-    letters = np.frombuffer("".join(marked).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
-    ends = np.concatenate(([0], np.cumsum(np.fromiter(map(len, marked), np.int64, len(marked)))))
-    keys = letters[:-2] << 42 | letters[1:-1] << 21 | letters[2:]
-    at = np.flatnonzero(_inside_a_word(steps, len(letters)))
-    found, place = np.unique(keys[at], return_inverse=True)
-    step_of = np.searchsorted(ends, at, side="right") - 1
-    counts = np.bincount(place, times[step_of], len(found))
-    ranked = np.lexsort((found, -counts))[: min(limit, int((counts > 0).sum()))]
-    number = np.full(len(found), -1, np.int32)
-    number[ranked] = np.arange(len(ranked))
-    ids = number[place]
-    lengths = np.bincount(step_of[ids >= 0], minlength=len(steps))
-    names = ["".join(map(chr, (key >> 42, key >> 21 & 0x1FFFFF, key & 0x1FFFFF))) for key in found[ranked].tolist()]
-    return tuple(names), Ragged(ids[ids >= 0], np.concatenate(([0], np.cumsum(lengths))))
+def _first(texts: Ragged, count: int) -> Ragged:
+    return Ragged(texts.values[: texts.offsets[count]], texts.offsets[: count + 1])
 
 
-def _inside_a_word(steps: Sequence[str], letters: int) -> NDArray[np.bool_]:
-    """Which characters of the marked words begin a trigram: all but the last two of a word and its marks."""
-    words = [word for step in steps for word in step.split(" ")]
-    stops = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)) + 2)
-    inside = np.ones(letters, np.bool_)
-    inside[stops - 1] = inside[stops - 2] = False
-    return inside[: max(0, letters - 2)]
+def _pairs(query: Ints, title: Ints, clicks: NDArray[np.float64], width: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    """The distinct pairs, by query and then by title, and the clicks of each."""
+    keys, inverse = np.unique(query.astype(np.int64) * width + title, return_inverse=True)
+    summed = np.bincount(inverse, clicks, len(keys)).astype(np.float32)
+    return (keys // width).astype(np.int32), (keys % width).astype(np.int32), summed
 
 
-def _rows(row: NDArray[np.int32], value: NDArray[np.int32], count: int) -> Ragged:
+def _rows(row: Ints, value: Ints, count: int) -> Ragged:
     """Values grouped by row, in order of value; `row` and `value` are sorted together by row."""
     order = np.lexsort((value, row))
     return Ragged(value[order], np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
 
 
-def _passed_over(shown: Judged, queries: _Numbering, titles: _Numbering, clicked: Ragged) -> Ragged:
-    """For each training query, the titles of grade 0 in `shown` that the log has no click on."""
-    best: dict[tuple[int, str], int] = {}  # the best grade of each query and title, which may stand there twice
-    for judged in shown:
-        query = queries.get(canonical(judged.query))
-        if query is not None:
-            for title, grade in zip(judged.titles, judged.grades.tolist(), strict=True):
-                key = query, canonical(title)
-                best[key] = max(best.get(key, 0), grade)
-    known = zip(np.repeat(np.arange(len(queries)), clicked.lengths).tolist(), clicked.values.tolist(), strict=True)
-    passed = {(query, titles.add(title)) for (query, title), grade in best.items() if grade == 0}
-    pairs = np.array(sorted(passed.difference(known)), np.int32).reshape(-1, 2)
-    return _rows(pairs[:, 0], pairs[:, 1], len(queries))
+def _times(texts: Ragged, pair_text: Ints, words: int) -> NDArray[np.float64]:
+    """How often each word occurs in the texts of all pairs."""
+    return _weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
+
+
+def _weigh(rows: Ragged, weights: NDArray[Any], size: int) -> NDArray[np.float64]:
+    """How often each value below `size` occurs, a row counted as often as its weight says."""
+    total = np.zeros(size)
+    for first, part in slices(rows):
+        lengths = part.lengths
+        total += np.bincount(part.values, np.repeat(weights[first : first + len(lengths)], lengths), size)
+    return total
+
+
+def _vocabulary(words: WordTable, times: NDArray[np.float64], limit: int) -> tuple[tuple[str, ...], Ragged]:
+    """`Vocabulary.count` of words that occur so often, and `Vocabulary.ids` of each word: all of them at once."""
+    rows, trigrams = _trigrams(words.text())
+    counts = _weigh(rows, times, len(trigrams))
+    used = np.flatnonzero(counts)
+    ranked = used[np.argsort(-counts[used], kind="stable")[:limit]]
+    number = np.full(len(trigrams), -1, np.int32)
+    number[ranked] = np.arange(len(ranked))
+    ids = number[rows.values]
+    known = ids >= 0
+    names = tuple("".join(map(chr, letters)) for letters in trigrams[ranked].tolist())
+    return names, Ragged(ids[known], np.concatenate(([0], np.cumsum(known)))[rows.offsets])
+
+
+def _trigrams(words: str) -> tuple[Ragged, NDArray[np.integer]]:
+    """The trigrams of words with a line feed behind each, as places in a list of trigrams; and that list, in order.
+
+    Where the words have few different letters, the list is of all trigrams that could be made of them: no sorting.
+    """
+    letters = np.frombuffer(f"\n{words}".encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = letters == ord("\n")
+    letters = np.where(ends, np.uint32(ord("#")), letters)
+    alphabet = np.flatnonzero(np.bincount(letters))
+    size = len(alphabet)
+    rank = np.zeros(alphabet[-1] + 1, np.int32 if size**3 < 2**31 else np.int64)
+    rank[alphabet] = np.arange(size)
+    ranks = rank[letters]
+    keys = ((ranks[:-2] * size + ranks[1:-1]) * size + ranks[2:])[~ends[1:-1]]  # one around each letter of a word
+    few = size**3 <= _FEW
+    found, places = (np.arange(size**3), keys) if few else np.unique(keys, return_inverse=True)
+    stops = np.flatnonzero(ends)
+    listed = alphabet[np.stack((found // size**2, found // size % size, found % size), axis=1)]
+    return Ragged(places.astype(np.int32, copy=False), stops - np.arange(len(stops))), listed
+
+
+def _steps(
+    columns: Sequence[Ragged], max_words: int, words: WordTable, *, in_order: bool
+) -> tuple[Sequence[Ragged], Ragged]:
+    """Texts of words as texts of steps, numbered in order of appearance; and the words of each step.
+
+    A step is a word, or the tail of a long text: all its words from `max_words` on. `in_order` says that the words
+    themselves appear in the order of their numbers.
+    """
+    tails = [joined([_tails(part, max_words) for _, part in slices(texts)]) for texts in columns]
+    numbers, distinct = number_rows(joined(tails), words.seed)
+    ids = np.split(len(words) + numbers, [len(tails[0].offsets) - 1])
+    cut = [_cut(texts, max_words, theirs) for texts, theirs in zip(columns, ids, strict=True)]
+    alone = np.arange(len(words), dtype=np.int32)
+    spelled = Ragged(np.concatenate((alone, distinct.values)), np.concatenate((alone, len(words) + distinct.offsets)))
+    if in_order and not len(numbers):
+        return columns, spelled
+    order = _by_appearance(cut, len(spelled.offsets) - 1)
+    number = np.empty(len(spelled.offsets) - 1, np.int32)
+    number[order] = np.arange(len(order))
+    return [Ragged(number[texts.values], texts.offsets) for texts in cut], spelled.take(order)
+
+
+def _tails(texts: Ragged, max_words: int) -> Ragged:
+    """The words from `max_words` on of each text that has more."""
+    long = np.flatnonzero(texts.lengths > max_words)
+    starts = texts.offsets[long] + max_words - 1
+    parts = Ragged(texts.values, np.insert(texts.offsets, long + 1, starts))  # a tail is a row of its own
+    return parts.take(long + 1 + np.arange(len(long)))
+
+
+def _cut(texts: Ragged, max_words: int, tails: Ints) -> Ragged:
+    """Texts with the given number in place of their tail, where they have one."""
+    if not len(tails):
+        return texts
+    lengths = texts.lengths
+    long = np.flatnonzero(lengths > max_words)
+    starts, values = texts.offsets[long] + max_words - 1, texts.values.copy()
+    values[starts] = tails
+    edges = np.zeros(len(values) + 1, np.int8)
+    edges[starts + 1] = 1
+    edges[texts.offsets[long + 1]] = -1
+    inside = np.cumsum(edges[:-1], dtype=np.int8) > 0
+    return Ragged(values[~inside], np.concatenate(([0], np.cumsum(np.minimum(lengths, max_words)))))
+
+
+def _by_appearance(columns: Sequence[Ragged], count: int) -> Ints:
+    """The distinct values below `count`, in order of appearance."""
+    seen, order = np.zeros(count, np.bool_), [_NONE]
+    for texts in columns:
+        for _, part in slices(texts):
+            new, first = np.unique(part.values[~seen[part.values]], return_index=True)
+            seen[new] = True
+            order.append(new[np.argsort(first)])
+    return np.concatenate(order)
+
+
+def _passed_over(
+    query: Ints, title: Ints, grades: NDArray[np.integer], clicked: Ragged, width: int
+) -> tuple[Ragged, Ints]:
+    """For each query of the log, the titles of grade 0 that it has no click on; and which of them are not in the log.
+
+    Those are numbered on from the `width` titles of the log.
+    """
+    asked, all_titles = len(clicked.offsets) - 1, max(width, _count(title))
+    known = query < asked
+    keys, first, inverse = np.unique(
+        query[known].astype(np.int64) * all_titles + title[known], return_index=True, return_inverse=True
+    )
+    best = np.zeros(len(keys), np.int64)  # a query and a title may stand there twice
+    np.maximum.at(best, inverse, grades[known])
+    zero = np.flatnonzero(best == 0)
+    passed = keys[zero[np.argsort(first[zero])]]
+    query_of, title_of = passed // all_titles, (passed % all_titles).astype(np.int32)
+    others = _by_appearance([Ragged(title_of[title_of >= width], np.array([0, (title_of >= width).sum()]))], all_titles)
+    number = np.arange(all_titles)
+    number[others] = np.arange(width, width + len(others))
+    wide = width + len(others)
+    clicks = np.repeat(np.arange(asked), clicked.lengths) * wide + clicked.values
+    left = np.setdiff1d(query_of * wide + number[title_of], clicks)
+    return _rows((left // wide).astype(np.int32), (left % wide).astype(np.int32), asked), others
 
 
 _FILES = ("data.json", "data.safetensors", "trigrams.txt")

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from clickvec.errors import ClickvecError
 from clickvec.readers import (
     BadLines,
     ClickLog,
+    clicks,
     lines,
     read_clicks,
     read_judged,
@@ -26,6 +28,7 @@ from clickvec.readers import (
     read_titles,
     stream_titles,
 )
+from clickvec.readers.records import records
 
 File = Callable[..., Path]
 
@@ -368,6 +371,68 @@ def test_a_read_that_fails(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_line_may_be_the_bad_one(file: File) -> None:
     log = read_clicks(file("rubbish\nq\tt\t1\nq\tu\t2\n"), max_bad=0.5)
     assert (log.titles, log.bad.count) == (["t", "u"], 1)
+
+
+def plainly_read(path: Path) -> tuple[list[tuple[str, str, float]], BadLines]:
+    """A click log row by row."""
+    bad, found = BadLines(), []
+    for number, (query, title, count) in records(path, clicks._CLICKS, bad):
+        value = clicks._count(count)
+        if clicks._is_good(str(path), (number, query, title, count, value), bad) and value:
+            found.append((query, title, value))
+    return found, bad
+
+
+FIELDS = [
+    "q",
+    "t",
+    " ",
+    "\u3000",
+    "",
+    "a b",
+    "é",
+    "0",
+    "1",
+    "2.5",
+    "-1",
+    "x",
+    "clicks",
+    "query",
+    "title",
+    "true",
+    "nan",
+]
+LINES = st.one_of(
+    st.lists(st.sampled_from(FIELDS), max_size=4).map("\t".join),
+    st.sampled_from(["q\tt\t1", "q\tt\t1\r", "q\tt\t0", "", "q\0\tt\t1", "query\ttitle\tclicks", "q\tt"]),
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(
+    st.sampled_from(["", "query\ttitle\tclicks", "title\tquery", "clicks\ttitle\tlang\tquery", "a\tb\tc\td\te\tf"]),
+    st.lists(LINES, max_size=12),
+    st.integers(0, 120),
+    st.sampled_from([1, 10, 1000]),
+)
+def test_columns_read_as_rows_do(header: str, some: list[str], blank: int, size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / "log.tsv"
+        path.write_text("\n" * blank + "\n".join([header, *some, *some]), newline="")
+        patch.setattr(lines, "_CHUNK_BYTES", size)
+        try:
+            expected, bad = plainly_read(path)
+        except ClickvecError as error:
+            with pytest.raises(ClickvecError, match=re.escape(str(error))):
+                read_clicks(path)
+            return
+        if not expected:
+            with pytest.raises(ClickvecError):
+                read_clicks(path, max_bad=1.0)
+            return
+        log = read_clicks(path, max_bad=1.0)
+    assert pairs(log) == expected
+    assert (log.bad, log.bad.examples) == (bad, bad.examples)
 
 
 # --- judged sets -------------------------------------------------------------------------------------------------

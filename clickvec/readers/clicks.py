@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from math import isfinite
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.readers.lines import MAX_BAD, BadLines
-from clickvec.readers.records import Schema, records
+from clickvec.readers.records import Schema, columns
 
 _CLICKS = Schema(
     columns=("query", "title", "clicks"),
@@ -48,22 +49,32 @@ def read_clicks(paths: str | Path | Sequence[str | Path], max_bad: float = MAX_B
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else str(files[0]) if files else "the click log"
     bad, queries, titles, clicks = BadLines(), list[str](), list[str](), array("d")
     for path in files:
-        for number, (query, title, count) in records(path, _CLICKS, bad):
-            value = _count(count)
-            if not query.strip():
-                bad.add(str(path), number, "blank query")
-            elif not title.strip():
-                bad.add(str(path), number, "blank title")
-            elif value < 0:
-                bad.add(
-                    str(path), number, "clicks is no number from 0 up", f"clicks is {count[:40]!r}, no number from 0 up"
-                )
-            elif value:
-                queries.append(query)
-                titles.append(title)
-                clicks.append(value)
+        for numbers, (query, title, counts) in columns(path, _CLICKS, bad):
+            known = {text: _count(text) for text in set(counts)}
+            values = list(map(known.__getitem__, counts))
+            if min(values) < 0 or not (all(map(str.strip, query)) and all(map(str.strip, title))):
+                for place, row in enumerate(zip(numbers, query, title, counts, values, strict=True)):
+                    if not _is_good(str(path), row, bad):
+                        values[place] = 0.0
+            queries += compress(query, values)
+            titles += compress(title, values)
+            clicks.fromlist(list(filter(None, values)))
     bad.check(name, max_bad, len(queries), "pair with a click")
-    return ClickLog(queries, titles, np.array(clicks, dtype=np.float64), bad)
+    return ClickLog(queries, titles, np.frombuffer(clicks, np.float64), bad)
+
+
+def _is_good(name: str, row: tuple[int, str, str, str, float], bad: BadLines) -> bool:
+    """Whether a row is a pair; where it is none, it is counted."""
+    number, query, title, count, value = row
+    if not query.strip():
+        bad.add(name, number, "blank query")
+    elif not title.strip():
+        bad.add(name, number, "blank title")
+    elif value < 0:
+        bad.add(name, number, "clicks is no number from 0 up", f"clicks is {count[:40]!r}, no number from 0 up")
+    else:
+        return True
+    return False
 
 
 def _count(text: str) -> float:

@@ -8,7 +8,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,10 @@ from clickvec.readers.lines import BadLines, file_lines
 
 _LOOK_AHEAD = 100  # lines that vote on the layout of a file without header: the first one alone may be a bad line
 
+_AT_ONCE = 10_000  # rows in a block
+
 Row = tuple[int, Sequence[str]]  # line number, fields
+Block = tuple[Sequence[int], list[Sequence[str]]]  # line numbers, columns
 
 
 class Schema(NamedTuple):
@@ -51,14 +54,19 @@ def table(path: Path, schema: Schema, bad: BadLines) -> tuple[tuple[str, ...], I
     """The column names of a TSV or CSV file, aliases resolved, and its rows with all their columns."""
     rows: Iterator[Row] = _csv_rows(path, bad) if file_format(path) == "csv" else _tsv_rows(path, bad)
     head = list(islice(rows, _LOOK_AHEAD))
-    names = _header(str(path), head[0], schema) if head else None
-    if names:
-        bad.total -= 1
-        bad.headers += 1
-        del head[0]
-    else:
-        names = _layout(head, schema)
-    return names, _of_width(names, chain(head, rows), str(path), bad)
+    names, headers = _names(str(path), head, schema, bad)
+    return names, _of_width(names, chain(head[headers:], rows), str(path), bad)
+
+
+def columns(path: Path, schema: Schema, bad: BadLines) -> Iterator[Block]:
+    """What `records` gives, by columns, for some thousand lines at a time; TSV in half the time."""
+    if file_format(path) == "tsv":
+        yield from _tsv_columns(path, schema, bad)
+        return
+    rows = records(path, schema, bad)
+    while some := list(islice(rows, _AT_ONCE)):
+        numbers, fields = zip(*some, strict=True)
+        yield numbers, list(zip(*fields, strict=True))
 
 
 def json_objects(path: Path, bad: BadLines) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -134,6 +142,45 @@ def _tsv_rows(path: Path, bad: BadLines) -> Iterator[Row]:
                 yield number, line.split("\t")
 
 
+def _tsv_columns(path: Path, schema: Schema, bad: BadLines) -> Iterator[Block]:
+    blocks = file_lines(path, bad)
+    first: list[tuple[int, list[str]]] = []
+    head: list[Row] = []
+    for number, lines in blocks:
+        first.append((number, lines))
+        rows = ((at, line.split("\t")) for at, line in enumerate(lines, number) if line)
+        head += islice(rows, _LOOK_AHEAD - len(head))
+        if len(head) == _LOOK_AHEAD:
+            break
+    names, headers = _names(str(path), head, schema, bad)
+    if headers:
+        number, lines = next(block for block in reversed(first) if block[0] <= head[0][0])
+        lines[head[0][0] - number] = ""  # blank lines are skipped
+    for number, lines in chain(first, blocks):
+        numbers, fields = _split(number, lines, names, str(path), bad)
+        absent = {column: [schema.defaults[column]] * len(numbers) for column in schema.columns if column not in names}
+        if numbers:
+            yield numbers, [absent.get(c) or fields[names.index(c) :: len(names) + 1] for c in schema.columns]
+
+
+def _split(
+    first: int, lines: list[str], names: tuple[str, ...], name: str, bad: BadLines
+) -> tuple[Sequence[int], list[str]]:
+    """The numbers of the lines of the right width, and their fields, one after the other, a line feed between lines."""
+    width = len(names)
+    numbers: Sequence[int] = range(first, first + len(lines))
+    fields = "\t\n\t".join(lines).split("\t")
+    ends = fields[width :: width + 1]
+    if "" in lines or len(fields) + 1 != len(lines) * (width + 1) or ends.count("\n") < len(ends):
+        for number, line in zip(numbers, lines, strict=True):
+            if line and line.count("\t") != width - 1:
+                bad.add(name, number, *wrong_width(line.split("\t"), names))
+        good = [bool(line) and line.count("\t") == width - 1 for line in lines]
+        numbers, lines = list(compress(numbers, good)), list(compress(lines, good))
+        fields = "\t\n\t".join(lines).split("\t")
+    return numbers, fields
+
+
 def _csv_rows(path: Path, bad: BadLines) -> Iterator[Row]:
     """Records with the number of their first line; strict, so that a stray quote ends at the next and is counted."""
     # Fields are held to csv's own limit (131,072 characters), which also bounds what a quote left open can swallow.
@@ -168,6 +215,16 @@ def _pick(names: tuple[str, ...], rows: Iterator[Row], schema: Schema) -> Iterat
     pick = itemgetter(*map((*names, *absent).index, schema.columns))
     for number, fields in rows:
         yield number, pick([*fields, *filling])
+
+
+def _names(name: str, head: list[Row], schema: Schema, bad: BadLines) -> tuple[tuple[str, ...], int]:
+    """The column names of a file by its first rows, and how many of these are headers: 1 or 0."""
+    names = _header(name, head[0], schema) if head else None
+    if names is None:
+        return _layout(head, schema), 0
+    bad.total -= 1
+    bad.headers += 1
+    return names, 1
 
 
 def _header(name: str, row: Row, schema: Schema) -> tuple[str, ...] | None:

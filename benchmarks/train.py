@@ -5,8 +5,7 @@
 
 The paper's full size: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `rival` is what one would
 write first (`rival.py`), `rival tuned` the same with all that we know: no padding, distinct words looked up once, SGD
-in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update;
-`no crew` is ours with torch's threads in place of `crew.py`'s.
+in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update.
 Each is timed in its own process, one after the other, in turns; with one thread it is the time of the processor, which
 other work on the machine disturbs less. Beside them stand the limits: the matrix products alone, and what the update of
 all weights moves, at the speed of a copy. `--run` trains the paper's recipe on as many pairs as the paper had, and says
@@ -31,7 +30,7 @@ import numpy as np
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
 SYSTEMS = (
-    "rival", "rival tuned", "plain paper", "paper, no crew", "paper",
+    "rival", "rival tuned", "plain paper", "paper",
     "rival 1024", "rival tuned 1024", "paper 1024",
     "plain default", "default",
 )  # fmt: skip
@@ -84,7 +83,7 @@ def time_one(system: str) -> None:
     import torch
 
     from clickvec.config import recipe
-    from clickvec.train import crew, loop, memory
+    from clickvec.train import loop, memory
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     larger = {"batch_size": 1024} if "1024" in system else {}
@@ -99,8 +98,6 @@ def time_one(system: str) -> None:
             update = rival.make(run, "tuned" in system)
         elif "plain" in system:
             update = plain(run)
-        elif "no crew" not in system:
-            settings.enter_context(crew.at_work())
         if "plain" not in system and system.replace(" 1024", "") != "rival":
             settings.enter_context(memory.kept())
         for number in range(WARM + UPDATES):

@@ -3,8 +3,6 @@
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
@@ -21,10 +19,8 @@ from test_learning import log_of  # noqa: E402
 from test_parity import BATCHES, SMALL, random_case  # noqa: E402
 from test_parity import name as name_of  # noqa: E402
 
-from clickvec.train import crew, loop, memory, optimizers, rows  # noqa: E402
-from clickvec.train.contrast import batch_losses  # noqa: E402
+from clickvec.train import loop, memory, optimizers, rows  # noqa: E402
 from clickvec.train.nesterov import Decay, Nesterov  # noqa: E402
-from clickvec.train.objective import losses  # noqa: E402
 from clickvec.train.recurrence import Bag, Recurrence, Shape  # noqa: E402
 from clickvec.train.towers import Batch, TorchTower, make_batch  # noqa: E402
 
@@ -98,110 +94,6 @@ def test_a_bag_is_torchs_bag(bags: list[list[int]], seed: int) -> None:
         results.append((found.detach().numpy(), matrix.grad.numpy()))
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
-
-
-# --- threads -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def crew_of_three() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    with crew.at_work():
-        yield
-    assert (torch.get_num_threads(), crew.size()) == (3, 1)
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("crew_of_three")
-@pytest.mark.parametrize("bptt_steps", [0, 1, 3])
-@pytest.mark.parametrize("tower", TOWERS, ids=name_of)
-def test_a_crew_finds_what_autograd_finds(tower: Tower, bptt_steps: int) -> None:
-    assert crew.size() == 3
-    test_by_hand_is_what_autograd_finds(tower, bptt_steps)
-
-
-@pytest.mark.usefixtures("crew_of_three")
-def test_a_crew_sums_bags_as_torch_does() -> None:
-    test_a_bag_is_torchs_bag()
-
-
-@pytest.mark.parametrize("name", ["paper", "default"])
-def test_a_crew_trains_what_one_thread_trains_and_the_same_bits_each_time(name: str, tmp_path: Path) -> None:
-    rng, before = np.random.default_rng(3), torch.get_num_threads()
-    words = np.array([f"w{number}{chr(97 + number % 7)}" for number in range(40)])
-    titles = [" ".join(words[rng.integers(0, 40, rng.integers(1, 9))]) for _ in range(60)]
-    data = dataset.prepare(log_of([(title.split()[0], title) for title in titles]), 10, 500)
-    chosen, found = recipe(name, cells=5, batch_size=16, epochs=2, step=0.002), []
-    for threads in (1, 3, 3):
-        torch.set_num_threads(threads)
-        with crew.at_work():
-            run = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
-            for update in range(8):
-                pairs = np.arange(16 * update, 16 * update + 16) % len(data.pair_query)
-                run.updater.one_update(pairs, np.random.default_rng(update), update)
-        found.append(run.towers.to_arrays())
-    torch.set_num_threads(before)
-    for one, three, again in zip(*(arrays.values() for arrays in found), strict=True):
-        np.testing.assert_array_equal(three, again)
-        np.testing.assert_allclose(
-            three, one, rtol=0, atol=1e-5 if name == "paper" else 2e-3
-        )  # Adam divides by small sums
-
-
-@hypothesis.given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 5))
-def test_shares_are_all_the_work_and_no_more_than_the_crew(work: list[int], size: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(crew._Crew, "size", size)
-        parts = crew.shares(np.cumsum([0, *work]))
-    assert len(parts) <= size
-    assert [place for part in parts for place in range(*part)] == list(range(len(work)))
-    for part in parts:  # none has more than an equal share and its last item
-        assert sum(work[slice(*part)][:-1]) <= sum(work) / size or sum(work) == 0
-
-
-def test_what_is_made_ahead_comes_in_order_and_one_at_a_time_early() -> None:
-    made: list[int] = []
-    for place, number in enumerate(crew.ahead(lambda n: made.append(n) or n, [5, 3, 4])):  # type: ignore[func-returns-value]
-        assert number == [5, 3, 4][place]
-        assert len(made) <= place + 2
-    assert made == [5, 3, 4]
-    assert list(crew.ahead(lambda n: n, [])) == []
-
-
-def test_what_fails_in_a_thread_fails_here() -> None:
-    def fail(number: int) -> int:
-        raise ValueError(str(number))
-
-    with pytest.raises(ValueError, match="7"):
-        list(crew.ahead(fail, [7]))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@hypothesis.given(st.integers(0, 6), st.integers(1, 6), st.integers(0, 2**16))
-def test_losses_by_hand_are_those_of_the_objective(threads: int, pairs: int, titles: int, seed: int) -> None:
-    rng, results, before = np.random.default_rng(seed), [], torch.get_num_threads()
-    start = [rng.normal(size=(pairs, 3)), rng.normal(size=(titles, 3))]
-    positive, counts = (
-        torch.from_numpy(rng.integers(0, titles, pairs)),
-        torch.from_numpy(rng.random((pairs, titles)) < 0.7),
-    )
-    gradient = torch.from_numpy(rng.normal(size=pairs))
-
-    def readable(gamma: float, y_q: torch.Tensor, y_d: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        cosines = y_q @ y_d.T
-        return losses(gamma, cosines.gather(1, others[0][:, None])[:, 0], cosines, others[1])
-
-    torch.set_num_threads(threads)
-    with crew.at_work():
-        for way in (batch_losses, readable):
-            y_q, y_d = (torch.tensor(one, requires_grad=True) for one in start)
-            found = way(7.0, y_q, y_d, positive, counts)
-            found.backward(gradient)
-            results.append([one.detach().numpy() for one in (found, y_q.grad, y_d.grad)])
-    torch.set_num_threads(before)
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 # --- rows that wait ----------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
-from clickvec.train import crew
 
 
 def momentum(recipe: Recipe, update: int, updates: int) -> float:
@@ -21,8 +20,7 @@ def norm_scale(gradients: Sequence[Tensor], threshold: float) -> Tensor | None:
     """What brings the gradient of one tower down to the norm `threshold` when it is longer; of 0 there is none."""
     if threshold == 0:
         return None
-    norms = [norm for gradient in gradients for norm in crew.in_parts(gradient, torch.linalg.vector_norm)]
-    norm = torch.linalg.vector_norm(torch.stack(norms))
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
     return torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
 
 
@@ -31,7 +29,7 @@ def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
     scale = norm_scale(gradients, threshold)
     if scale is not None:
         for gradient in gradients:
-            crew.in_parts(gradient, lambda part: part.mul_(scale))
+            gradient.mul_(scale)
 
 
 class Nesterov:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
-from clickvec.train import crew
-from clickvec.train.crew import Part
 from clickvec.train.nesterov import Decay, momentum
 from clickvec.train.optimizers import step_size
 from clickvec.train.towers import Batch
@@ -95,12 +93,7 @@ class Dense(Whole):
         """The rows that the batches touch."""
         self._matrix.grad = None
         self._rows, local = touched(batches, len(self._matrix))
-        near = self._matrix.new_empty(len(self._rows), self._matrix.shape[1], requires_grad=False)
-        crew.each(
-            lambda part: _take(self._matrix, self._rows[slice(*part)], near[slice(*part)]),
-            crew.shares(range(len(near) + 1)),
-        )
-        self._near = near.requires_grad_()
+        self._near = _take(self._matrix, self._rows).requires_grad_()
         return self._near, local
 
     def gradient(self) -> Tensor | None:
@@ -134,18 +127,10 @@ class Lazy:
 
     def _caught_up(self, rows: NDArray[np.int64], until: int) -> tuple[Tensor, Tensor]:
         """The rows, and their changes, as `until` updates without a gradient since their last one leave them."""
-        near, change = (whole.new_empty(len(rows), whole.shape[1]) for whole in (self.matrix.detach(), self.change))
-        decays = self._decay.between(self.since.numpy()[rows], until)
-        decayed, moved = (torch.from_numpy(one)[:, None].to(near.dtype) for one in decays)
-
-        def catch_up(part: Part) -> None:
-            mine = slice(*part)
-            _take(self.matrix, rows[mine], near[mine])
-            _take(self.change, rows[mine], change[mine])
-            near[mine].addcmul_(change[mine], moved[mine])
-            change[mine].mul_(decayed[mine])
-
-        crew.each(catch_up, crew.shares(range(len(rows) + 1)))
+        near, change = _take(self.matrix, rows), _take(self.change, rows)
+        decayed, moved = self._decay.between(self.since.numpy()[rows], until)
+        near.addcmul_(change, torch.from_numpy(moved)[:, None].to(near.dtype))
+        change.mul_(torch.from_numpy(decayed)[:, None].to(near.dtype))
         return near, change
 
     def gradient(self) -> Tensor | None:
@@ -158,27 +143,22 @@ class Lazy:
     @torch.no_grad()
     def update(self, update: int) -> None:
         """Take the step, and put the rows back."""
-        near, change, gradient = self._near.detach(), self._near_change, self._near.grad
-        step = step_size(self._recipe, update, self._updates)
-
-        def take_step(part: Part) -> None:
-            mine = slice(*part)
-            if gradient is not None:
-                near[mine].add_(gradient[mine], alpha=-step)
-                change[mine].add_(gradient[mine], alpha=-step)
-            _put(self.matrix, self._rows[mine], near[mine])
-            _put(self.change, self._rows[mine], change[mine])
-
-        crew.each(take_step, crew.shares(range(len(near) + 1)))
-        self.since.numpy()[self._rows] = update + 1
+        near, change = self._near.detach(), self._near_change
+        if self._near.grad is not None:
+            step = step_size(self._recipe, update, self._updates)
+            near.add_(self._near.grad, alpha=-step)
+            change.add_(self._near.grad, alpha=-step)
+        self._put_back(self._rows, near, change, update + 1)
 
     def settle(self, updates: int) -> None:
         """All rows, some thousand at a time to spare memory."""
         for rows in np.array_split(np.arange(len(self.matrix)), 1 + len(self.matrix) // 4096):
-            near, change = self._caught_up(rows, updates)
-            _put(self.matrix, rows, near)
-            _put(self.change, rows, change)
-        self.since.fill_(updates)
+            self._put_back(rows, *self._caught_up(rows, updates), updates)
+
+    def _put_back(self, rows: NDArray[np.int64], near: Tensor, change: Tensor, updates: int) -> None:
+        _put(self.matrix, rows, near)
+        _put(self.change, rows, change)
+        self.since.numpy()[rows] = updates
 
     def tensors(self) -> dict[str, Tensor]:
         """ΔΛ, and how old it is: a checkpoint does not settle the rows, as that would change the last bits."""
@@ -197,8 +177,8 @@ def touched(batches: Sequence[Batch], trigrams: int) -> tuple[NDArray[np.int64],
 # NumPy copies rows several times faster than torch's index_copy_ does.
 
 
-def _take(matrix: Tensor, rows: NDArray[np.int64], out: Tensor) -> None:
-    torch.index_select(matrix.detach(), 0, torch.from_numpy(rows), out=out)
+def _take(matrix: Tensor, rows: NDArray[np.int64]) -> Tensor:
+    return matrix.detach().index_select(0, torch.from_numpy(rows))
 
 
 def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:

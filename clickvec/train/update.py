@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,8 +16,7 @@ from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.text import Ragged
-from clickvec.train import crew, optimizers, rows
-from clickvec.train.contrast import batch_losses
+from clickvec.train import optimizers, rows
 from clickvec.train.negatives import Candidates, Ids, Sampler
 from clickvec.train.nesterov import renormalise
 from clickvec.train.objective import losses, unit
@@ -125,12 +123,11 @@ class Plain:
         self.average = optimizers.Average(parameters, recipe.average) if recipe.average else None
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
-        """One update after the other; on a CPU, by all of its cores."""
+        """One update after the other."""
         size = self.recipe.batch_size
-        with crew.at_work() if self._device.type == "cpu" else nullcontext():
-            for batch in range(first, seed.batches):
-                rng = np.random.default_rng(seed.draw(batch))
-                yield self.one_update(np.asarray(order[batch * size : (batch + 1) * size]), rng, seed.update(batch))
+        for batch in range(first, seed.batches):
+            rng = np.random.default_rng(seed.draw(batch))
+            yield self.one_update(np.asarray(order[batch * size : (batch + 1) * size]), rng, seed.update(batch))
 
     def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Batch, Batch]:
         """The titles of a minibatch, and its queries and titles as batches."""
@@ -162,8 +159,6 @@ class Plain:
         y_q, y_d = unit(y_q), unit(y_d)
         positive = torch.from_numpy(found.positive).to(self._device)
         counts = torch.from_numpy(np.ascontiguousarray(found.counts)).to(self._device)
-        if found.negative is None and self._device.type == "cpu" and self.towers.query.by_hand:
-            return batch_losses(self.recipe.gamma, y_q, y_d, positive, counts)
         if found.negative is None:
             cosines = y_q @ y_d.T
             clicked = cosines.gather(1, positive[:, None])[:, 0]

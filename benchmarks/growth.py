@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from train import TRIGRAMS, WORDS, made_up_words
 
-TRIGRAMS, WORDS, AT_ONCE = 50_000, 120_000, 100_000
+AT_ONCE = 100_000
 COUNTS, FULL = (10_000, 100_000, 1_000_000), 10_000_000
 LARGEST = {"paper": 100_000, "default": FULL}  # pairs of the largest log; with --full ten times as many, here and
 MINED = 100_000  # for the largest log that is mined
@@ -42,11 +43,8 @@ Row = dict[str, Any]
 
 def made_up(pairs: int) -> tuple[list[str], list[str]]:
     """Queries and titles."""
-    rng, letters = np.random.default_rng(0), np.array(list("etaoinsrhdlucmfywgpbvkxqjz0123456789"))
-    chance = 1 / np.arange(1, len(letters) + 1) ** 1.3
-    lengths = rng.integers(4, 10, WORDS)
-    drawn = rng.choice(letters, lengths.sum(), p=chance / chance.sum())
-    words = np.array(["".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])], object)
+    rng = np.random.default_rng(0)
+    words = made_up_words(rng).astype(object)
     below = np.cumsum(1 / np.arange(1, WORDS + 1) ** 0.9)
     queries: list[str] = []
     titles: list[str] = []

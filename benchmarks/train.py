@@ -38,16 +38,22 @@ BASES = {"default": "plain default", "1024": "rival 1024", "": "rival"}  # what 
 Update = Callable[[np.ndarray, np.random.Generator, int], object]
 
 
-def texts(pairs: int) -> tuple[list[str], list[str]]:
-    """Queries and titles of made-up words, with the frequencies of words and letters falling as they do in real ones.
-
-    A minibatch of 1,280 titles has some 6,500 different words and 7,000 trigrams, as many as titles of Wikipedia do.
-    """
-    rng, letters = np.random.default_rng(0), np.array(list("etaoinsrhdlucmfywgpbvkxqjz0123456789"))
+def made_up_words(rng: np.random.Generator) -> np.ndarray:
+    """Words whose letters have frequencies that fall as they do in real ones."""
+    letters = np.array(list("etaoinsrhdlucmfywgpbvkxqjz0123456789"))
     chance = 1 / np.arange(1, len(letters) + 1) ** 1.3
     lengths = rng.integers(4, 10, WORDS)
     drawn = rng.choice(letters, lengths.sum(), p=chance / chance.sum())
-    words = np.array(["".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])])
+    return np.array(["".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])])
+
+
+def texts(pairs: int) -> tuple[list[str], list[str]]:
+    """Queries and titles of made-up words, whose frequencies fall as they do in real ones.
+
+    A minibatch of 1,280 titles has some 6,500 different words and 7,000 trigrams, as many as titles of Wikipedia do.
+    """
+    rng = np.random.default_rng(0)
+    words = made_up_words(rng)
     chance = 1 / np.arange(1, WORDS + 1) ** 0.9
     titles = rng.choice(WORDS, (pairs, 9), p=chance / chance.sum())
     queries = np.take_along_axis(titles, rng.random((pairs, 9)).argsort(axis=1)[:, :3], axis=1)

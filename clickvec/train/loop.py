@@ -111,12 +111,11 @@ class Run:
         masked = torch.tensor(state.masked, device=self.device)
         begun = saved = looked = time.monotonic()
         self._mine()
-        # Of the fullest minibatch; not known where a resumed run has none left in this epoch.
-        negatives = torch.tensor(-1.0, device=self.device)
+        negatives: float | Tensor = -1.0  # of the fullest minibatch; not known where a resumed run has none left
         seed = Seed(self.recipe.seed, state.epoch, self.batches)
         for outcome in self.updater.epoch(self._order, seed, state.batch):
             total, masked = total + outcome.loss, masked + outcome.masked
-            negatives = torch.maximum(negatives, torch.as_tensor(outcome.negatives, device=self.device))
+            negatives = _larger(negatives, outcome.negatives)
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
                 state.loss_sum, state.masked, looked = float(total), int(masked), time.monotonic()
@@ -256,6 +255,13 @@ def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[n
     for some in scratch.blocks(len(weights)):
         weights[some] = np.log2(1 + data.pair_clicks[some])
     return weights
+
+
+def _larger(one: float | Tensor, other: float | Tensor) -> float | Tensor:
+    """The larger of two numbers, without waiting for a GPU to know it."""
+    if isinstance(other, Tensor):
+        return torch.maximum(one, other) if isinstance(one, Tensor) else other.clamp(min=one)
+    return max(float(one), other)
 
 
 def _describe(row: dict[str, Any], epochs: int) -> str:

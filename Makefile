@@ -45,6 +45,7 @@ bench: setup
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/train.py --threads 2 --rounds 2
+	$(BIN)/python benchmarks/train.py --run --epochs 1
 
 # docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data

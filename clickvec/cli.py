@@ -91,7 +91,10 @@ def prepare(
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Make a data folder, from which training needs only numpy, torch and safetensors: python -m clickvec.train."""
+    """Make a data folder: prepare a log once and train on it many times, with clickvec train FOLDER.
+
+    Where only numpy, torch and safetensors are installed, python -m clickvec.train FOLDER does it.
+    """
     from clickvec import dataset
 
     dataset.check_place(out, overwrite)

@@ -1,8 +1,7 @@
 """A whole update on a GPU as one CUDA graph: shapes are fixed, and all that changes lies in one array.
 
-Of the updates that `update.Plain` can do these are the common ones (`can_be_fused`); losses are the same but for
-rounding.
-Without CUDA, under Triton's interpreter, the same runs on the CPU, slowly: that is how it is tested.
+Of the updates that `update.Plain` can do these are the common ones (`can_be_fused`), with the same losses but for
+rounding. Without CUDA, under Triton's interpreter, the same runs on the CPU, slowly: that is how it is tested.
 """
 
 from collections.abc import Iterator
@@ -53,10 +52,8 @@ class Fused:
             self._column = torch.full((len(data.titles.lengths) + 1,), -1, dtype=torch.int32, device=self.device)
             shape = self.layout.pairs, self.layout.titles
             self._counts = torch.zeros(shape, dtype=torch.bool, device=self.device)
-            self._cosines, self._losses = (
-                torch.zeros(shape, device=self.device),
-                torch.zeros(shape[0], device=self.device),
-            )
+            self._cosines = torch.zeros(shape, device=self.device)
+            self._losses = torch.zeros(shape[0], device=self.device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def _texts(self, kind: str) -> Texts:

@@ -402,6 +402,18 @@ def test_cpu_and_cuda_take_the_same_way(
         assert int(on_gpu.masked) == int(on_cpu.masked)
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_threads_do_not_spin_for_long_unless_the_user_says_so(given: dict[str, str], expected: str) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = "import clickvec.train, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment | given
+    )
+    assert done.stdout.strip() == expected
+
+
 def test_less_precision_is_for_a_gpu(data: dataset.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="precision=bfloat16 is for LSTM-RNNs on a GPU"):
         loop.train(data, recipe("default", precision="bfloat16"), tmp_path / "model", device="cpu", quiet=True)

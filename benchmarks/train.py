@@ -85,6 +85,8 @@ def plain(run) -> Update:  # noqa: ANN001
 
 def time_one(system: str) -> None:
     """Print the pairs a second of one system: the median over some minibatches."""
+    if "rival" not in system:
+        import clickvec.train  # noqa: F401 - before torch is loaded it says how threads are to wait
     import rival
     import torch
 

@@ -263,7 +263,7 @@ def encode(
     overwrite: Overwrite = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Write the vectors of titles, a row a line: as .npy, (titles, dimensions), or .parquet with ids and titles.
+    """Write the vectors of titles as .npy, a row for each good line, or as .parquet, with ids and titles beside them.
 
     It uses every core, or as many threads as OMP_NUM_THREADS says.
     """

@@ -32,6 +32,7 @@ from clickvec.threads import in_order
 
 SAVE_SECONDS = 10.0
 _HEADER_BYTES = 128
+_TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # what would hold other bytes than its name says
 _NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")
 _BEGUN_WITH = {
     "model": "another model",
@@ -124,6 +125,8 @@ def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite:
     """Refuse what cannot be done, to replace what is there unasked, and to go on where nothing was begun."""
     check(precision, "vectors")
     files.check_replaceable_file(out)
+    if out.suffix in _TEXT:
+        raise ClickvecError(f"vectors are written as .npy or .parquet, not as text; give {out} another ending")
     if parquet.wanted(out):
         parquet.check()
     if (resume or parquet.wanted(out)) and titles.exists() and not titles.is_file():

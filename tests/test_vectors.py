@@ -156,6 +156,7 @@ def test_stopped_before_anything_is_safe_it_leaves_nothing(few: Path) -> None:
     for how in (KeyboardInterrupt, MemoryError):
         begin(few, few / "out.npy", 0, how)
         assert contents(few) == before
+    assert "written as .npy or .parquet" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x.csv")
     assert "nothing to resume" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x", "--resume")
     assert contents(few) == before
 

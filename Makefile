@@ -13,8 +13,8 @@ test: check pytest
 setup: $(VENV)/ready
 
 # .wheels holds the run-time dependencies as files: a test installs our wheel from there into an empty environment.
-# Installing compiles clickvec/lstm.c, where there is a C compiler.
-$(VENV)/ready: pyproject.toml constraints.txt hatch_build.py clickvec/lstm.c
+# Installing compiles the C, where there is a C compiler.
+$(VENV)/ready: pyproject.toml constraints.txt hatch_build.py $(wildcard clickvec/*.[ch] clickvec/train/*.c)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy safetensors typer

@@ -1,4 +1,5 @@
-"""Compiles clickvec/lstm.c when the package is installed, where there is a C compiler; where not, NumPy does its work.
+"""Compiles the C of clickvec when the package is installed, where there is a C compiler; where not, NumPy or torch
+do its work.
 
 `python hatch_build.py` does the same by hand, into the checkout.
 """
@@ -17,32 +18,47 @@ try:
 except ModuleNotFoundError:  # by hand, where hatchling is not installed
     BuildHookInterface = object
 
-SOURCE = Path(__file__).with_name("clickvec") / "lstm.c"
+PACKAGE = Path(__file__).with_name("clickvec")
 OPTIONS = ("-O3", "-ffp-contract=fast", "-Wno-psabi", "-shared", "-fPIC")
 PROCESSORS = {  # the file that is loaded is the one whose processor this is: see clickvec/compiled.py
     "avx512": ("-mavx512f", "-mfma", "-mprefer-vector-width=512"),
     "avx2": ("-mavx2", "-mfma"),
 }
+WITH_THREADS = {name: (*options, "-fopenmp") for name, options in PROCESSORS.items()}
+SHARED = "lanes.h"  # what sources include
+SOURCES = {
+    "lstm.c": PROCESSORS,
+    "train/recurrence.c": WITH_THREADS,
+    "train/gather.c": WITH_THREADS,
+}
 
 
-def compile_all(folder: Path = SOURCE.parent) -> list[Path]:
-    """Compile the source for each kind of processor; gives the files, none where that cannot be done here."""
+def compile_all(folder: Path = PACKAGE) -> list[Path]:
+    """Compile each source for each kind of processor; gives the files, none where that cannot be done here."""
     if platform.machine().lower() not in ("x86_64", "amd64") or sys.platform == "win32":
         return []
-    made, source = [], hashlib.sha256(SOURCE.read_bytes()).hexdigest()
-    for name, options in PROCESSORS.items():
-        target = folder / f"_lstm_{name}.so"
-        fresh = target.with_suffix(f".{os.getpid()}")  # a process may be running the one that is there
-        command = [*shlex.split(os.environ.get("CC", "cc")), *OPTIONS, *options, f'-DSOURCE="{source}"']
-        try:
-            subprocess.run([*command, str(SOURCE), "-o", str(fresh)], check=True, capture_output=True, text=True)
-            fresh.replace(target)
-            made.append(target)
-        except (OSError, subprocess.CalledProcessError) as error:
-            target.unlink(missing_ok=True)
-            why = getattr(error, "stderr", None) or error
-            print(f"{target.name} is not compiled, and NumPy will do its work: {why}", file=sys.stderr)
-    return made
+    made = [
+        compile_one(PACKAGE / name, (folder / name).with_name(f"_{Path(name).stem}_{processor}.so"), options)
+        for name, processors in SOURCES.items()
+        for processor, options in processors.items()
+    ]
+    return [file for file in made if file is not None]
+
+
+def compile_one(source: Path, target: Path, options: tuple[str, ...]) -> Path | None:
+    """Compile a source into a file that knows which source it is of; gives the file, or nothing where it cannot."""
+    known_by = hashlib.sha256(source.read_bytes() + (PACKAGE / SHARED).read_bytes()).hexdigest()
+    fresh = target.with_suffix(f".{os.getpid()}")  # a process may be running the one that is there
+    command = [*shlex.split(os.environ.get("CC", "cc")), *OPTIONS, *options, f'-DSOURCE="{known_by}"']
+    try:
+        subprocess.run([*command, str(source), "-o", str(fresh)], check=True, capture_output=True, text=True)
+        fresh.replace(target)
+        return target
+    except (OSError, subprocess.CalledProcessError) as error:
+        target.unlink(missing_ok=True)
+        why = getattr(error, "stderr", None) or error
+        print(f"{target.name} is not compiled, and NumPy or torch will do its work: {why}", file=sys.stderr)
+        return None
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -52,7 +68,7 @@ class CustomBuildHook(BuildHookInterface):
         """Compile, and say that the wheel is for this kind of machine."""
         made = compile_all()
         if made:
-            build_data["artifacts"] = [f"/clickvec/{file.name}" for file in made]
+            build_data["artifacts"] = [f"/clickvec/{file.relative_to(PACKAGE)}" for file in made]
             system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["tag"] = f"py3-none-{system}"
 

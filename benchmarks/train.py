@@ -20,12 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from clickvec.train.update import Seed
 
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
@@ -35,7 +39,6 @@ SYSTEMS = (
     "plain default", "default",
 )  # fmt: skip
 BASES = {"default": "plain default", "1024": "rival 1024", "": "rival"}  # what a ratio is to, by the end of a name
-Update = Callable[[np.ndarray, np.random.Generator, int], object]
 
 
 def made_up_words(rng: np.random.Generator) -> np.ndarray:
@@ -71,8 +74,8 @@ def prepared(pairs: int):  # noqa: ANN201
     return data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
 
 
-def plain(run) -> Update:  # noqa: ANN001
-    """Our towers as they are written to be read, and the optimizer over all rows."""
+def make_plain(run) -> None:  # noqa: ANN001
+    """Let our towers run as they are written to be read, and the optimizer over all rows."""
     from clickvec.train import optimizers, rows
 
     parameters = [weight for tower in run.towers.towers.values() for weight in tower.parameters()]
@@ -80,18 +83,27 @@ def plain(run) -> Update:  # noqa: ANN001
     for side, tower in run.towers.towers.items():
         tower.by_hand = False
         run.updater.inputs[side] = rows.Whole(tower.weights["input"])
-    return run.updater.one_update
+
+
+def rivals_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterator[object]:  # noqa: ANN001
+    """The updates of the rival on the minibatches that ours takes."""
+    import rival
+
+    update, size = rival.make(run, tuned), run.recipe.batch_size
+    for batch in range(seed.batches):
+        pairs = order[batch * size : (batch + 1) * size]
+        yield update(pairs, np.random.default_rng(seed.draw(batch)), batch)
 
 
 def time_one(system: str) -> None:
     """Print the pairs a second of one system: the median over some minibatches."""
     if "rival" not in system:
         import clickvec.train  # noqa: F401 - before torch is loaded it says how threads are to wait
-    import rival
     import torch
 
     from clickvec.config import recipe
     from clickvec.train import loop, memory
+    from clickvec.train.update import Seed
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     larger = {"batch_size": 1024} if "1024" in system else {}
@@ -101,17 +113,19 @@ def time_one(system: str) -> None:
     taken, order = [], np.random.default_rng(1).permutation(PAIRS)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     with ExitStack() as settings:
-        update = run.updater.one_update
-        if "rival" in system:
-            update = rival.make(run, "tuned" in system)
-        elif "plain" in system:
-            update = plain(run)
+        if "plain" in system:
+            make_plain(run)
         if "plain" not in system and system.replace(" 1024", "") != "rival":
             settings.enter_context(memory.kept())
-        for number in range(WARM + UPDATES):
-            pairs = order[np.arange(number * chosen.batch_size, (number + 1) * chosen.batch_size) % PAIRS]
+        seed = Seed(1, 0, PAIRS // chosen.batch_size)
+        updates = (
+            rivals_epoch(run, order, seed, "tuned" in system)
+            if "rival" in system
+            else run.updater.epoch(order, seed, 0)
+        )
+        for _ in range(WARM + UPDATES):
             begun = clock()
-            update(pairs, np.random.default_rng([3, number]), number)
+            next(updates)
             taken.append(clock() - begun)
     print(chosen.batch_size / statistics.median(taken[WARM:]))
 

@@ -1,4 +1,5 @@
-"""`lstm.c`, where it was compiled when the package was installed (hatch_build.py) and the processor can run it.
+"""What was compiled when the package was installed (hatch_build.py): `lstm.c`, where the processor can run it; the
+rest of the C finds its library here too.
 
 It is used of its own accord; CLICKVEC_COMPILED=0 in the environment turns it off, and NumPy does all the work.
 """
@@ -85,22 +86,33 @@ class Kernel(NamedTuple):
 @cache
 def kernel() -> Kernel | None:
     """The fastest that this processor can run, if it is wanted and was compiled."""
-    if os.environ.get("CLICKVEC_COMPILED") == "0":
-        return None
-    return next(filter(None, map(load, PROCESSORS)), None)
+    return next(filter(None, map(load, PROCESSORS)), None) if wanted() else None
 
 
 def load(processor: str) -> Kernel | None:
     """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
+    found = library("lstm.c", processor)
+    if found is None or not found.lstm_runs_here():
+        return None
+    found.lstm_read.argtypes, found.lstm_rows.argtypes = _READ, _ROWS
+    found.lstm_rows.restype = None
+    return Kernel(processor, found.lstm_lanes(), found.lstm_read, found.lstm_rows)
+
+
+def wanted() -> bool:
+    """Whether compiled code is to be used where there is some."""
+    return os.environ.get("CLICKVEC_COMPILED") != "0"
+
+
+def library(source: str, processor: str) -> ctypes.CDLL | None:
+    """What a source was compiled to for a kind of processor; none where it was not, or the source has changed since."""
     place = Path(__file__).parent
+    file = place / source
     try:
-        library = ctypes.CDLL(str(place / f"_lstm_{processor}.so"))
-        library.lstm_source.restype = ctypes.c_char_p
-        compiled_from = library.lstm_source().decode()
+        found = ctypes.CDLL(str(file.with_name(f"_{file.stem}_{processor}.so")))
+        compiled_from = getattr(found, f"{file.stem}_source")
     except (OSError, AttributeError):
         return None
-    if compiled_from != hashlib.sha256((place / "lstm.c").read_bytes()).hexdigest() or not library.lstm_runs_here():
-        return None
-    library.lstm_read.argtypes, library.lstm_rows.argtypes = _READ, _ROWS
-    library.lstm_rows.restype = None
-    return Kernel(processor, library.lstm_lanes(), library.lstm_read, library.lstm_rows)
+    compiled_from.restype = ctypes.c_char_p
+    known_by = hashlib.sha256(file.read_bytes() + (place / "lanes.h").read_bytes()).hexdigest()
+    return found if compiled_from().decode() == known_by else None

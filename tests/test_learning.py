@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from clickvec.text import ragged  # noqa: E402
 from clickvec.train import mining  # noqa: E402
 from clickvec.train.negatives import Sampler  # noqa: E402
-from clickvec.train.nesterov import Nesterov, momentum, renormalise  # noqa: E402
+from clickvec.train.nesterov import Nesterov, momentum, norm_scale  # noqa: E402
 from clickvec.train.objective import losses, unit  # noqa: E402
 from clickvec.train.optimizers import step_size  # noqa: E402
 from clickvec.train.pair import TowerPair  # noqa: E402
@@ -115,13 +115,13 @@ def test_momentum_is_low_in_the_first_and_last_two_per_cent() -> None:
         assert sum(ends) == 2 * -(-2 * updates // 100)
 
 
-def test_renormalise_scales_the_whole_tower_and_only_when_it_is_long() -> None:
-    one, other = torch.tensor([3.0]), torch.tensor([0.0, 4.0])
-    for threshold in (10.0, 5.0, 0.0):
-        renormalise([one, other], threshold)
-        assert (one.item(), other.tolist()) == (3.0, [0.0, 4.0])
-    renormalise([one, other], 1.0)
-    np.testing.assert_allclose([one.item(), *other.tolist()], [0.6, 0.0, 0.8], rtol=1e-6)
+def test_the_gradient_of_a_whole_tower_is_scaled_and_only_when_it_is_long() -> None:
+    gradients = [torch.tensor([3.0]), torch.tensor([0.0, 4.0])]
+    assert norm_scale(gradients, 0.0) is None
+    for threshold, scale in ((10.0, 1.0), (5.0, 1.0), (1.0, 0.2)):
+        found = norm_scale(gradients, threshold)
+        assert found is not None
+        assert found.item() == pytest.approx(scale, rel=1e-6)
 
 
 def test_the_step_rises_and_falls() -> None:

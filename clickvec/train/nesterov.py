@@ -24,14 +24,6 @@ def norm_scale(gradients: Sequence[Tensor], threshold: float) -> Tensor | None:
     return torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
 
 
-def renormalise(gradients: Sequence[Tensor], threshold: float) -> None:
-    """Scale the gradient of one tower, in place."""
-    scale = norm_scale(gradients, threshold)
-    if scale is not None:
-        for gradient in gradients:
-            gradient.mul_(scale)
-
-
 class Nesterov:
     """Equation 6: ΔΛ_k = μ ΔΛ_{k-1} - ε ∇L(Λ_{k-1} + μ ΔΛ_{k-1}), and Λ_k = Λ_{k-1} + ΔΛ_k."""
 
@@ -42,17 +34,18 @@ class Nesterov:
     @torch.no_grad()
     def look_ahead(self, mu: float) -> None:
         """Move to Λ_{k-1} + μ ΔΛ_{k-1}, where the gradient is to be taken."""
-        for parameter, change in zip(self.parameters, self.change, strict=True):
-            change.mul_(mu)
-            parameter.add_(change)
+        torch._foreach_mul_(self.change, mu)
+        torch._foreach_add_(self.parameters, self.change)
 
     @torch.no_grad()
     def update(self, step: float) -> None:
         """From there to Λ_k: the look-ahead has added μ ΔΛ_{k-1} already, so what is left is -ε ∇L."""
-        for parameter, change in zip(self.parameters, self.change, strict=True):
-            if parameter.grad is not None:
-                parameter.add_(parameter.grad, alpha=-step)
-                change.add_(parameter.grad, alpha=-step)
+        both = zip(self.parameters, self.change, strict=True)
+        moved = [(one, change, one.grad) for one, change in both if one.grad is not None]
+        if moved:
+            parameters, changes, gradients = zip(*moved, strict=True)
+            torch._foreach_add_(parameters, gradients, alpha=-step)
+            torch._foreach_add_(changes, gradients, alpha=-step)
 
 
 class Decay:

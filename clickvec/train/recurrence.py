@@ -36,15 +36,14 @@ class Bag(torch.autograd.Function):
         """One row for each bag."""
         ctx.save_for_backward(ids, starts)
         ctx.rows = len(matrix)
-        return functional.embedding_bag(ids, matrix, starts, mode="sum")
+        return functional.embedding_bag(ids, matrix, starts, mode="sum", include_last_offset=True)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         """The gradient of the matrix."""
         ids, starts = ctx.saved_tensors
-        lengths = torch.diff(starts, append=starts.new_full((1,), len(ids)))
-        bag_of = torch.repeat_interleave(torch.arange(len(starts)), lengths)
+        bag_of = torch.repeat_interleave(torch.arange(len(starts) - 1), torch.diff(starts))
         order = torch.argsort(ids, stable=True)
         uses = torch.bincount(ids, minlength=ctx.rows)
         begin = torch.cumsum(uses, 0) - uses

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
+from clickvec.train import compiled
+from clickvec.train.compiled import Kernel
 from clickvec.train.nesterov import Decay, momentum
 from clickvec.train.optimizers import step_size
 from clickvec.train.towers import Batch
@@ -29,6 +31,9 @@ class Input(Protocol):
 
     def gradient(self) -> Tensor | None:
         """The gradient there."""
+
+    def scale(self, by: Tensor) -> None:
+        """Scale it."""
 
     def before_update(self) -> None:
         """Called before the optimizer updates the other weights."""
@@ -66,6 +71,12 @@ class Whole:
     def gradient(self) -> Tensor | None:
         """Of all rows."""
         return self._matrix.grad
+
+    def scale(self, by: Tensor) -> None:
+        """At once."""
+        gradient = self.gradient()
+        if gradient is not None:
+            gradient.mul_(by)
 
     def before_update(self) -> None:
         """Nothing to do, here and below."""
@@ -117,25 +128,24 @@ class Lazy:
     def __init__(self, matrix: Tensor, momenta: Sequence[float], recipe: Recipe, updates: int) -> None:
         self.matrix, self._decay, self._recipe, self._updates = matrix, Decay(momenta), recipe, updates
         self.change, self.since = torch.zeros_like(matrix), torch.zeros(len(matrix), dtype=torch.int64)
-        self._rows, self._near, self._near_change = np.zeros(0, np.int64), matrix[:0].detach(), self.change[:0]
+        self._rows, self._decayed, self._scale = np.zeros(0, np.int64), np.zeros(0), 1.0
+        self._near = matrix[:0].detach()
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
         """The rows that the batches touch, at Λ + μ ΔΛ."""
+        self._scale = 1.0
         self._rows, local = touched(batches, len(self.matrix))
-        self._near, self._near_change = self._caught_up(self._rows, update + 1)
-        return self._near.requires_grad_(), local
-
-    def _caught_up(self, rows: NDArray[np.int64], until: int) -> tuple[Tensor, Tensor]:
-        """The rows, and their changes, as `until` updates without a gradient since their last one leave them."""
-        near, change = _take(self.matrix, rows), _take(self.change, rows)
-        decayed, moved = self._decay.between(self.since.numpy()[rows], until)
-        near.addcmul_(change, torch.from_numpy(moved)[:, None].to(near.dtype))
-        change.mul_(torch.from_numpy(decayed)[:, None].to(near.dtype))
-        return near, change
+        self._decayed, moved = self._decay.between(self.since.numpy()[self._rows], update + 1)
+        self._near = _look_ahead(self.matrix, self.change, self._rows, moved).requires_grad_()
+        return self._near, local
 
     def gradient(self) -> Tensor | None:
         """Of the touched rows."""
         return self._near.grad
+
+    def scale(self, by: Tensor) -> None:
+        """With the step."""
+        self._scale = float(by)
 
     def before_update(self) -> None:
         """Nothing: the optimizer does not know of this matrix."""
@@ -143,22 +153,19 @@ class Lazy:
     @torch.no_grad()
     def update(self, update: int) -> None:
         """Take the step, and put the rows back."""
-        near, change = self._near.detach(), self._near_change
-        if self._near.grad is not None:
-            step = step_size(self._recipe, update, self._updates)
-            near.add_(self._near.grad, alpha=-step)
-            change.add_(self._near.grad, alpha=-step)
-        self._put_back(self._rows, near, change, update + 1)
+        size, near = step_size(self._recipe, update, self._updates), self._near.detach()
+        gradient = torch.zeros_like(near) if self._near.grad is None else self._near.grad
+        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * size)
+        self.since.numpy()[self._rows] = update + 1
 
+    @torch.no_grad()
     def settle(self, updates: int) -> None:
         """All rows, some thousand at a time to spare memory."""
         for rows in np.array_split(np.arange(len(self.matrix)), 1 + len(self.matrix) // 4096):
-            self._put_back(rows, *self._caught_up(rows, updates), updates)
-
-    def _put_back(self, rows: NDArray[np.int64], near: Tensor, change: Tensor, updates: int) -> None:
-        _put(self.matrix, rows, near)
-        _put(self.change, rows, change)
-        self.since.numpy()[rows] = updates
+            decayed, moved = self._decay.between(self.since.numpy()[rows], updates)
+            near = _look_ahead(self.matrix, self.change, rows, moved)
+            _step(self.matrix, self.change, rows, decayed, near, torch.zeros_like(near), 0.0)
+        self.since.fill_(updates)
 
     def tensors(self) -> dict[str, Tensor]:
         """ΔΛ, and how old it is: a checkpoint does not settle the rows, as that would change the last bits."""
@@ -167,11 +174,40 @@ class Lazy:
 
 def touched(batches: Sequence[Batch], trigrams: int) -> tuple[NDArray[np.int64], list[Batch]]:
     """The rows that some batches touch, in order, and the batches with trigrams numbered as these rows."""
+    if kernel := compiled.kernel():
+        found, places = kernel.touched([batch.trigrams for batch in batches], trigrams)
+        return found.numpy(), [batch._replace(trigrams=one) for batch, one in zip(batches, places, strict=True)]
     used = np.zeros(trigrams, np.bool_)
     for batch in batches:
         used[batch.trigrams.numpy()] = True
     place, rows = np.cumsum(used) - 1, np.flatnonzero(used)
     return rows, [batch._replace(trigrams=torch.from_numpy(place[batch.trigrams.numpy()])) for batch in batches]
+
+
+def _look_ahead(matrix: Tensor, change: Tensor, rows: NDArray[np.int64], moved: NDArray[np.float64]) -> Tensor:
+    """The rows, as updates without a gradient since their last one leave them: Λ + S ΔΛ."""
+    matrix, places, S = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(moved).to(matrix.dtype)
+    if kernel := _kernel(matrix):
+        return kernel.look_ahead(matrix, change, places, S)
+    return matrix.index_select(0, places).addcmul_(change.index_select(0, places), S[:, None])
+
+
+def _step(
+    matrix: Tensor, change: Tensor, rows: NDArray[np.int64], decayed: NDArray[np.float64], near: Tensor,
+    gradient: Tensor, size: float,
+) -> None:  # fmt: skip
+    """From there one step: ΔΛ = P ΔΛ - ε ∇L, and Λ."""
+    matrix, places, P = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(decayed).to(matrix.dtype)
+    if kernel := _kernel(matrix):
+        kernel.step(matrix, change, places, P, near, gradient.contiguous(), size)
+        return
+    _put(matrix, rows, near.add(gradient, alpha=-size))
+    _put(change, rows, change.index_select(0, places).mul_(P[:, None]).add_(gradient, alpha=-size))
+
+
+def _kernel(matrix: Tensor) -> Kernel | None:
+    found = compiled.kernel()
+    return found if found and found.takes(matrix) else None
 
 
 # NumPy copies rows several times faster than torch's index_copy_ does.

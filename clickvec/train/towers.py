@@ -17,6 +17,8 @@ from torch.nn import functional
 from clickvec import forward
 from clickvec.config import Tower
 from clickvec.text import Ragged, pack
+from clickvec.train import compiled
+from clickvec.train.compiled import CompiledBag, CompiledRecurrence
 from clickvec.train.recurrence import Bag, Recurrence, Shape
 
 
@@ -24,15 +26,20 @@ class Batch(NamedTuple):
     """A batch of texts on a device, packed as `text.Packed`; each distinct step is looked up and projected once."""
 
     trigrams: Tensor  # the trigram ids of the distinct steps, one after the other
-    starts: Tensor  # where each distinct step begins in `trigrams`
+    starts: Tensor  # where each distinct step begins in `trigrams`, and the end
     sizes: tuple[int, ...]  # texts with a step t
     steps: Tensor  # time-major places among the distinct steps, longest text first
     backwards: Tensor  # the same, each text read from its last step to its first
-    place: Tensor  # where each text went when the longest came first
+    order: Tensor  # which text is in each place, the longest first
 
 
 def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str = "cpu") -> Batch:
     """Lay out texts of step ids, given the trigrams of every step id."""
+    kernel = compiled.kernel()
+    if kernel and torch.device(device).type == "cpu":
+        found, numbers = kernel.distinct(texts.values)
+        order, sizes, steps, backwards = kernel.pack(numbers, texts.offsets)
+        return Batch(*kernel.take(step_trigrams, found), sizes, steps, backwards, order)
     distinct, places = np.unique(texts.values, return_inverse=True)
     trigrams = step_trigrams.take(distinct)
     local = Ragged(places.astype(np.int32), texts.offsets)
@@ -42,8 +49,8 @@ def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str 
         return torch.from_numpy(values.astype(np.int64)).to(device)
 
     return Batch(
-        send(trigrams.values), send(trigrams.offsets[:-1]), there.sizes,
-        send(there.steps), send(back.steps), send(np.argsort(there.order)),
+        send(trigrams.values), send(trigrams.offsets), there.sizes,
+        send(there.steps), send(back.steps), send(there.order),
     )  # fmt: skip
 
 
@@ -101,6 +108,9 @@ class TorchTower:
         `matrix` stands in for the input weights: some rows of them, where the batch numbers its trigrams by these.
         """
         W_l = self._look_up(batch, self.weights["input"] if matrix is None else matrix)
+        kernel = compiled.kernel() if self.by_hand and not bptt_steps else None
+        if kernel and self._is_usual and self.tower.cells % kernel.lanes == 0 and kernel.takes(W_l) and batch.sizes:
+            return self._by_kernel(W_l, batch, kernel)
         kind, w = self.tower.kind, self.weights
         if kind == "bilstm":
             there, back = W_l.chunk(2, dim=1)
@@ -119,15 +129,20 @@ class TorchTower:
                 packed = self._dssm(W_l, batch.sizes)
             else:
                 packed = self._clsm(W_l, batch.sizes)
-        empty = len(batch.place) - len(packed)
-        return functional.pad(packed, (0, 0, 0, empty)).index_select(0, batch.place)
+        empty = len(batch.order) - len(packed)
+        return functional.pad(packed, (0, 0, 0, empty)).index_select(0, torch.argsort(batch.order))
 
     def _look_up(self, batch: Batch, matrix: Tensor) -> Tensor:
         """W l(t) of the distinct steps."""
-        if self.by_hand and matrix.device.type == "cpu":
-            found: Tensor = Bag.apply(matrix, batch.trigrams, batch.starts)  # type: ignore[no-untyped-call]
-            return found
-        return functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum")
+        if not self.by_hand or matrix.device.type != "cpu":
+            return functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum", include_last_offset=True)
+        kernel = compiled.kernel()
+        found: Tensor
+        if kernel and kernel.takes(matrix):
+            found = CompiledBag.apply(matrix, batch.trigrams, batch.starts, kernel)  # type: ignore[no-untyped-call]
+        else:
+            found = Bag.apply(matrix, batch.trigrams, batch.starts)  # type: ignore[no-untyped-call]
+        return found
 
     def _run_lstm(
         self, w: dict[str, Tensor], table: Tensor, steps: Tensor, sizes: tuple[int, ...], bptt_steps: int
@@ -135,12 +150,39 @@ class TorchTower:
         """Equation 2 for texts whose steps are rows of a table of W l(t)."""
         if not self.by_hand or table.device.type != "cpu":
             return self._lstm(w, functional.embedding(steps, table), sizes, bptt_steps)
-        names = forward.gates(self.tower)
-        recurrent, bias = (torch.cat([w[f"{gate}.{part}"] for gate in names]) for part in ("recurrent", "bias"))
+        recurrent, bias = self._side_by_side(w)
         peepholes = (w.get(f"{gate}.peephole") for gate in ("input_gate", "forget_gate", "output_gate"))
         shape = Shape(sizes, self.tower.pooling, bptt_steps)
         found: Tensor = Recurrence.apply(table, steps, bias, recurrent, shape, *peepholes)  # type: ignore[no-untyped-call]
         return found
+
+    @property
+    def _is_usual(self) -> bool:
+        """Whether it is one that the kernel knows."""
+        return self.tower.kind in ("lstm", "bilstm") and self.tower.pooling == "last" and not self.tower.peepholes
+
+    def _by_kernel(self, W_l: Tensor, batch: Batch, kernel: compiled.Kernel) -> Tensor:
+        """Equation 2, compiled."""
+
+        def run(w: dict[str, Tensor], table: Tensor, steps: Tensor) -> Tensor:
+            recurrent, bias = self._side_by_side(w)
+            given = (table, steps, bias, recurrent, batch.sizes, batch.order, kernel)
+            found: Tensor = CompiledRecurrence.apply(*given)  # type: ignore[no-untyped-call]
+            return found
+
+        if self.tower.kind == "lstm":
+            return run(self.weights, W_l, batch.steps)
+        there, back = W_l.chunk(2, dim=1)
+        both = (
+            run(forward.direction(self.weights, "forward"), there, batch.steps),
+            run(forward.direction(self.weights, "backward"), back, batch.backwards),
+        )
+        return torch.cat(both, dim=1)
+
+    def _side_by_side(self, w: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The recurrent weights of all gates, and their biases."""
+        names = forward.gates(self.tower)
+        return torch.cat([w[f"{gate}.recurrent"] for gate in names]), torch.cat([w[f"{gate}.bias"] for gate in names])
 
     def _rnn(self, W_l: Tensor, sizes: tuple[int, ...], bptt_steps: int) -> Tensor:
         """Equation 1."""

@@ -16,9 +16,10 @@ from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.text import Ragged
-from clickvec.train import optimizers, rows
+from clickvec.train import compiled, optimizers, rows
+from clickvec.train.compiled import CompiledLosses
 from clickvec.train.negatives import Candidates, Ids, Sampler
-from clickvec.train.nesterov import renormalise
+from clickvec.train.nesterov import norm_scale
 from clickvec.train.objective import losses, unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.towers import Batch, drop_steps, make_batch
@@ -156,19 +157,19 @@ class Plain:
 
     def _losses(self, found: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:
         """l_r of each pair."""
-        y_q, y_d = unit(y_q), unit(y_d)
-        positive = torch.from_numpy(found.positive).to(self._device)
         counts = torch.from_numpy(np.ascontiguousarray(found.counts)).to(self._device)
+        gamma, positive = self.recipe.gamma, torch.from_numpy(found.positive).to(self._device)[:, None]
         if found.negative is None:
-            cosines = y_q @ y_d.T
-            clicked = cosines.gather(1, positive[:, None])[:, 0]
-            negative = cosines
-        else:
-            # functional.embedding is y_d[...] with a gradient that does not depend on the order of threads.
-            y_negative = functional.embedding(torch.from_numpy(found.negative).to(self._device), y_d)
-            clicked = (y_q * functional.embedding(positive, y_d)).sum(dim=1)
-            negative = torch.einsum("rd,rjd->rj", y_q, y_negative)
-        return losses(self.recipe.gamma, clicked, negative, counts)
+            cosines = unit(y_q) @ unit(y_d).T
+            return losses(gamma, cosines.gather(1, positive)[:, 0], cosines, counts)
+        candidates = torch.cat([positive, torch.from_numpy(found.negative).to(self._device)], dim=1)
+        kernel = compiled.kernel()
+        if kernel and kernel.takes(y_q):
+            per_pair: Tensor = CompiledLosses.apply(y_q, y_d, candidates, counts, gamma, kernel)  # type: ignore[no-untyped-call]
+            return per_pair
+        # functional.embedding is y_d[...] with a gradient that does not depend on the order of threads.
+        cosines = torch.einsum("rd,rjd->rj", unit(y_q), functional.embedding(candidates, unit(y_d)))
+        return losses(gamma, cosines[:, 0], cosines[:, 1:], counts)
 
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> Outcome:
         """Gradient at the look-ahead point, re-normalised for each tower, and one step."""
@@ -181,11 +182,12 @@ class Plain:
                 parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         for side, tower in self.towers.towers.items():
-            gradients = [
-                self.inputs[side].gradient(),
-                *(w.grad for name, w in tower.weights.items() if name != "input"),
-            ]
-            renormalise([gradient for gradient in gradients if gradient is not None], self.recipe.clip)
+            others = [w.grad for name, w in tower.weights.items() if name != "input" and w.grad is not None]
+            whole = self.inputs[side].gradient()
+            scale = norm_scale([*others, *(() if whole is None else (whole,))], self.recipe.clip)
+            if scale is not None:
+                self.inputs[side].scale(scale)
+                torch._foreach_mul_(others, scale)
             self.inputs[side].before_update()
         self.optimizer.update(update)
         for one in self.inputs.values():

@@ -260,6 +260,18 @@ def test_mined_titles_are_the_best_that_were_not_clicked(
     assert found.tolist() == mined_by_hand(data, towers, pool)
 
 
+@pytest.mark.parametrize("columns", [3, 20, 64 * 20, 64 * 22 - 1, 64 * 22, 64 * 22 + 1, 64 * 22 + 63, 5000])
+@pytest.mark.parametrize("kinds", [None, 4, 2000])  # of scores: all differ, nearly all are equal, some are
+@pytest.mark.parametrize("clicked", [0.0, 0.5, 0.999])
+def test_the_greatest_scores_are_those_of_topk_in_its_order(columns: int, kinds: int | None, clicked: float) -> None:
+    rng = np.random.default_rng(columns)
+    drawn = rng.standard_normal((37, columns)) if kinds is None else rng.integers(kinds, size=(37, columns))
+    scores = torch.from_numpy(np.where(rng.random(drawn.shape) < clicked, -np.inf, drawn).astype(np.float32))
+    scores[0] = -torch.inf
+    for k in {1, min(HARD_POOL, columns)}:
+        assert mining._greatest(scores, k).tolist() == scores.topk(k, dim=1).indices.tolist()
+
+
 @pytest.mark.parametrize("name", ["paper", "default"])
 def test_mined_titles_are_drawn_beside_the_others(name: str) -> None:
     pairs = [("a", f"t{place}") for place in range(3)] + [(f"q{place}", f"t{place}") for place in range(3, 30)]

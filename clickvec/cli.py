@@ -265,21 +265,33 @@ def encode(
 ) -> None:
     """Write the vectors of titles as .npy, a row for each good line, or as .parquet, with ids and titles beside them.
 
+    A title of which the model knows no letter trigram has a row of zeros; a line that is skipped has none.
+
     It uses every core, or as many threads as OMP_NUM_THREADS says.
     """
     from clickvec.encoder import Encoder
+    from clickvec.parquet import wanted
     from clickvec.readers import BadLines
     from clickvec.vectors import check_call, write_vectors
 
     given.check_not_read(out, [titles])
     check_call(out, titles, vectors, resume, overwrite)
     encoder, bad = Encoder.load(model), BadLines()
-    count = write_vectors(
+    written = write_vectors(
         out, encoder, titles, queries=queries, precision=vectors,
         resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad,
     )  # fmt: skip
     report(bad)
-    typer.echo(f"{out}: {count:,} vectors of {encoder.dimensions} numbers")
+    if written.out_of_step and not wanted(out):
+        tell(
+            f"lines before {titles}:{written.out_of_step} have no row, so that from there on row and line numbers "
+            "differ: mend those lines, or write .parquet, which has the ids beside the vectors"
+        )
+    if written.zeros:
+        tell(
+            f"{written.zeros:,} of {written.rows:,} texts have no letter trigram that the model knows: their rows are 0"
+        )
+    typer.echo(f"{out}: {written.rows:,} vectors of {encoder.dimensions} numbers")
 
 
 @app.command()

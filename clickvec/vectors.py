@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from clickvec.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.readers import BadLines, stream_titles
 from clickvec.readers.lines import MAX_BAD
+from clickvec.readers.titles import numbered_titles
 from clickvec.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.terminal import Line
 from clickvec.threads import in_order
@@ -52,6 +53,16 @@ class _State:
     vectors: str  # float32, float16 or int8
     overwrite: bool  # whether the result may take the place of what is there
     rows: int = 0
+    zeros: int = 0  # of the rows
+    out_of_step: int | None = None  # a line
+
+
+class Written(NamedTuple):
+    """What a run wrote."""
+
+    rows: int
+    zeros: int  # the rows of titles without a trigram that the model knows
+    out_of_step: int | None  # the first line whose row is not its number: lines before it have no row
 
 
 class _Place:
@@ -68,7 +79,7 @@ class _Place:
             return None
         try:
             state = _State(**files.read_json(self.state, "state of a run"))
-            if not isinstance(state.rows, int) or state.vectors not in PRECISIONS:
+            if not all(isinstance(n, int) for n in (state.rows, state.zeros)) or state.vectors not in PRECISIONS:
                 raise TypeError
         except TypeError:
             raise ClickvecError(f"{self.state} is damaged; start again with --overwrite") from None
@@ -86,8 +97,8 @@ def write_vectors(
     overwrite: bool = False,
     max_bad: float = MAX_BAD,
     bad: BadLines | None = None,
-) -> int:
-    """Encode the titles of a file into `out`, by the query tower if so told; returns how many there were.
+) -> Written:
+    """Encode the titles of a file into `out`, by the query tower if so told.
 
     With `resume` an unfinished run goes on, and gives the bytes that it would have given uninterrupted.
     """
@@ -100,7 +111,7 @@ def write_vectors(
             check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
             try:
                 if resume:
-                    state.rows = _rows_to_keep(place, state, encoder.dimensions)
+                    _take_over(place, state, encoder.dimensions)
                 else:
                     place.state.unlink(missing_ok=True)
                 _encode(place, state, encoder, titles, max_bad, bad)
@@ -115,7 +126,7 @@ def write_vectors(
     except OSError as error:
         failed = files.cannot_write(out, error)
         raise ClickvecError(f"{failed}; go on with --resume") if place.state.exists() else failed from None
-    return state.rows
+    return Written(state.rows, state.zeros, state.out_of_step)
 
 
 # --- before a run ------------------------------------------------------------------------------------------------
@@ -164,8 +175,8 @@ def _name(titles: Path) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _rows_to_keep(place: _Place, now: _State, dimensions: int) -> int:
-    """How many rows an unfinished run has, if it was begun with the same."""
+def _take_over(place: _Place, now: _State, dimensions: int) -> None:
+    """Go on with the rows of an unfinished run, if it was begun with the same."""
     then = place.saved()
     if then is None or place.rows.stat().st_size < _end(then, dimensions):
         raise ClickvecError(f"{place.folder} is damaged: it has fewer rows than it says; start again with --overwrite")
@@ -176,7 +187,7 @@ def _rows_to_keep(place: _Place, now: _State, dimensions: int) -> int:
                 "start again with --overwrite"
             )
     now.overwrite |= then.overwrite
-    return then.rows
+    now.rows, now.zeros = then.rows, then.zeros
 
 
 # --- the run -----------------------------------------------------------------------------------------------------
@@ -185,7 +196,7 @@ def _rows_to_keep(place: _Place, now: _State, dimensions: int) -> int:
 def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_bad: float, bad: BadLines) -> None:
     """Write the rows that are missing. A run goes on after a whole batch, so a batch always has the same titles."""
     encode = encoder.encode_query if state.queries else encoder.encode_document
-    texts = islice((title.title for title in stream_titles(titles, bad, max_bad)), state.rows, None)
+    texts = islice(_texts(titles, state, max_bad, bad), state.rows, None)
     line, saved = Line("encoding", start=state.rows), time.monotonic()
     with place.rows.open("r+b" if state.rows else "wb") as file:
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
@@ -194,6 +205,7 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
             for rows in in_order(encode, in_batches(texts, BATCH_SIZE)):
                 file.write(shrink_vectors(rows, state.vectors).data)
                 state.rows += len(rows)
+                state.zeros += int((~rows.any(axis=1)).sum())
                 line.show(state.rows)
                 if time.monotonic() - saved >= SAVE_SECONDS:
                     _save(place, state, file)
@@ -207,6 +219,14 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
             _save(place, state, file)
         file.seek(0)
         file.write(_header(state, encoder.dimensions))
+
+
+def _texts(titles: Path, state: _State, max_bad: float, bad: BadLines) -> Iterator[str]:
+    """The titles from the first on; notes the first whose row is not its line, counted from 0 below the header."""
+    for row, (line, title) in enumerate(numbered_titles(titles, bad, max_bad)):
+        if state.out_of_step is None and line - 1 - bad.headers != row:
+            state.out_of_step = line
+        yield title.title
 
 
 def _save(place: _Place, state: _State, file: BinaryIO) -> None:

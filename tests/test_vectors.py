@@ -38,6 +38,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("many")
     tiny_model(path / "model", cells=32)
     lines = [f"id{number}\t{TEXTS[number % len(TEXTS)]} {number % 977}" for number in range(ROWS)]
+    lines[10] = "id10\tжжж"  # no trigram of it is known
     (path / "titles.tsv").write_text("doc_id\ttitle\n" + "\n".join([*lines[:7000], "id\t", *lines[7000:]]) + "\n")
     return path
 
@@ -99,6 +100,7 @@ def test_killed_again_and_again_it_gives_the_same_bytes(many: Path, tmp_path: Pa
     ended = run(*call, out, "--resume")
     assert ended.out == f"{out}: {ROWS:,} vectors of 32 numbers\n"
     assert "1 of 24,001 lines skipped" in ended.err
+    assert "1 of 24,000 texts have no letter trigram that the model knows" in ended.err
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, whole.name]
 
@@ -107,7 +109,7 @@ def wait_for_rows(state: Path, least: int, running: subprocess.Popen[str]) -> in
     """The rows that are safe, as soon as there are enough."""
     deadline = time.monotonic() + 60
     while running.poll() is None and time.monotonic() < deadline:
-        if state.exists() and (rows := int(state.read_text().split('"rows":')[1].split("\n")[0])) >= least:
+        if state.exists() and (rows := int(json.loads(state.read_text())["rows"])) >= least:
             return rows
         time.sleep(0.002)
     raise AssertionError(running.communicate())
@@ -257,6 +259,30 @@ def test_the_rows_are_those_of_the_encoder(precision: str, tmp_path: Path) -> No
         np.testing.assert_array_equal(found, shrink_vectors(expected, precision))
     said = refused("encode", model, titles, "--vectors", "int4", "--out", tmp_path / "x.npy")
     assert said == "vectors are float32, float16 or int8, not 'int4'"
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, ending: str, stopped: bool) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    titles, out = few / "titles.txt", few / f"out.{ending}"
+    lines = ["title", *TEXTS[:4], "ж ж", "a\tb\tc\td", *TEXTS[:2], "", "жж", TEXTS[3]]  # 7 is bad, 10 is blank
+    titles.write_text("\n".join(lines) + "\n")
+    in_step = few / "in_step.txt"
+    in_step.write_text("\n".join(["title", *TEXTS, "", "a\tb\tc\td"]) + "\n")
+    if stopped:
+        begin(few, out, 2, max_bad=0.5)
+    done = run("encode", few / "model", titles, "--max-bad", "0.5", "--out", out, *(["--resume"] if stopped else []))
+    assert done.out == f"{out}: 9 vectors of 7 numbers\n"
+    said = done.err.splitlines()
+    assert "2 of 9 texts have no letter trigram that the model knows: their rows are 0" in said
+    where = f"lines before {titles}:8 have no row, so that from there on row and line numbers differ: "
+    assert sum(line.startswith(where) for line in said) == (ending == "npy")
+    quiet = run("encode", few / "model", in_step, "--max-bad", "0.5", "--out", few / f"in_step.{ending}")
+    assert quiet.status == 0
+    assert "numbers differ" not in quiet.err
+    assert "no letter trigram" not in quiet.err
 
 
 def test_a_link_is_followed(few: Path) -> None:

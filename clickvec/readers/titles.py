@@ -68,10 +68,15 @@ def read_titles(path: str | Path, max_bad: float = MAX_BAD) -> Titles:
 
 def stream_titles(path: str | Path, bad: BadLines, max_bad: float = MAX_BAD) -> Iterator[Title]:
     """As `read_titles`, one at a time, for catalogues larger than memory: ids are not compared, shares judged last."""
+    return (entry for _, entry in numbered_titles(path, bad, max_bad))
+
+
+def numbered_titles(path: str | Path, bad: BadLines, max_bad: float = MAX_BAD) -> Iterator[tuple[int, Title]]:
+    """What `stream_titles` gives, each with the number of its line."""
     kept = 0
-    for _, entry in _titles(Path(path), bad):
+    for numbered in _titles(Path(path), bad):
         kept += 1
-        yield entry
+        yield numbered
     bad.check(str(path), max_bad, kept, "title")
 
 

@@ -1,13 +1,16 @@
-"""What a model is, in numbers: for `clickvec info`."""
+"""What a model is, in numbers, and what computes it here: for `clickvec info`."""
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
-from clickvec import forward
+from clickvec import compiled, fast, forward
 from clickvec.config import Tower
 from clickvec.folder import Model, sides
 
 PAPER_TRIGRAMS = 50_000
+_PROCESSORS = {"avx512": "AVX-512", "avx2": "AVX2"}
 
 
 def parameters(tower: Tower, trigrams: int) -> tuple[int, int]:
@@ -36,6 +39,20 @@ def about_model(model: Model) -> dict[str, Any]:
         "kept": model.training.get("kept", {}),
         "recipe": model.training.get("recipe", {}),
     }
+
+
+def computed_by(tower: Tower) -> str:
+    """What encodes texts on this machine, compiled code or NumPy; and if NumPy, why."""
+    kernel = compiled.kernel()
+    if not fast.has_fast_form(tower):
+        return "NumPy: this tower has no compiled form"
+    if kernel:
+        return f"compiled code for {_PROCESSORS.get(kernel.processor, kernel.processor)}"
+    if os.environ.get("CLICKVEC_COMPILED") == "0":
+        return "NumPy: CLICKVEC_COMPILED=0 says so"
+    if not list(Path(compiled.__file__).parent.glob("_lstm_*.so")):
+        return "NumPy: nothing was compiled at installation, which takes a C compiler and an x86-64 processor"
+    return "NumPy: what was compiled is of another version, or for another processor; install clickvec again"
 
 
 def describe_tower(tower: Tower) -> str:

@@ -384,11 +384,12 @@ def info(
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and check it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a model is: tower, size, the paper's way of counting, data, recipe, scores."""
-    from clickvec.about import about_model
+    """What a model is: tower, size, the paper's way of counting, data, recipe, scores; and what computes it here."""
+    from clickvec.about import about_model, computed_by
     from clickvec.folder import open_model, verify_model
 
-    facts = about_model((verify_model if verify else open_model)(model))
+    opened = (verify_model if verify else open_model)(model)
+    facts = about_model(opened) | {"computed here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"
     typer.echo(

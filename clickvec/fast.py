@@ -37,12 +37,17 @@ def block_size(cells: int) -> int:
     return min(BLOCK, ALONE // cells**2) if ALONE // cells**2 >= 16 else BLOCK
 
 
+def has_fast_form(tower: Tower) -> bool:
+    """Whether there is more than `forward.run` for such a tower, in NumPy and compiled."""
+    return tower.kind in ("lstm", "bilstm") and not tower.peepholes
+
+
 class FastTower:
     """A tower that is ready to run; its table of steps is (parts, steps, width), a part for each gate."""
 
     def __init__(self, tower: Tower, weights: Weights) -> None:
         self._tower, self._weights = tower, weights
-        self._is_plain = tower.kind not in ("lstm", "bilstm") or tower.peepholes
+        self._is_plain = not has_fast_form(tower)
         ways = [forward.direction(weights, way) for way in _WAYS] if tower.kind == "bilstm" else [weights]
         self._ways = [] if self._is_plain else [_Lstm(tower, one_way) for one_way in ways]
         self.parts = sum(way.gates for way in self._ways) or 1

@@ -8,8 +8,8 @@ import pytest
 from command import ok
 from tiny import TOWERS, tiny_model
 
-from clickvec import files
-from clickvec.about import PAPER_TRIGRAMS, about_model, describe_tower, parameters
+from clickvec import compiled, files
+from clickvec.about import PAPER_TRIGRAMS, about_model, computed_by, describe_tower, parameters
 from clickvec.config import Tower
 from clickvec.folder import open_model
 
@@ -77,3 +77,22 @@ def test_towers_are_described_as_the_paper_names_them() -> None:
     assert describe_tower(pooled) == "LSTM-RNN, 96 cells with forget gate, mean pooling"
     assert describe_tower(Tower("dssm")) == "DSSM, 288/96"
     assert describe_tower(Tower("clsm", window=5)) == "CLSM, 288/96, window 5"
+
+
+def test_info_says_what_computes_the_model_here_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, lstm = tiny_model(tmp_path / "m"), Tower("lstm")
+    monkeypatch.delenv("CLICKVEC_COMPILED", raising=False)
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    for processor, said in (("avx512", "compiled code for AVX-512"), ("avx2", "compiled code for AVX2")):
+        found = compiled.Kernel(processor, 1, lambda: 0, lambda: None)
+        monkeypatch.setattr(compiled, "kernel", lambda found=found: found)
+        assert f"computed here by: {said}\n" in ok("info", path)
+        assert json.loads(ok("info", path, "--json"))["computed here by"] == said
+        for tower in (Tower("lstm", peepholes=True), Tower("rnn"), Tower("dssm"), Tower("clsm")):
+            assert computed_by(tower) == "NumPy: this tower has no compiled form"
+    monkeypatch.setattr(compiled, "kernel", lambda: None)
+    assert computed_by(lstm).startswith("NumPy: nothing was compiled at installation")
+    (tmp_path / "_lstm_avx2.so").write_text("of another version")
+    assert computed_by(lstm).startswith("NumPy: what was compiled is of another version, or for another processor;")
+    monkeypatch.setenv("CLICKVEC_COMPILED", "0")
+    assert computed_by(lstm) == "NumPy: CLICKVEC_COMPILED=0 says so"

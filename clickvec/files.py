@@ -160,6 +160,19 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Make a folder; of those that were not there before, what is empty at the end is taken away again."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        for place in missing:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+
+
+@contextlib.contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file, which the system frees when the process ends, however it ends."""
     try:

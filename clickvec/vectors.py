@@ -106,8 +106,7 @@ def write_vectors(
     place, bad = _Place(out), BadLines() if bad is None else bad
     state = _State(encoder.fingerprint, _name(titles), queries, precision, overwrite)
     try:
-        place.folder.mkdir(parents=True, exist_ok=True)
-        with files.locked(place.folder / "lock", str(out)):
+        with files.made(place.folder), files.locked(place.folder / "lock", str(out)):
             check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
             try:
                 if resume:

@@ -50,7 +50,7 @@ def test_data_on_disk_is_the_same_data(tmp_path: Path) -> None:
     data = dataset.prepare(log_of(PAIRS), 10, 1000)
     mapped = scratch.on_disk(data, tmp_path / "models" / "model")
     assert scratch.on_disk(mapped, tmp_path / "other" / "model") is mapped
-    assert [path.name for path in tmp_path.rglob("*")] == ["models"]
+    assert list(tmp_path.rglob("*")) == []
     for one, other in zip(data, mapped, strict=True):
         for left, right in zip(one, other, strict=True) if isinstance(one, Ragged) else [(one, other)]:
             np.testing.assert_array_equal(left, right)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import contents
 
 from clickvec import Encoder, dataset, files, folder
 from clickvec.config import TOWERS, Recipe, recipe
@@ -322,6 +323,32 @@ def test_a_loss_or_weight_that_is_not_a_number_stops_the_run_and_keeps_the_last_
     kept = folder.verify_model(tmp_path / "model.run" / "best")
     assert kept.training["kept_epoch"] == 1
     assert np.isfinite(Encoder(kept).encode_query("pizza")).all()
+
+
+@pytest.mark.parametrize("step", ["__init__", "all_epochs"])
+@pytest.mark.parametrize("error", [ClickvecError, KeyboardInterrupt, MemoryError])
+def test_a_run_that_ends_with_nothing_to_keep_leaves_nothing(
+    step: str, error: type[BaseException], data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    (tmp_path / "mine").mkdir()
+    unfinished = tmp_path / "old.run"
+    unfinished.mkdir()
+    for name in ("lock", "checkpoint.safetensors"):
+        (unfinished / name).write_text("an unfinished run")
+    before = contents(tmp_path)
+    monkeypatch.setattr(loop.Run, step, refuse)
+    for out in (tmp_path / "model", tmp_path / "new" / "deep" / "model", tmp_path / "mine" / "model"):
+        with pytest.raises(error):
+            loop.train(data, recipe("default", **SMALL), out, quiet=True)
+    assert contents(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "old.run"]
+    with pytest.raises(error):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "old", overwrite=True, quiet=True)
+    if step == "__init__":  # an earlier run is forgotten when the new one begins, and not before
+        assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", 2), ("last", 4)])

@@ -156,8 +156,10 @@ def test_stopped_after_any_batch(few: Path, batches: int, precision: str, how: t
 def test_stopped_before_anything_is_safe_it_leaves_nothing(few: Path) -> None:
     before = contents(few)
     for how in (KeyboardInterrupt, MemoryError):
-        begin(few, few / "out.npy", 0, how)
+        for out in (few / "out.npy", few / "new" / "deep" / "out.npy"):
+            begin(few, out, 0, how)
         assert contents(few) == before
+        assert not (few / "new").exists()
     assert "written as .npy or .parquet" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x.csv")
     assert "nothing to resume" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x", "--resume")
     assert contents(few) == before

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clickvec import dataset, files, folder
+from clickvec import dataset, folder
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.encoder import Encoder
@@ -36,7 +36,7 @@ from clickvec.train import alarms, card, checkpoint, memory, mining, scratch, up
 from clickvec.train.negatives import Ids, Sampler
 from clickvec.train.objective import unit
 from clickvec.train.pair import TowerPair
-from clickvec.train.places import check_inputs, check_places, clear, pick_device
+from clickvec.train.places import check_inputs, check_places, clear, hold, pick_device
 from clickvec.train.towers import make_batch
 from clickvec.train.update import Plain, Seed
 
@@ -54,19 +54,15 @@ def train(
     out = Path(out)
     check_inputs(data, recipe, dev)
     run_folder, on = check_places(out, resume, overwrite), pick_device(device)
-    try:
-        run_folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise files.cannot_write(out, error) from None
     # Kernels and graphs go to the device of the moment.
     at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
-    with files.locked(run_folder / "lock", str(out)), memory.kept(), at_device:
+    with hold(run_folder, out), memory.kept(), at_device:
         check_places(out, resume, overwrite)  # again: another run may have ended in between
-        if overwrite and not resume:
-            clear(run_folder)
         run = Run(data, recipe, run_folder, dev, on, about_data, quiet)
         if resume:
             run.restore()
+        elif overwrite:
+            clear(run_folder)
         run.all_epochs()
         model = run.finish(out)
         shutil.rmtree(run_folder, ignore_errors=True)

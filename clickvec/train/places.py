@@ -2,10 +2,13 @@
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
 
+from clickvec import files
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
@@ -60,6 +63,23 @@ def check_places(out: Path, resume: bool, overwrite: bool) -> Path:
             f"{out} holds a model already; choose another --out, or overwrite it (--overwrite; overwrite=True)"
         )
     return run_folder
+
+
+@contextmanager
+def hold(run_folder: Path, out: Path) -> Iterator[None]:
+    """Make and lock the folder for the state of a run; one that ends with nothing to keep leaves nothing there."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(files.made(run_folder))
+            held.enter_context(files.locked(run_folder / "lock", str(out)))
+        except OSError as error:
+            raise files.cannot_write(out, error) from None
+        try:
+            yield
+        finally:
+            if not any((run_folder / name).exists() for name in ("checkpoint.safetensors", "best")):
+                for name in RUN_FILES:
+                    (run_folder / name).unlink(missing_ok=True)
 
 
 def clear(run_folder: Path) -> None:

@@ -41,10 +41,10 @@ def on_disk(data: Dataset, out: Path) -> Dataset:
     """The same data beside `out` on the disk; data of a data folder is on disk already."""
     if isinstance(data.pair_query, np.memmap):
         return data
+    beside = next(place for place in out.absolute().parents if place.exists())  # a run may still be refused
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         # Its name is gone once the arrays are mapped, and its bytes once nobody has them mapped.
-        with tempfile.TemporaryDirectory(prefix=".", dir=out.parent, ignore_cleanup_errors=True) as place:
+        with tempfile.TemporaryDirectory(prefix=".", dir=beside, ignore_cleanup_errors=True) as place:
             dataset.save(data, Path(place) / "data")
             return dataset.load(Path(place) / "data")
     except OSError as error:

@@ -122,6 +122,11 @@ def check_not_read(out: Path, inputs: Sequence[Path | None]) -> None:
             raise ClickvecError(f"{out} is read here, and would be replaced by the result; choose another file")
 
 
+def model_in(folder: Path) -> Path:
+    """The model folder of an index folder; any other folder is one itself."""
+    return folder / "model" if (folder / "index.json").exists() else folder
+
+
 # --- reading -----------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,173 @@
+"""The verbs that put a model to use: shrink, encode, index, search, rerank, info."""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from clickvec import cli_input as given
+from clickvec.cli_input import AsJson, MaxBad, ModelPath, Out, Overwrite, TitlesPath, report, tell
+
+if TYPE_CHECKING:
+    from clickvec.readers import BadLines
+
+
+def shrink(
+    model: ModelPath,
+    out: Out,
+    weights: Annotated[str, typer.Option(help="int8, a quarter of the size, or float16, a half.")] = "int8",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a smaller copy of a model, which does all that the model does."""
+    from clickvec.shrink import write_shrunk
+
+    small, size, before = write_shrunk(model, out, weights, overwrite)
+    facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
+    typer.echo(
+        json.dumps({"model": str(out), **facts})
+        if as_json
+        else f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}"
+    )
+
+
+def encode(
+    model: ModelPath,
+    titles: TitlesPath,
+    out: Out,
+    queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
+    vectors: Annotated[
+        str, typer.Option(help="float32, float16 or int8, where a row is a direction, to be divided by its length.")
+    ] = "float32",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
+    overwrite: Overwrite = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
+    """Write the vectors of titles as .npy, a row for each good line, or as .parquet, with ids and titles beside them.
+
+    A title of which the model knows no letter trigram has a row of zeros; a line that is skipped has none.
+
+    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    """
+    from clickvec.encoder import Encoder
+    from clickvec.parquet import wanted
+    from clickvec.readers import BadLines
+    from clickvec.vectors import check_call, write_vectors
+
+    given.check_not_read(out, [titles])
+    check_call(out, titles, vectors, resume, overwrite)
+    encoder, bad = Encoder.load(model), BadLines()
+    written = write_vectors(
+        out, encoder, titles, queries=queries, precision=vectors,
+        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad,
+    )  # fmt: skip
+    report(bad)
+    if written.out_of_step and not wanted(out):
+        tell(
+            f"lines before {titles}:{written.out_of_step} have no row, so that from there on row and line numbers "
+            "differ: mend those lines, or write .parquet, which has the ids beside the vectors"
+        )
+    if written.zeros:
+        tell(
+            f"{written.zeros:,} of {written.rows:,} texts have no letter trigram that the model knows: their rows are 0"
+        )
+    typer.echo(f"{out}: {written.rows:,} vectors of {encoder.dimensions} numbers")
+
+
+def index(
+    model: ModelPath,
+    titles: TitlesPath,
+    out: Out,
+    vectors: Annotated[str, typer.Option(help="float32, float16 or int8: what the vectors are kept as.")] = "float32",
+    overwrite: Overwrite = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
+    """Build an index of titles, with a copy of the model in it.
+
+    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    """
+    from clickvec.encoder import Encoder
+    from clickvec.index import Index, check_place
+    from clickvec.shrink import check
+
+    check(vectors, "vectors")  # now, and not after an hour of encoding
+    check_place(out, overwrite)
+    encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad)
+    ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
+    built = Index.build(
+        encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True, vectors=vectors
+    )
+    built.save(out, overwrite=overwrite)
+    if built.unreachable:
+        tell(f"{built.unreachable:,} titles have no letter trigram that the model knows: no query will find them")
+    typer.echo(f"{out}: {len(built):,} titles")
+
+
+def search(
+    folder: Annotated[Path, typer.Argument(help="An index folder.")],
+    queries: Annotated[list[str] | None, typer.Argument(help="Queries; none: a query a line from stdin.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many hits.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Search an index."""
+    from clickvec.index import Index
+    from clickvec.readers import BadLines
+    from clickvec.screen.screen import clean
+
+    opened, bad = Index.open(folder), BadLines()
+    for asked in [queries] if queries else _lines(bad):
+        for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
+            if as_json:
+                typer.echo(json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False))
+                continue
+            if query.strip() and (not queries or len(queries) > 1):
+                typer.echo(f"{clean(query)}:")
+            for hit in hits:
+                payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
+                typer.echo(clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}"))
+    report(bad)
+
+
+def _lines(bad: "BadLines") -> Iterator[list[str]]:
+    """The lines of stdin as they come, a blank one for one that is no text, so that answers stay beside questions."""
+    from clickvec.readers.lines import stream_lines
+
+    return (lines for _, lines in stream_lines(_stdin(), "standard input", bad))
+
+
+def _stdin() -> BinaryIO:
+    return sys.stdin.buffer if sys.stdin else io.BytesIO()  # it may be closed
+
+
+def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
+    """Re-order another engine's results: query, id, title by tabs from stdin, one list a query; the score is added."""
+    from clickvec.encoder import Encoder
+    from clickvec.rankers.rerank import rerank_lines
+    from clickvec.readers import BadLines
+
+    bad = BadLines()
+    for line in rerank_lines(Encoder.load(model), _stdin(), bad, max_bad):
+        typer.echo(line)
+    report(bad)
+
+
+def info(
+    model: ModelPath,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every byte and check it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a model is: tower, size, the paper's way of counting, data, recipe, scores; and what computes it here."""
+    from clickvec.about import about_model, computed_by
+    from clickvec.folder import open_model, verify_model
+
+    opened = (verify_model if verify else open_model)(model)
+    facts = about_model(opened) | {"computed here by": computed_by(opened.tower)}
+    if verify:
+        facts["verified"] = "every byte"
+    typer.echo(
+        json.dumps(facts) if as_json else "\n".join(f"{name}: {given.plain(value)}" for name, value in facts.items())
+    )

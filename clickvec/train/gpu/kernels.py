@@ -12,6 +12,20 @@ import triton.language as tl
 
 
 @triton.jit
+def _bag(tokens, step_begin, token):
+    """Where the trigrams of a step begin and end."""
+    step = tl.load(tokens + token)
+    return tl.load(step_begin + step), tl.load(step_begin + step + 1)
+
+
+@triton.jit
+def _few(step_trigrams, some, end, FEW: tl.constexpr):
+    """FEW trigrams of a step from the place `some` on, and which of them are there."""
+    at = some + tl.arange(0, FEW)
+    return tl.load(step_trigrams + at, mask=at < end, other=0), at < end
+
+
+@triton.jit
 def sum_bags(
     sums, matrix, bias, tokens, begin, length, step_begin, step_trigrams, rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
@@ -21,14 +35,12 @@ def sum_bags(
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
         inside = columns < WIDTH
-        step = tl.load(tokens + tl.load(begin + r) + t)
-        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        first, end = _bag(tokens, step_begin, tl.load(begin + r) + t)
         total = tl.load(bias + columns, mask=inside, other=0.0)
         for some in range(first, end, FEW):
-            at = some + tl.arange(0, FEW)
-            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
+            trigrams, there = _few(step_trigrams, some, end, FEW)
             where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
-            total += tl.sum(tl.load(matrix + where, mask=(at < end)[:, None] & inside[None, :], other=0.0), 0)
+            total += tl.sum(tl.load(matrix + where, mask=there[:, None] & inside[None, :], other=0.0), 0)
         row = (t * rows + r).to(tl.int64)
         tl.store(sums + row * WIDTH + columns, total, mask=inside)
 
@@ -43,15 +55,13 @@ def spread_bags(
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
         inside = columns < WIDTH
-        step = tl.load(tokens + tl.load(begin + r) + t)
-        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        first, end = _bag(tokens, step_begin, tl.load(begin + r) + t)
         row = (t * rows + r).to(tl.int64)
         given = tl.load(d_sums + row * WIDTH + columns, mask=inside, other=0.0)
         for some in range(first, end, FEW):
-            at = some + tl.arange(0, FEW)
-            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
+            trigrams, there = _few(step_trigrams, some, end, FEW)
             where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
-            both = (at < end)[:, None] & inside[None, :]
+            both = there[:, None] & inside[None, :]
             tl.atomic_add(d_matrix + where, tl.broadcast_to(given[None, :], (FEW, COLUMNS)), mask=both, sem="relaxed")
 
 
@@ -209,12 +219,10 @@ def mark_rows(touched, now, tokens, begin, length, step_begin, step_trigrams, FE
     r, number = tl.program_id(0), tl.load(now)
     first_token = tl.load(begin + r)
     for t in range(0, tl.load(length + r)):
-        step = tl.load(tokens + first_token + t)
-        first, end = tl.load(step_begin + step), tl.load(step_begin + step + 1)
+        first, end = _bag(tokens, step_begin, first_token + t)
         for some in range(first, end, FEW):
-            at = some + tl.arange(0, FEW)
-            trigrams = tl.load(step_trigrams + at, mask=at < end, other=0)
-            tl.store(touched + trigrams, tl.broadcast_to(number, (FEW,)), mask=at < end)
+            trigrams, there = _few(step_trigrams, some, end, FEW)
+            tl.store(touched + trigrams, tl.broadcast_to(number, (FEW,)), mask=there)
 
 
 @triton.jit

@@ -126,13 +126,17 @@ def readable(*given: Any) -> Plain:  # noqa: ANN401
     return made
 
 
-def agreement(data: Dataset, chosen: Recipe, device: str, kind: Any, updates: int = 50) -> float:  # noqa: ANN401
-    """The largest difference of the mean losses of an update, from those on the CPU, over the first updates."""
+def agreement(data: Dataset, chosen: Recipe, device: str, kind: Any, updates: int = 50) -> dict[str, float]:  # noqa: ANN401
+    """How far the mean losses of the first updates part from those on the CPU, at most, and in proportion to them."""
     both = outcomes(way(data, chosen, "cpu"), chosen), outcomes(way(data, chosen, device, kind), chosen)
-    return max(
-        abs(float(here.loss) - float(there.loss)) / here.weight
+    losses = [
+        (float(here.loss) / here.weight, float(there.loss) / here.weight)
         for here, there in islice(zip(*both, strict=True), updates)
-    )
+    ]
+    return {
+        "absolute": max(abs(here - there) for here, there in losses),
+        "relative": max(abs(here - there) / here for here, there in losses),
+    }
 
 
 def main() -> None:
@@ -159,14 +163,18 @@ def main() -> None:
         )
         found[name] = rates
     default = recipe("default")
-    rate, parted = pairs_per_second(data, default, make, updates), dict[str, dict[str, float]]()
+    rate, parted = pairs_per_second(data, default, make, updates), dict[str, dict[str, dict[str, float]]]()
     print(f"recipe default (Adam, words left out), minibatches of {default.batch_size:,}: {rate:,.0f} pairs/s")
     for name in ("paper", "default"):
-        gpu, cpu = agreement(data, recipe(name), "cuda", make), agreement(data, recipe(name), "cpu", readable)
-        parted[name] = {"GPU": gpu, "CPU by autograd": cpu}
-        print(
-            f"recipe {name}: losses of 50 updates part from the CPU's by {gpu:.1e} at most (CPU by autograd {cpu:.1e})"
-        )
+        parted[name] = {
+            "GPU": agreement(data, recipe(name), "cuda", make),
+            "CPU by autograd": agreement(data, recipe(name), "cpu", readable),
+        }
+        for there, by in parted[name].items():
+            print(
+                f"recipe {name}: mean losses of 50 updates on the {there} part from the CPU's by {by['absolute']:.1e} "
+                f"at most, {by['relative']:.1e} of the loss"
+            )
     print(json.dumps({"gpu": torch.cuda.get_device_name(), "rates": found, "default": rate, "parted": parted}))
 
 

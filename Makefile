@@ -13,7 +13,7 @@ test: check pytest
 setup: $(VENV)/ready
 
 # .wheels holds the run-time dependencies as files: a test installs our wheel from there into an empty environment.
-# Installing compiles the C, where there is a C compiler.
+# Installing compiles what is written in C, where there is a compiler.
 $(VENV)/ready: pyproject.toml constraints.txt hatch_build.py $(wildcard clickvec/*.[ch] clickvec/train/*.c)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

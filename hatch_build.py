@@ -1,5 +1,4 @@
-"""Compiles the C of clickvec when the package is installed, where there is a C compiler; where not, NumPy or torch
-do its work.
+"""Compiles the C of the package when it is installed, where there is a C compiler; where not, Python does its work.
 
 `python hatch_build.py` does the same by hand, into the checkout.
 """
@@ -25,12 +24,13 @@ PROCESSORS = {  # the file that is loaded is the one whose processor this is: se
     "avx2": ("-mavx2", "-mfma"),
 }
 WITH_THREADS = {name: (*options, "-fopenmp") for name, options in PROCESSORS.items()}
-SHARED = "lanes.h"  # what sources include
 SOURCES = {
     "lstm.c": PROCESSORS,
+    "words.c": {"any": ()},
     "train/recurrence.c": WITH_THREADS,
     "train/gather.c": WITH_THREADS,
 }
+SHARED = "lanes.h"  # what some of them include
 
 
 def compile_all(folder: Path = PACKAGE) -> list[Path]:
@@ -38,7 +38,7 @@ def compile_all(folder: Path = PACKAGE) -> list[Path]:
     if platform.machine().lower() not in ("x86_64", "amd64") or sys.platform == "win32":
         return []
     made = [
-        compile_one(PACKAGE / name, (folder / name).with_name(f"_{Path(name).stem}_{processor}.so"), options)
+        compile_one(PACKAGE / name, folder / f"_{Path(name).stem}_{processor}.so", options)
         for name, processors in SOURCES.items()
         for processor, options in processors.items()
     ]
@@ -57,7 +57,7 @@ def compile_one(source: Path, target: Path, options: tuple[str, ...]) -> Path | 
     except (OSError, subprocess.CalledProcessError) as error:
         target.unlink(missing_ok=True)
         why = getattr(error, "stderr", None) or error
-        print(f"{target.name} is not compiled, and NumPy or torch will do its work: {why}", file=sys.stderr)
+        print(f"{target.name} is not compiled, and Python will do its work: {why}", file=sys.stderr)
         return None
 
 

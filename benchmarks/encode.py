@@ -4,13 +4,14 @@
 
 Rates are titles in a second of processor time on one core: text in, vector out. In each round everything runs once, one
 after the other, so that a ratio is between neighbours in time; the table has medians over the rounds. Ours is measured
-with NumPy alone and as compiled (clickvec/lstm.c). Beside it stand the limits, on one core too: the recurrent products
-of the same titles and nothing else, at once and in the blocks that `clickvec/fast.py` has, and the reading of their
-rows from the table; and two rivals: model2vec's StaticModel, which averages a row of 256 numbers for each word piece
-(pip install 'clickvec[bench]'), and all-MiniLM-L6-v2 in torch. Two cores are by the clock, the best of the rounds:
-other programs can only slow it down. The last line is JSON.
+with NumPy alone and as compiled (clickvec/lstm.c, clickvec/words.c). Beside it stand the limits, on one core too: the
+recurrent products of the same titles and nothing else, at once and in the blocks that `clickvec/fast.py` has, and the
+reading of their rows from the table; and two rivals: model2vec's StaticModel, which averages a row of 256 numbers for
+each word piece, and all-MiniLM-L6-v2 in torch. Two cores are by the clock, the best of the rounds: other programs can
+only slow it down; *net alone* is what they gain where the steps are given, and no text is read. The last line is JSON.
 """
 
+import argparse
 import importlib.util
 import json
 import os
@@ -26,10 +27,13 @@ from pathlib import Path
 import numpy as np
 
 from clickvec import compiled, fast, folder, forward
+from clickvec import encoder as encoder_module
 from clickvec.config import Tower
 from clickvec.encoder import BATCH_SIZE, Encoder
 from clickvec.simulate import Site
-from clickvec.text import Vocabulary
+from clickvec.text import StepTable, Vocabulary
+from clickvec.threads import in_order
+from clickvec.words import step_table
 
 WORDS, TRIGRAMS, ROUNDS = 9, 50_000, 21
 ONE_CORE = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -124,10 +128,13 @@ def opening(model: Path) -> float:
     return 1000 * statistics.median(float(subprocess.check_output(command)) for _ in range(9))
 
 
-def as_compiled(wanted: bool) -> None:
-    """Have batches read by the compiled form from now on, or by NumPy."""
+def as_compiled(encoder: Encoder, wanted: bool) -> None:
+    """Have texts read by the compiled form from now on, or by NumPy; what was known is forgotten."""
     kernel = compiled.kernel() if wanted else None
     fast._kernel = lambda: kernel
+    encoder_module.step_table = step_table if wanted else StepTable
+    encoder._query._forget()
+    encoder._title._forget()
 
 
 def limits(encoder: Encoder, titles: list[str]) -> dict[str, float]:
@@ -151,8 +158,7 @@ def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
     for number in range(ROUNDS + 1):  # the first is to warm up
         rates = {}
         for form in FORMS:
-            as_compiled(form == "compiled")
-            encoder._title._forget()
+            as_compiled(encoder, form == "compiled")
             rates[f"{form}, new words"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
             rates[f"{form}, again"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
             encoder.encode_document(titles)
@@ -167,12 +173,34 @@ def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
     return found
 
 
-def by_the_clock(encoder: Encoder, titles: list[str], threads: int) -> float:
+def by_the_clock(run: Callable[[], object], titles: int, threads: int) -> float:
     """Titles in a second on so many cores."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of ours: BLAS has read it already, and stays with one
     begun = time.perf_counter()
-    encoder.encode_document(titles)
-    return len(titles) / (time.perf_counter() - begun)
+    run()
+    return titles / (time.perf_counter() - begun)
+
+
+def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
+    """The rates of one core and of two, by the clock, of each form; and of the net alone."""
+    result: dict[str, object] = {}
+    for form in FORMS:
+        as_compiled(encoder, form == "compiled")
+        encoder.encode_document(titles)
+        reader = encoder._title
+        steps, table = reader._steps.read(titles[:BATCH_SIZE]), reader._table
+        runs: dict[str, Callable[[], object]] = {
+            form: lambda: encoder.encode_document(titles),
+            f"{form}, net alone": lambda: list(
+                in_order(lambda _: reader._fast.run(table, steps), range(0, len(titles), BATCH_SIZE))  # noqa: B023
+            ),
+        }
+        for name, run in runs.items():
+            turns = [[by_the_clock(run, len(titles), threads) for threads in (1, 2)] for _ in range(ROUNDS)]
+            one, two = map(max, zip(*turns, strict=True))
+            result |= {f"{name}, one core by the clock": one, f"{name}, two cores by the clock": two}
+            print(f"{name + ', two cores':<30} {two:12,.0f} titles/s   {two / one:.2f} times one core")
+    return result
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:
@@ -185,7 +213,7 @@ def show(rates: dict[str, list[float]]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, found in rates.items():
         result[name] = statistics.median(found)
-        line = f"{name:<20} {result[name]:12,.0f} titles/s"
+        line = f"{name:<30} {result[name]:12,.0f} titles/s"
         if name.split(",")[0] in FORMS:
             line += f"   {min(found):,.0f} to {max(found):,.0f}"
         else:
@@ -194,13 +222,14 @@ def show(rates: dict[str, list[float]]) -> dict[str, object]:
         print(line)
     for form in FORMS:
         result[f"{form}, new to known"] = cost = ratio(rates[f"{form}, again"], rates[f"{form}, new words"])
-        print(f"{form + ', a new word':<20} {cost:12.2f} times the cost of a known one")
+        print(f"{form + ', a new word':<30} {cost:12.2f} times the cost of a known one")
     for name in {"model2vec", "MiniLM", "compiled"} - set(rates):
-        print(f"{name:<20} {'not there':>12}")
+        print(f"{name:<30} {'not there':>12}")
     return result
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     if any(os.environ.get(name) != value for name, value in ONE_CORE.items()):
         sys.exit(subprocess.run([sys.executable, *sys.argv], env={**os.environ, **ONE_CORE}).returncode)
     words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
@@ -209,19 +238,13 @@ def main() -> None:
         full_size_model(Path(place) / "model", words)
         encoder = Encoder.load(Path(place) / "model")
         result = show(measure(encoder, words))
-        titles = texts(words, 4 * BATCH_SIZE)
-        for form in FORMS:
-            as_compiled(form == "compiled")
-            turns = [(by_the_clock(encoder, titles, 1), by_the_clock(encoder, titles, 2)) for _ in range(ROUNDS)]
-            one, two = map(max, zip(*turns, strict=True))
-            result |= {f"{form}, one core by the clock": one, f"{form}, two cores by the clock": two}
-            print(f"{form + ', two cores':<20} {two:12,.0f} titles/s   {two / one:.2f} times one core")
+        result |= two_cores(encoder, texts(words, 4 * BATCH_SIZE))
         for length in (4, 9):
             p50, p99 = latency(encoder, texts(words, 5_000, length))
             result |= {f"query of {length} words, p50": p50, f"query of {length} words, p99": p99}
-            print(f"{f'a query of {length} words':<20} {p50:12,.0f} µs p50, {p99:,.0f} µs p99")
+            print(f"{f'a query of {length} words':<30} {p50:12,.0f} µs p50, {p99:,.0f} µs p99")
         result["open"] = opening(Path(place) / "model")
-        print(f"{'opening the model':<20} {result['open']:12,.1f} ms")
+        print(f"{'opening the model':<30} {result['open']:12,.1f} ms")
     print(json.dumps(result))
 
 

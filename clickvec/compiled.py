@@ -106,10 +106,9 @@ def wanted() -> bool:
 
 def library(source: str, processor: str) -> ctypes.CDLL | None:
     """What a source was compiled to for a kind of processor; none where it was not, or the source has changed since."""
-    place = Path(__file__).parent
-    file = place / source
+    place, file = Path(__file__).parent, Path(__file__).parent / source
     try:
-        found = ctypes.CDLL(str(file.with_name(f"_{file.stem}_{processor}.so")))
+        found = ctypes.CDLL(str(place / f"_{file.stem}_{processor}.so"))
         compiled_from = getattr(found, f"{file.stem}_source")
     except (OSError, AttributeError):
         return None

@@ -17,6 +17,7 @@ from clickvec.folder import Model, open_model
 from clickvec.terminal import track
 from clickvec.text import Ragged, StepTable, Vocabulary, pack, split_steps
 from clickvec.threads import in_order
+from clickvec.words import step_table
 
 Vectors = NDArray[np.float32]
 BATCH_SIZE = 8192
@@ -149,7 +150,7 @@ class _Reader:
         self._forget()
 
     def _forget(self) -> None:
-        self._steps = StepTable(self._model.max_words)
+        self._steps = step_table(self._model.max_words)
         self._table = np.zeros((self._fast.parts, 0, self._width // self._fast.parts), np.float32)
         self._known = np.zeros(0, np.bool_)  # whether a step has a trigram that the model knows
         self._characters = 0  # of the steps: the last step of a long text can be longer than its row

@@ -1,4 +1,4 @@
-/* Registers of many floats, and the functions of a gate on them: what all C of clickvec shares. */
+/* Registers of many floats, and the functions of a gate on them: what lstm.c and the C of train share. */
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdlib.h>

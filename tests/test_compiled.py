@@ -43,25 +43,31 @@ def build_hook() -> ModuleType:
 def test_set_up_has_compiled_it() -> None:
     hook = build_hook()
     assert tuple(hook.PROCESSORS) == compiled.PROCESSORS
-    source = hashlib.sha256(hook.SOURCE.read_bytes()).hexdigest().encode()
-    for name in compiled.PROCESSORS:
-        assert source in (ROOT / "clickvec" / f"_lstm_{name}.so").read_bytes(), "run `make setup`"
+    for name, processors in hook.SOURCES.items():
+        file = ROOT / "clickvec" / name
+        source = hashlib.sha256(file.read_bytes()).hexdigest().encode()
+        for processor in processors:
+            assert source in (ROOT / "clickvec" / f"_{file.stem}_{processor}.so").read_bytes(), "run `make setup`"
 
 
 @can_compile
 def test_it_compiles_into_a_folder_and_is_used_for_that_source_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = build_hook().compile_all(tmp_path)
+    hook = build_hook()
+    made = hook.compile_all(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted(made)
-    assert len(made) == len(compiled.PROCESSORS)
-    source = (ROOT / "clickvec" / "lstm.c").read_bytes()
+    assert len(made) == sum(map(len, hook.SOURCES.values()))
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
-    (tmp_path / "lstm.c").write_bytes(source)
-    here = [name for name in compiled.PROCESSORS if compiled.load(name)]
-    assert here or compiled.kernel() is None
-    (tmp_path / "lstm.c").write_bytes(source + b"/* a later version */")
-    assert not any(compiled.load(name) for name in compiled.PROCESSORS)
+    for name, processors in hook.SOURCES.items():
+        source = (ROOT / "clickvec" / name).read_bytes()
+        (tmp_path / name).write_bytes(source)
+        assert all(compiled.library(name, processor) for processor in processors)
+        here = [processor for processor in processors if name != "lstm.c" or compiled.load(processor)]
+        assert here or compiled.kernel() is None
+        (tmp_path / name).write_bytes(source + b"/* a later version */")
+        assert not any(compiled.library(name, processor) for processor in processors)
+    assert not any(map(compiled.load, compiled.PROCESSORS))
 
 
 @pytest.mark.parametrize("compiler", ["false", "no-such-compiler --option"])
@@ -75,7 +81,7 @@ def test_without_a_compiler_there_is_nothing_and_no_error(
     monkeypatch.setattr(hook.sys, "platform", "linux")
     assert hook.compile_all(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-    assert "NumPy will do its work" in capfd.readouterr().err
+    assert "Python will do its work" in capfd.readouterr().err
 
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from clickvec import files, parquet
 from clickvec.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.readers import BadLines, stream_titles
+from clickvec.readers import BadLines, stream_title_blocks, stream_titles
 from clickvec.readers.lines import MAX_BAD
-from clickvec.readers.titles import numbered_titles
 from clickvec.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.terminal import Line
 from clickvec.threads import in_order
@@ -222,10 +221,13 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
 
 def _texts(titles: Path, state: _State, max_bad: float, bad: BadLines) -> Iterator[str]:
     """The titles from the first on; notes the first whose row is not its line, counted from 0 below the header."""
-    for row, (line, title) in enumerate(numbered_titles(titles, bad, max_bad)):
-        if state.out_of_step is None and line - 1 - bad.headers != row:
-            state.out_of_step = line
-        yield title.title
+    row = 0
+    for lines, texts in stream_title_blocks(titles, bad, max_bad):
+        below = 1 + bad.headers
+        if state.out_of_step is None and lines and lines[-1] - below != row + len(lines) - 1:
+            state.out_of_step = next(line for place, line in enumerate(lines) if line - below != row + place)
+        row += len(lines)
+        yield from texts
 
 
 def _save(place: _Place, state: _State, file: BinaryIO) -> None:

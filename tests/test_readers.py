@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +26,11 @@ from clickvec.readers import (
     read_qrels,
     read_result_lists,
     read_titles,
+    stream_title_blocks,
     stream_titles,
 )
 from clickvec.readers.records import records
+from clickvec.readers.titles import _titles as numbered_titles
 
 File = Callable[..., Path]
 
@@ -542,6 +544,46 @@ def test_titles(file: File, name: str, content: str, expected: list[object]) -> 
     assert list(titles) == expected
     assert (len(titles), titles[0], titles.bad.count) == (len(expected), expected[0], 0)
     assert list(stream_titles(path, BadLines())) == expected
+    blocks = list(stream_title_blocks(path, BadLines()))
+    assert [title for _, some in blocks for title in some] == [entry.title for entry in titles]
+
+
+TITLE_LINES = st.sampled_from(
+    ["x\tA", "A", "y\tB b\tC", "\tA", "x\t ", " ", "", "\t", "\u2003", "é\r", '"q,\n', ",", "x,A"]
+)
+
+
+@given(
+    st.sampled_from(["", "title\n", "doc_id\ttitle\n", "Year\ttitle\tid\n", "id,title\n", "id\n", "\n\ntitle\n"]),
+    st.lists(TITLE_LINES, max_size=130),
+    st.sampled_from(["t.txt", "t.csv"]),
+    st.sampled_from([0.5, 1.0]),
+)
+def test_titles_alone_are_those_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, header: str, lines: list[str], name: str, max_bad: float
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"alone-{name}"
+    path.write_text(header + "\n".join(lines), newline="")
+
+    def told(read: Callable[[Path, BadLines, float], Iterable[tuple[int, str]]]) -> tuple[object, ...]:
+        bad, found, said = BadLines(), list[tuple[int, str]](), ""
+        try:
+            found.extend(read(path, bad, max_bad))
+        except ClickvecError as error:
+            said = str(error)
+        return found, said, bad.count, bad.total, bad.headers, bad.reasons, bad.examples
+
+    def by_blocks(path: Path, bad: BadLines, max_bad: float) -> Iterable[tuple[int, str]]:
+        for numbers, titles in stream_title_blocks(path, bad, max_bad):
+            yield from zip(numbers, titles, strict=True)
+
+    def one_by_one(path: Path, bad: BadLines, max_bad: float) -> Iterable[tuple[int, str]]:
+        kept = 0
+        for kept, (number, entry) in enumerate(numbered_titles(path, bad), start=1):  # noqa: B007
+            yield number, entry.title
+        bad.check(str(path), max_bad, kept, "title")
+
+    assert told(by_blocks) == told(one_by_one)
 
 
 def test_bad_titles(file: File) -> None:

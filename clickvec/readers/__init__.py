@@ -9,7 +9,15 @@ from clickvec.readers.clicks import ClickLog, read_clicks
 from clickvec.readers.judged import Judged, JudgedQuery, read_judged, read_qrels
 from clickvec.readers.lines import BadLines
 from clickvec.readers.texts import Labels, Texts, read_labels, read_texts
-from clickvec.readers.titles import ResultList, Title, Titles, read_result_lists, read_titles, stream_titles
+from clickvec.readers.titles import (
+    ResultList,
+    Title,
+    Titles,
+    read_result_lists,
+    read_titles,
+    stream_title_blocks,
+    stream_titles,
+)
 
 __all__ = [
     "BadLines",
@@ -28,5 +36,6 @@ __all__ = [
     "read_result_lists",
     "read_texts",
     "read_titles",
+    "stream_title_blocks",
     "stream_titles",
 ]

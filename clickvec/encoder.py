@@ -124,8 +124,15 @@ class Encoder:
             raise ClickvecError(f"batch_size is at least 1, not {batch_size}")
         total = len(texts) if isinstance(texts, list | tuple) else None
         encoded = in_order(reader.encode, in_batches(texts, batch_size))
-        batches = list(track(encoded, "encoding", total, enabled=progress))
-        return np.concatenate(batches) if batches else np.zeros((0, self.dimensions), np.float32)
+        batches = track(encoded, "encoding", total, enabled=progress)
+        if total is None or total <= batch_size:
+            whole = list(batches) or [np.zeros((0, self.dimensions), np.float32)]
+            return whole[0] if len(whole) == 1 else np.concatenate(whole)
+        found, place = np.empty((total, self.dimensions), np.float32), 0
+        for rows in batches:  # as they come: all of them twice would be much memory
+            found[place : place + len(rows)] = rows
+            place += len(rows)
+        return found
 
 
 def in_batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:

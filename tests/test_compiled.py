@@ -87,13 +87,13 @@ def test_without_a_compiler_there_is_nothing_and_no_error(
 def test_it_can_be_turned_off(tmp_path: Path) -> None:
     tiny_model(tmp_path / "model", cells=32)
     code = (
-        "import sys, numpy, clickvec; from clickvec import compiled; "
+        "import sys, numpy, clickvec; from clickvec import compiled, words; "
         "encoder = clickvec.Encoder.load(sys.argv[1]); "
-        "numpy.save(sys.argv[2], encoder.encode_document(sys.argv[3:])); print(compiled.kernel())"
+        "numpy.save(sys.argv[2], encoder.encode_document(sys.argv[3:])); print(compiled.kernel(), words.functions())"
     )
     call = [sys.executable, "-c", code, str(tmp_path / "model"), str(tmp_path / "off.npy"), *TEXTS]
     done = subprocess.run(call, env={"CLICKVEC_COMPILED": "0"}, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert done.stdout == "None\n"
+    assert done.stdout == "None None\n"
     ours = Encoder.load(tmp_path / "model").encode_document(TEXTS)
     np.testing.assert_allclose(np.load(tmp_path / "off.npy"), ours, rtol=0, atol=1e-6)
 

@@ -204,7 +204,7 @@ class _NewIds(dict[str, int]):
 
 
 class StepTable:
-    """Distinct steps met so far -> small integers. Reading a text is then one look-up a word."""
+    """Distinct steps met so far -> small integers. Reading a text is then one look-up a word. words.py has it in C."""
 
     def __init__(self, max_words: int) -> None:
         self.max_words = max_words

@@ -12,7 +12,7 @@ enum { FIRST_BITS = 8 };
 
 struct Slot {
     uint32_t hash;
-    int32_t next; /* 1 + the number of a step; 0 where there is none */
+    int32_t taken; /* 1 + the number of a step; 0 where there is none */
 };
 
 struct Steps {
@@ -21,7 +21,7 @@ struct Steps {
     uint64_t seed;
     uint8_t *letters; /* the steps in order of their numbers, each with a line feed behind it */
     int64_t letters_room;
-    int64_t *starts; /* step k begins at starts[k]; starts[count] is where the next one would */
+    int64_t *starts; /* step k begins at starts[k]; at starts[count] the next one will */
     int64_t starts_room, count;
 };
 
@@ -37,18 +37,22 @@ static void *with_room(void *things, int64_t *room, int64_t wanted, size_t size)
     return moved;
 }
 
-/* The slot from `hash` on that is free. */
+static uint64_t add_letter(uint64_t hash, uint8_t letter) { return (hash ^ letter) * 0x100000001b3ULL; } /* FNV-1a */
+
+/* Where to look first. Of a short word the first bits of its hash are all but the same; this stirs in the last ones. */
+static uint64_t first_place(uint64_t hash, int bits) { return hash * 0x9e3779b97f4a7c15ULL >> (64 - bits); }
+
+/* The slot for `hash` that is free. */
 static struct Slot *free_slot(struct Slot *slots, int bits, uint64_t hash) {
     const uint64_t last = ((uint64_t)1 << bits) - 1;
-    uint64_t place = hash >> (64 - bits);
-    while (slots[place].next)
+    uint64_t place = first_place(hash, bits);
+    while (slots[place].taken)
         place = (place + 1) & last;
     return slots + place;
 }
 
-static uint64_t add_letter(uint64_t hash, uint8_t letter) { return (hash ^ letter) * 0x100000001b3ULL; } /* FNV-1a */
-
-static int make_slots(struct Steps *steps) {
+/* Slots for one step more; 0 where there is no memory. */
+static int enough_slots(struct Steps *steps) {
     if (2 * (steps->count + 1) <= (int64_t)1 << steps->bits)
         return 1;
     const int bits = steps->bits + 1;
@@ -71,9 +75,9 @@ static int make_slots(struct Steps *steps) {
 static int32_t number(struct Steps *steps, int64_t length, uint64_t hash) {
     const uint64_t last = ((uint64_t)1 << steps->bits) - 1;
     const uint8_t *step = steps->letters + steps->starts[steps->count];
-    uint64_t place = hash >> (64 - steps->bits);
-    for (; steps->slots[place].next; place = (place + 1) & last) {
-        const int32_t known = steps->slots[place].next - 1;
+    uint64_t place = first_place(hash, steps->bits);
+    for (; steps->slots[place].taken; place = (place + 1) & last) {
+        const int32_t known = steps->slots[place].taken - 1;
         const int64_t start = steps->starts[known];
         if (steps->slots[place].hash == (uint32_t)hash && steps->starts[known + 1] - start - 1 == length &&
             !memcmp(steps->letters + start, step, (size_t)length))
@@ -83,7 +87,7 @@ static int32_t number(struct Steps *steps, int64_t length, uint64_t hash) {
     if (!starts)
         return -1;
     steps->starts = starts;
-    if (steps->count == INT32_MAX - 1 || !make_slots(steps))
+    if (steps->count == INT32_MAX - 1 || !enough_slots(steps))
         return -1;
     const int32_t fresh = (int32_t)steps->count++;
     const int64_t end = steps->starts[fresh] + length;
@@ -151,7 +155,7 @@ void words_free(struct Steps *steps) {
     free(steps);
 }
 
-/* A table without a step, or null. Nobody who does not know the seed can write words that all fall on one slot. */
+/* A table without a step, or null. The seed is there so that nobody writes words that all fall on one slot. */
 struct Steps *words_new(uint64_t seed) {
     struct Steps *steps = calloc(1, sizeof *steps);
     if (!steps)

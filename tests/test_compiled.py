@@ -45,7 +45,8 @@ def test_set_up_has_compiled_it() -> None:
     assert tuple(hook.PROCESSORS) == compiled.PROCESSORS
     for name, processors in hook.SOURCES.items():
         file = ROOT / "clickvec" / name
-        source = hashlib.sha256(file.read_bytes()).hexdigest().encode()
+        shared = (ROOT / "clickvec" / hook.SHARED).read_bytes()
+        source = hashlib.sha256(file.read_bytes() + shared).hexdigest().encode()
         for processor in processors:
             assert source in (ROOT / "clickvec" / f"_{file.stem}_{processor}.so").read_bytes(), "run `make setup`"
 
@@ -59,6 +60,8 @@ def test_it_compiles_into_a_folder_and_is_used_for_that_source_alone(
     assert sorted(tmp_path.iterdir()) == sorted(made)
     assert len(made) == sum(map(len, hook.SOURCES.values()))
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    (tmp_path / "train").mkdir()
+    shutil.copy(ROOT / "clickvec" / hook.SHARED, tmp_path)
     for name, processors in hook.SOURCES.items():
         source = (ROOT / "clickvec" / name).read_bytes()
         (tmp_path / name).write_bytes(source)

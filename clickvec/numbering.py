@@ -9,12 +9,13 @@ for another seed; the numbers do not depend on the seed.
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.keytable import Keys, KeyTable, mix
-from clickvec.text import Ints, Offsets, Ragged, canonical
+from clickvec.text import Ints, Offsets, Ragged
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -22,9 +23,11 @@ _BLOCK = 2**15  # texts that are read at once
 _SLICE = 2**17  # rows that are looked at at once
 _LONGEST = 256  # bytes of a word up to which all are read in step; beyond that one by one
 _LIMB = 8  # bytes that are looked at at once
+_TOLD = 15  # bytes up to which words are told by two limbs
 # Lower case, and blanks for the white space of ASCII but for the line feed, which ends a text.
 _PLAIN = bytes(32 if byte in b"\t\v\f\r\x1c\x1d\x1e\x1f" else byte for byte in bytes(range(256)).lower())
 _BLANK, _END = 32, 10
+_SPACES = "\x85\u1680\u2028\u2029"  # white space that NFKC leaves as it is
 _KEEP = np.array([(1 << 8 * count) - 1 for count in range(_LIMB + 1)], np.uint64)  # the first bytes of a limb
 _LENGTHS = np.array([*(count << 56 for count in range(_LIMB)), 0], np.uint64)  # in the byte that a short word leaves
 _IS_LONG = np.uint64(1 << 63)
@@ -35,59 +38,161 @@ class CollisionError(Exception):
 
 
 class WordTable:
-    """The distinct words met so far."""
+    """The distinct words met so far.
+
+    What stands in a text is a spelling: `É` and `e\u0301` are one word. Only a spelling met for the first time is
+    normalised, and apart from the words beside it: neither NFKC nor lower case looks past white space.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self._table = KeyTable()
-        self._letters = _Growing(np.zeros(0, np.uint8))  # each word with a line feed behind it
+        self._spellings = _Spellings(seed)
+        self._spelling = _Growing(np.zeros(0, np.int32))  # of each word, as it stands in `text`
+        self._words = _Growing(np.zeros(0, np.int32))  # of all spellings; mostly one each
         self._starts = _Growing(np.zeros(1, np.int64))
+        self._one_each = True
 
     def __len__(self) -> int:
         """The number of words."""
-        return len(self._table)
+        return len(self._spelling.values)
 
     def read(self, texts: Sequence[str]) -> Ragged:
         """The words of each text, by their numbers; new words get the next numbers."""
         found = _find_words(_as_bytes(texts))
-        before = len(self)
-        numbers, new = self._table.number(_word_keys(found, self.seed))
-        if len(self) > before:
-            self._keep(found, new)
-        self._check(found, numbers)
-        return Ragged(numbers, found.offsets)
+        before = len(self._spellings)
+        numbers = self._spellings.number(found)
+        if len(self._spellings) > before:
+            self._learn(before)
+        if len(self) == len(self._spellings):  # each is its own word
+            return Ragged(numbers, found.offsets)
+        if self._one_each:
+            return Ragged(self._words.values[numbers], found.offsets)
+        words = Ragged(self._words.values, self._starts.values).take(numbers)
+        return Ragged(words.values, words.offsets[found.offsets])
 
     def text(self) -> str:
         """All words, each with a line feed behind it."""
-        return self._letters.values.tobytes().decode("utf-8", "surrogatepass")
+        return self._spellings.text(self._spelling.values)
 
-    def _keep(self, found: "_Found", new: Offsets) -> None:
+    def _learn(self, before: int) -> None:
+        """Find the words of all spellings from number `before` on; a word too is a spelling, its own."""
+        rows = self._normalised(before)
+        words = np.empty(len(rows.values), np.int32)
+        known = rows.values < before
+        words[known] = self._words.values[self._starts.values[rows.values[known]]]
+        distinct, first, inverse = np.unique(rows.values[~known], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        fresh = np.empty(len(order), np.int32)
+        fresh[order] = np.arange(len(self), len(self) + len(order))
+        words[~known] = fresh[inverse]
+        self._spelling.extend(distinct[order])
+        self._starts.extend(self._starts.values[-1] + rows.offsets[1:])
+        self._words.extend(words)
+        self._one_each = self._one_each and bool((rows.lengths == 1).all())
+
+    def _normalised(self, before: int) -> Ragged:
+        """The words of each spelling from number `before` on, by their own spellings, which are entered."""
+        new = np.arange(before, len(self._spellings), dtype=np.int32)
+        spelled = self._spellings.text(new)
+        if spelled.isascii():
+            return Ragged(new, np.arange(len(new) + 1))
+        normal = _normalise(spelled[:-1])
+        if normal == spelled[:-1]:
+            return Ragged(new, np.arange(len(new) + 1))
+        found = _find_words(_framed(normal))
+        numbers, after = self._spellings.number(found), before + len(new)
+        more = np.arange(after, len(self._spellings), dtype=np.int32)
+        ends = found.offsets[-1] + np.arange(1, len(more) + 1)
+        return Ragged(np.concatenate((numbers, more)), np.concatenate((found.offsets, ends)))
+
+
+def _normalise(words: str) -> str:
+    """`normalise` of words with a line feed between them, and blanks for white space that is not ASCII."""
+    words = _compatible(_compatible(words).lower())
+    for space in _SPACES:
+        words = words.replace(space, " ")
+    return words
+
+
+def _compatible(words: str) -> str:
+    """NFKC; if only some words change, the others cost nothing."""
+    if is_normalized("NFKC", words):
+        return words
+    return "\n".join([normalize("NFKC", word) for word in words.split("\n")])
+
+
+class _Spellings:
+    """Different rows of letters, in order of appearance."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._table = KeyTable()
+        self._letters = _Growing(np.zeros(0, np.uint8))  # each with a line feed behind it
+        self._starts = _Growing(np.zeros(1, np.int64))
+        self._first = _Growing(np.zeros(0, np.uint64))  # limbs, as `_Limbs` has them
+        self._second = _Growing(np.zeros(0, np.uint64))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def number(self, found: "_Found") -> Ints:
+        """The numbers of what was found; new ones get the next numbers."""
+        limbs = _limbs(found)
+        before = len(self)
+        numbers, new = self._table.number(_word_keys(found, limbs, self._seed))
+        if len(self) > before:
+            self._keep(found, limbs, new)
+        self._check(found, limbs, numbers)
+        return numbers
+
+    def text(self, numbers: Ints) -> str:
+        """Some of them, each with a line feed behind it."""
+        starts = self._starts.values[numbers]
+        lengths = self._starts.values[numbers + 1] - starts
+        return _ranges(self._letters.values, starts, lengths).tobytes().decode("utf-8", "surrogatepass")
+
+    def _keep(self, found: "_Found", limbs: "_Limbs", new: Offsets) -> None:
         lengths = found.lengths[new] + 1
-        starts = np.concatenate(([0], np.cumsum(lengths)))
-        within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        letters = found.letters[np.repeat(found.starts[new], lengths) + within]
-        letters[starts[1:] - 1] = _END
-        self._starts.extend(self._starts.values[-1] + starts[1:])
+        ends = np.cumsum(lengths)
+        letters = _ranges(found.letters, found.starts[new], lengths)
+        letters[ends - 1] = _END
+        self._starts.extend(self._starts.values[-1] + ends)
         self._letters.extend(letters)
+        self._first.extend(limbs.first[new])
+        second = np.zeros(len(found.starts), np.uint64)
+        second[limbs.long] = limbs.second
+        self._second.extend(second[new])
 
-    def _check(self, found: "_Found", numbers: Ints) -> None:
+    def _check(self, found: "_Found", limbs: "_Limbs", numbers: Ints) -> None:
         """Compare each word with the first of its number; those of less than eight bytes are told by their keys."""
-        long = np.flatnonzero(found.lengths >= _LIMB)
-        first, lengths = self._starts.values[numbers[long]], found.lengths[long]
+        theirs = numbers[limbs.long]
+        if (self._first.values[theirs] != limbs.first[limbs.long]).any():
+            raise CollisionError
+        if (self._second.values[theirs] != limbs.second).any():
+            raise CollisionError
+        long, first, lengths = limbs.longer, self._starts.values[numbers[limbs.longer]], found.lengths[limbs.longer]
         if (self._starts.values[numbers[long] + 1] - first != lengths + 1).any():
             raise CollisionError
-        known, at = self._letters.padded(_LIMB), 0
+        known, at = self._letters.padded(_LIMB), _TOLD
         while len(long) and at < _LONGEST:
             if (
-                _limbs(found.letters, found.starts[long] + at, lengths - at) != _limbs(known, first + at, lengths - at)
+                _limb(found.letters, found.starts[long] + at, lengths - at) != _limb(known, first + at, lengths - at)
             ).any():
                 raise CollisionError
             at += _LIMB
             longer = lengths > at
             long, first, lengths = long[longer], first[longer], lengths[longer]
-        for start, theirs, length in zip(found.starts[long], first, lengths, strict=True):
-            if _rest(found.letters, start, length) != _rest(known, theirs, length):
+        for start, there, length in zip(found.starts[long], first, lengths, strict=True):
+            if _rest(found.letters, start, length) != _rest(known, there, length):
                 raise CollisionError
+
+
+def _ranges(letters: NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> NDArray[np.uint8]:
+    """So many letters from each start on, one after the other."""
+    ends = np.cumsum(lengths)
+    places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    found: NDArray[np.uint8] = letters[places]
+    return found
 
 
 class Numbered(NamedTuple):
@@ -166,13 +271,16 @@ class _Found(NamedTuple):
 
 
 def _as_bytes(texts: Sequence[str]) -> bytes:
-    """Texts in UTF-8, normalised, a line feed before each and behind the last; the only white space are blanks."""
+    """Texts with a line feed before each and behind the last."""
     joined = "\n".join(texts)
-    if not joined.isascii():
-        joined = "\n".join([text if text.isascii() else canonical(text) for text in texts])
     if joined.count("\n") >= len(texts):
-        joined = "\n".join([text.replace("\n", " ") if text.isascii() else canonical(text) for text in texts])
-    return b"".join((b"\n", joined.encode("utf-8", "surrogatepass").translate(_PLAIN), b"\n", bytes(_LIMB)))
+        joined = "\n".join([text.replace("\n", " ") for text in texts])
+    return _framed(joined)
+
+
+def _framed(lines: str) -> bytes:
+    """Lines in UTF-8, a line feed before each and behind the last; ASCII in lower case, its white space as blanks."""
+    return b"".join((b"\n", lines.encode("utf-8", "surrogatepass").translate(_PLAIN), b"\n", bytes(_LIMB)))
 
 
 def _find_words(block: bytes) -> _Found:
@@ -184,28 +292,46 @@ def _find_words(block: bytes) -> _Found:
     return _Found(letters, starts, stops - starts, np.searchsorted(starts, np.flatnonzero(ends)))
 
 
-def _limbs(letters: NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> Keys:
+class _Limbs(NamedTuple):
+    """The first bytes of words as numbers; a word of at most fifteen bytes shares its own with no other."""
+
+    first: Keys  # eight bytes of each word; the last one holds the length of a word that is shorter
+    long: Offsets  # the words that have eight bytes or more
+    second: Keys  # the next seven bytes of those, and how many they have beyond the first eight, or 8
+    longer: Offsets  # the words of more than fifteen bytes
+
+
+def _limbs(found: _Found) -> _Limbs:
+    first = _limb(found.letters, found.starts, found.lengths) | _LENGTHS[np.minimum(found.lengths, _LIMB)]
+    long = np.flatnonzero(found.lengths >= _LIMB)
+    left = found.lengths[long] - _LIMB
+    second = _limb(found.letters, found.starts[long] + _LIMB, np.minimum(left, _LIMB - 1))
+    second |= np.minimum(left, _LIMB).astype(np.uint64) << np.uint64(56)
+    return _Limbs(first, long, second, long[left >= _LIMB])
+
+
+def _limb(letters: NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> Keys:
     """Eight bytes from each start on as a number; only the first `lengths` of them, where that is less."""
     at_each = np.ndarray(len(letters) - _LIMB + 1, "<u8", letters, strides=(1,))  # overlapping
     limbs: Keys = at_each[starts] & _KEEP[np.minimum(lengths, _LIMB)]
     return limbs
 
 
-def _word_keys(found: _Found, seed: int) -> Keys:
+def _word_keys(found: _Found, limbs: _Limbs, seed: int) -> Keys:
     """A key for each word, never 0; one of less than eight bytes shares it with no other word, whatever its length."""
-    keys = _limbs(found.letters, found.starts, found.lengths)
-    keys |= _LENGTHS[np.minimum(found.lengths, _LIMB)]
-    long = np.flatnonzero(found.lengths >= _LIMB)
-    keys[long] = _long_word_keys(found, long, seed) | _IS_LONG
+    keys = limbs.first.copy()
+    keys[limbs.long] = mix(mix(keys[limbs.long] ^ _random(np.ones(1, np.int64), seed)) ^ limbs.second) | _IS_LONG
+    if len(limbs.longer):
+        keys[limbs.longer] = _longer_word_keys(found, limbs.longer, keys[limbs.longer], seed) | _IS_LONG
     return mix(keys)
 
 
-def _long_word_keys(found: _Found, places: Offsets, seed: int) -> Keys:
+def _longer_word_keys(found: _Found, places: Offsets, keys: Keys, seed: int) -> Keys:
     starts, lengths = found.starts[places], found.lengths[places]
-    keys = _random(lengths, seed)
-    long, at = np.arange(len(places)), 0
+    keys ^= _random(lengths, seed)
+    long, at = np.arange(len(places)), _TOLD
     while len(long) and at < _LONGEST:
-        keys[long] = mix(keys[long] ^ _limbs(found.letters, starts[long] + at, lengths[long] - at))
+        keys[long] = mix(keys[long] ^ _limb(found.letters, starts[long] + at, lengths[long] - at))
         at += _LIMB
         long = long[lengths[long] > at]
     for place in long.tolist():

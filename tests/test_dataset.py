@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import numpy as np
 import pytest
@@ -169,9 +170,10 @@ def test_a_table_grows_and_keys_that_want_one_place_all_find_one() -> None:
 def test_two_of_one_key_are_told_apart(keys: str, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     good, seeds = getattr(numbering, keys), list[int]()
 
-    def weak(found: object, seed: int) -> np.ndarray:
+    def weak(*given: object) -> np.ndarray:
+        seed = cast(int, given[-1])
         seeds.append(seed)
-        return good(found, seed) if seed > 1 else good(found, seed) % np.uint64(2**bits) + np.uint64(1)
+        return good(*given) if seed > 1 else good(*given) % np.uint64(2**bits) + np.uint64(1)
 
     monkeypatch.setattr(numbering, keys, weak)
     pairs = [(f"query {k} {LONG}{k}", f"one two {LONG * 2}{k % 7} {LONG * 40}{k % 7}", 1.0) for k in range(40)]
@@ -181,7 +183,7 @@ def test_two_of_one_key_are_told_apart(keys: str, bits: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("length", [8, 9, 16, 17, 256, 257, 300])
 def test_words_of_one_key_are_refused(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbering, "_word_keys", lambda found, seed: np.full(len(found.starts), 7, np.uint64))
+    monkeypatch.setattr(numbering, "_word_keys", lambda found, *_: np.full(len(found.starts), 7, np.uint64))
     word = LONG * (length // 8) + LONG[: length % 8]
     assert WordTable().read([word, word]).values.tolist() == [0, 0]
     others = [
@@ -197,8 +199,10 @@ def test_short_words_have_keys_of_their_own() -> None:
     words = [word for size in (1, 2, 3) for word in map("".join, itertools.product("ab\0\x01\x7f", repeat=size))]
     words += [LONG[:size] for size in range(4, 8)] + [LONG[:size] + "\0" for size in range(4, 7)]
     found = numbering._find_words(numbering._as_bytes([" ".join(words)]))
-    assert len(found.starts) == len(words) == len(set(numbering._word_keys(found, 0).tolist()))
-    assert (numbering._word_keys(found, 0) == numbering._word_keys(found, 1)).all()
+    limbs = numbering._limbs(found)
+    keys = numbering._word_keys(found, limbs, 0)
+    assert len(found.starts) == len(words) == len(set(keys.tolist()))
+    assert (keys == numbering._word_keys(found, limbs, 1)).all()
 
 
 def test_rows_of_one_key_are_refused_and_equal_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import files
+from clickvec.counting import most_frequent, weigh
 from clickvec.errors import ClickvecError
 from clickvec.numbering import CollisionError, WordTable, joined, number_rows, number_texts, slices
 from clickvec.readers import ClickLog, Judged
@@ -62,7 +63,7 @@ def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | N
         )
         title_words = joined([title_words, titles.distinct.take(others)])
     times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
-    trigrams, word_trigrams = _vocabulary(words, times, max_trigrams)
+    trigrams, word_trigrams = most_frequent(words, times, max_trigrams)
     (query_steps, title_steps), step_words = _steps((query_words, title_words), max_words, words, in_order=not shown)
     parts = word_trigrams.take(step_words.values)
     return Dataset(
@@ -72,7 +73,6 @@ def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | N
 
 
 _NONE = np.zeros(0, np.int32)
-_FEW = 2**20  # trigrams, of which a list of all is short
 
 
 def _count(numbers: Ints) -> int:
@@ -99,51 +99,7 @@ def _rows(row: Ints, value: Ints, count: int) -> Ragged:
 
 def _times(texts: Ragged, pair_text: Ints, words: int) -> NDArray[np.float64]:
     """How often each word occurs in the texts of all pairs."""
-    return _weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
-
-
-def _weigh(rows: Ragged, weights: NDArray[Any], size: int) -> NDArray[np.float64]:
-    """How often each value below `size` occurs, a row counted as often as its weight says."""
-    total = np.zeros(size)
-    for first, part in slices(rows):
-        lengths = part.lengths
-        total += np.bincount(part.values, np.repeat(weights[first : first + len(lengths)], lengths), size)
-    return total
-
-
-def _vocabulary(words: WordTable, times: NDArray[np.float64], limit: int) -> tuple[tuple[str, ...], Ragged]:
-    """`Vocabulary.count` of words that occur so often, and `Vocabulary.ids` of each word: all of them at once."""
-    rows, trigrams = _trigrams(words.text())
-    counts = _weigh(rows, times, len(trigrams))
-    used = np.flatnonzero(counts)
-    ranked = used[np.argsort(-counts[used], kind="stable")[:limit]]
-    number = np.full(len(trigrams), -1, np.int32)
-    number[ranked] = np.arange(len(ranked))
-    ids = number[rows.values]
-    known = ids >= 0
-    names = tuple("".join(map(chr, letters)) for letters in trigrams[ranked].tolist())
-    return names, Ragged(ids[known], np.concatenate(([0], np.cumsum(known)))[rows.offsets])
-
-
-def _trigrams(words: str) -> tuple[Ragged, NDArray[np.integer]]:
-    """The trigrams of words with a line feed behind each, as places in a list of trigrams; and that list, in order.
-
-    Where the words have few different letters, the list is of all trigrams that could be made of them: no sorting.
-    """
-    letters = np.frombuffer(f"\n{words}".encode("utf-32-le", "surrogatepass"), np.uint32)
-    ends = letters == ord("\n")
-    letters = np.where(ends, np.uint32(ord("#")), letters)
-    alphabet = np.flatnonzero(np.bincount(letters))
-    size = len(alphabet)
-    rank = np.zeros(alphabet[-1] + 1, np.int32 if size**3 < 2**31 else np.int64)
-    rank[alphabet] = np.arange(size)
-    ranks = rank[letters]
-    keys = ((ranks[:-2] * size + ranks[1:-1]) * size + ranks[2:])[~ends[1:-1]]  # one around each letter of a word
-    few = size**3 <= _FEW
-    found, places = (np.arange(size**3), keys) if few else np.unique(keys, return_inverse=True)
-    stops = np.flatnonzero(ends)
-    listed = alphabet[np.stack((found // size**2, found // size % size, found % size), axis=1)]
-    return Ragged(places.astype(np.int32, copy=False), stops - np.arange(len(stops))), listed
+    return weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
 
 
 def _steps(

@@ -20,6 +20,7 @@ from clickvec.text import Ints, Offsets, Ragged
 Number = TypeVar("Number", bound=np.generic)
 
 _BLOCK = 2**15  # texts that are read at once
+_SAMPLE = 8  # one text of so many tells whether texts come again
 _SLICE = 2**17  # rows that are looked at at once
 _LONGEST = 256  # bytes of a word up to which all are read in step; beyond that one by one
 _LIMB = 8  # bytes that are looked at at once
@@ -70,9 +71,9 @@ class WordTable:
         words = Ragged(self._words.values, self._starts.values).take(numbers)
         return Ragged(words.values, words.offsets[found.offsets])
 
-    def text(self) -> str:
-        """All words, each with a line feed behind it."""
-        return self._spellings.text(self._spelling.values)
+    def text(self, first: int = 0, stop: int | None = None) -> str:
+        """The words from number `first` to before number `stop`, each with a line feed behind it."""
+        return self._spellings.text(self._spelling.values[first:stop])
 
     def _learn(self, before: int) -> None:
         """Find the words of all spellings from number `before` on; a word too is a spelling, its own."""
@@ -147,9 +148,12 @@ class _Spellings:
 
     def text(self, numbers: Ints) -> str:
         """Some of them, each with a line feed behind it."""
-        starts = self._starts.values[numbers]
-        lengths = self._starts.values[numbers + 1] - starts
-        return _ranges(self._letters.values, starts, lengths).tobytes().decode("utf-8", "surrogatepass")
+        starts, stops = self._starts.values[numbers], self._starts.values[numbers + 1]
+        if np.array_equal(starts[1:], stops[:-1]):  # they stand side by side
+            letters = self._letters.values[starts[:1].sum() : stops[-1:].sum()]
+        else:
+            letters = _ranges(self._letters.values, starts, stops - starts)
+        return letters.tobytes().decode("utf-8", "surrogatepass")
 
     def _keep(self, found: "_Found", limbs: "_Limbs", new: Offsets) -> None:
         lengths = found.lengths[new] + 1
@@ -220,8 +224,8 @@ def number_texts(texts: Sequence[str], words: WordTable) -> Numbered:
 
 def _letter_by_letter(texts: Sequence[str]) -> tuple[Sequence[str], Ints]:
     """Texts in which none comes again, where that spares much, and the place of each one there."""
-    different = dict.fromkeys(texts)
-    if len(different) > len(texts) // 2:
+    some = texts[::_SAMPLE]
+    if len(set(some)) > 0.9 * len(some) or len(different := dict.fromkeys(texts)) > len(texts) // 2:
         return texts, np.arange(len(texts), dtype=np.int32)
     place = {text: place for place, text in enumerate(different)}
     return list(different), np.fromiter(map(place.__getitem__, texts), np.int32, len(texts))
@@ -250,12 +254,20 @@ def number_rows(rows: Ragged, seed: int) -> Numbered:
 
 def _repeats(keys: Keys) -> tuple[Offsets, Offsets]:
     """The places whose key stands further in front too, and for each the first place that has it."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
-    runs = np.flatnonzero(np.diff(repeats, prepend=-1) != 1)  # where the repeats of another key begin
-    heads = np.repeat(repeats[runs] - 1, np.diff(runs, append=len(repeats)))
-    return order[repeats], order[heads]
+    first = np.arange(len(keys))
+    left, mixed = first, keys  # different keys stay different
+    while len(left):
+        mixed = mix(mixed)
+        bits = (2 * len(left)).bit_length()
+        slots = (mixed >> np.uint64(64 - bits)).astype(np.int64)
+        holder = np.empty(2**bits, np.int32)
+        holder[slots[::-1]] = np.arange(len(left) - 1, -1, -1)  # of all that want a slot, the first gets it
+        holders = holder[slots]
+        same = mixed[holders] == mixed
+        first[left[same]] = left[holders[same]]
+        left, mixed = left[~same], mixed[~same]
+    again = np.flatnonzero(first != np.arange(len(keys)))
+    return again, first[again]
 
 
 # --- bytes -> words ----------------------------------------------------------------------------------------------

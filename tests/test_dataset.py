@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clickvec import dataset, numbering
+from clickvec import counting, dataset, numbering
 from clickvec.dataset import Dataset
 from clickvec.keytable import KeyTable, mix
 from clickvec.numbering import WordTable, number_rows, number_texts
@@ -93,7 +93,7 @@ def test_prepared_as_plainly(
     pairs: list[tuple[str, str, float]], max_words: int, max_trigrams: int, block: int
 ) -> None:
     with small_blocks(block) as patch:
-        patch.setattr(dataset, "_FEW", 50 * block)
+        patch.setattr(counting, "_FEW", 50 * block)
         found = dataset.prepare(log_of(pairs), max_words, max_trigrams)
     assert_same(found, plainly_prepared(log_of(pairs), max_words, max_trigrams, None))
 

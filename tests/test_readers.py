@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from clickvec.readers import (
     read_titles,
     stream_title_blocks,
     stream_titles,
+    unpack,
 )
 from clickvec.readers.records import records
 from clickvec.readers.titles import _titles as numbered_titles
@@ -343,6 +345,25 @@ def test_damaged_gzip(file: File, damage: str) -> None:
     }[damage]
     with pytest.raises(ClickvecError, match="the gzip file is cut short or damaged"):
         read_clicks(file(broken, "a.tsv.gz"))
+
+
+def test_gzip_is_unpacked_in_pieces_of_any_size(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"query {i * i}\ttitle {'x' * i}.\t1\n" for i in range(300)]
+    members = [
+        gzip.compress("".join(rows[at : at + 100]).encode(), level) for at, level in ((0, 0), (100, 9), (200, 1))
+    ]
+    path = file(members[0] + members[1] + bytes(700) + gzip.compress(b"") + members[2] + bytes(5), "a.tsv.gz")
+    for packed_bytes, at_once in ((1, 1000), (700, 1), (1 << 18, 10), (3, 3), (1 << 18, 1 << 20)):
+        monkeypatch.setattr(unpack, "_PACKED_BYTES", packed_bytes)
+        monkeypatch.setattr(unpack, "_AT_ONCE", at_once)
+        with path.open("rb") as stream, unpack.unpacked(stream) as found:
+            pieces = list(iter(found.read, b""))
+        assert b"".join(pieces) == "".join(rows).encode()
+        assert max(map(len, pieces)) <= at_once
+    threads = threading.active_count()
+    assert next(iter(lines.file_lines(path, BadLines())))[1][0] == "query 0\ttitle .\t1"
+    assert len(read_clicks(path)) == 300
+    assert threading.active_count() == threads
 
 
 def test_no_such_file_and_a_folder(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ A line ends with "\\n" or "\\r\\n" and with nothing else: U+2028, form feed and 
 nothing of columns: records.py splits lines into fields; clicks.py, judged.py and titles.py give them their meaning.
 """
 
-import gzip
 import zlib
 from bisect import insort
 from collections import Counter
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from clickvec.errors import ClickvecError
+from clickvec.readers.unpack import unpacked
 
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
@@ -129,7 +129,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
 def _read(read: Callable[[int], bytes], name: str) -> bytes:
     try:
         return read(_CHUNK_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error) as error:
         raise ClickvecError(
             f"{name}: the gzip file is cut short or damaged ({error}); copy or make it again"
         ) from error
@@ -182,4 +182,8 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
         if foreign:
             raise ClickvecError(f"{path} is {foreign}")
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if start.startswith(b"\x1f\x8b") else file
+        if not start.startswith(b"\x1f\x8b"):
+            yield file
+            return
+        with unpacked(file) as stream:
+            yield cast(BinaryIO, stream)

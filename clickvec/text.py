@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 MAX_TRIGRAMS = 50_000
 _LAST_KEY = 2**21 - 1  # of three ASCII letters
+_NO_KEY = 2**63 - 1  # larger than that of any three letters
 _AT_ONCE = 2**14  # steps whose trigrams are looked up at once, to spare memory
 _SIDE_BY_SIDE = 64  # texts that are split before their steps are looked up: few enough for the processor's cache
 
@@ -137,6 +138,7 @@ class Vocabulary:
         self.trigrams = tuple(known)
         self._ids = {trigram: place for place, trigram in enumerate(self.trigrams)}
         self._by_key: Ints | None = None
+        self._by_long_key: tuple[Offsets, Ints] | None = None
 
     def __len__(self) -> int:
         """The number of trigrams."""
@@ -177,8 +179,9 @@ class Vocabulary:
         letters = np.where(between, np.int32(ord("#")), letters)
         before, at, after = letters[:-2], letters[1:-1], letters[2:]
         ids = self._keys()[(before << 14 | at << 7 | after) & _LAST_KEY]
-        for place in np.flatnonzero((before | at | after) >= 128).tolist():  # not ASCII: the key is of another trigram
-            ids[place] = self._ids.get(text[place : place + 3].replace("\n", "#").replace(" ", "#"), -1)
+        other = np.flatnonzero((before | at | after) >= 128)  # not ASCII: the key is of another trigram
+        if len(other):
+            ids[other] = self._not_ascii(_long_keys(before[other], at[other], after[other]))
         found = (ids >= 0) & ~between[1:-1]
         found_before = np.concatenate(([0], np.cumsum(found)))
         return Ragged(ids[found], found_before[ends.nonzero()[0].clip(max=len(found))])
@@ -193,6 +196,29 @@ class Vocabulary:
             by_key[first << 14 | second << 7 | third] = ascii_ids
             self._by_key = by_key
         return self._by_key
+
+    def _not_ascii(self, keys: Offsets) -> Ints:
+        """The ids of trigrams that are not of ASCII letters, by their long keys; -1 where one is not known."""
+        if self._by_long_key is None:
+            some = [place for trigram, place in self._ids.items() if len(trigram) == 3 and not trigram.isascii()]
+            letters = "".join([self.trigrams[place] for place in some]).encode("utf-32-le", "surrogatepass")
+            known = _long_keys(*np.frombuffer(letters, np.int32).reshape(-1, 3).T)
+            order = np.argsort(known)
+            # One more at the end, which no trigram has, so that every key has a place.
+            self._by_long_key = (
+                np.append(known[order], _NO_KEY),
+                np.append(np.array(some, np.int32)[order], np.int32(-1)),
+            )
+        known, ids = self._by_long_key
+        places = known.searchsorted(keys)
+        found: Ints = ids[places]
+        found[known[places] != keys] = -1
+        return found
+
+
+def _long_keys(before: Ints, at: Ints, after: Ints) -> Offsets:
+    """Trigrams of any letters as numbers: 21 bits for a letter."""
+    return (before.astype(np.int64) << 21 | at) << 21 | after
 
 
 class _NewIds(dict[str, int]):

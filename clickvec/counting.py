@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.keytable import Keys, KeyTable, mix
-from clickvec.numbering import WordTable, slices
+from clickvec.numbering import slices
 from clickvec.text import Ints, Offsets, Ragged
+from clickvec.wordtable import WordTable
 
 _FEW = 2**20  # trigrams, of which a list of all is short
 _WORDS = 2**16  # that are looked at at once

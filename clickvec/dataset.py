@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from clickvec import files
 from clickvec.counting import most_frequent, weigh
 from clickvec.errors import ClickvecError
-from clickvec.numbering import CollisionError, WordTable, joined, number_rows, number_texts, slices
+from clickvec.numbering import joined, number_rows, number_texts, slices
 from clickvec.readers import ClickLog, Judged
+from clickvec.spellings import CollisionError
 from clickvec.text import Ints, Ragged
+from clickvec.wordtable import WordTable
 
 FORMAT = 1
 

@@ -161,6 +161,14 @@ def test_rows_of_steps_by_hand() -> None:
     assert Vocabulary([]).rows(steps).lengths.tolist() == [0] * len(steps)
 
 
+def test_rows_of_letters_from_first_to_last() -> None:
+    vocabulary = Vocabulary(["#é#", "\U0010ffff" * 3, "é\x7f\x80", "éé", "\0\0é", "#é ", "上海#", "\U0010fffe" * 3])
+    steps = ["é", "\U0010ffff" * 4, "aé\x7f\x80", "\0\0é", "ø", "上海", "\U0010fffe" * 3, "\U0010fffe\U0010ffff" * 2]
+    found = vocabulary.rows(steps)
+    assert found.values.tolist() == [place for step in steps for place in vocabulary.ids(step)] == [0, 1, 1, 2, 4, 6, 7]
+    assert found.lengths.tolist() == [1, 2, 1, 1, 0, 1, 1, 0]
+
+
 def test_the_paper_bounds_the_vocabulary() -> None:
     assert text.MAX_TRIGRAMS == 50_000
 

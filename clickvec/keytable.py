@@ -20,6 +20,24 @@ def mix(keys: Keys) -> Keys:
     return keys
 
 
+def repeats(keys: Keys) -> tuple[Offsets, Offsets]:
+    """The places whose key stands further in front too, and for each the first place that has it."""
+    first = np.arange(len(keys))
+    left, mixed = first, keys  # different keys stay different
+    while len(left):
+        mixed = mix(mixed)
+        bits = (2 * len(left)).bit_length()
+        slots = (mixed >> np.uint64(64 - bits)).astype(np.int64)
+        holder = np.empty(2**bits, np.int32)
+        holder[slots[::-1]] = np.arange(len(left) - 1, -1, -1)  # of all that want a slot, the first gets it
+        holders = holder[slots]
+        same = mixed[holders] == mixed
+        first[left[same]] = left[holders[same]]
+        left, mixed = left[~same], mixed[~same]
+    again = np.flatnonzero(first != np.arange(len(keys)))
+    return again, first[again]
+
+
 class KeyTable:
     """Keys -> numbers in order of appearance: open addressing, for all the keys of a call in step."""
 
@@ -42,13 +60,14 @@ class KeyTable:
         unknown = np.flatnonzero(numbers < 0)
         if not len(unknown):
             return numbers, unknown
-        distinct, first, inverse = np.unique(keys[unknown], return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        fresh = np.empty(len(distinct), np.int32)
-        fresh[order] = np.arange(self._count, self._count + len(distinct))
-        self._insert(distinct, fresh)
-        numbers[unknown] = fresh[inverse]
-        return numbers, unknown[first[order]]
+        again, first = repeats(keys[unknown])
+        is_first = np.ones(len(unknown), np.bool_)
+        is_first[again] = False
+        fresh = np.cumsum(is_first, dtype=np.int32) + np.int32(self._count - 1)
+        fresh[again] = fresh[first]
+        numbers[unknown], new = fresh, unknown[is_first]
+        self._insert(keys[new], numbers[new])
+        return numbers, new
 
     def _look_up(self, keys: Keys) -> Ints:
         """The numbers of keys, -1 where there is none."""

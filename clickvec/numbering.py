@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickvec.keytable import Keys, mix
+from clickvec.keytable import Keys, mix, repeats
 from clickvec.spellings import CollisionError, random_keys
-from clickvec.text import Ints, Offsets, Ragged
+from clickvec.text import Ints, Ragged
 from clickvec.wordtable import WordTable
 
 _BLOCK = 2**15  # texts that are read at once
@@ -56,7 +56,7 @@ def number_rows(rows: Ragged, seed: int) -> Numbered:
     keys = np.empty(len(rows.offsets) - 1, np.uint64)
     for at, part in slices(rows):
         keys[at : at + _SLICE] = _row_keys(part, seed)
-    again, first = _repeats(keys)
+    again, first = repeats(keys)
     for at in range(0, len(again), _SLICE):
         here, there = rows.take(again[at : at + _SLICE]), rows.take(first[at : at + _SLICE])
         if not (np.array_equal(here.offsets, there.offsets) and np.array_equal(here.values, there.values)):
@@ -70,24 +70,6 @@ def number_rows(rows: Ragged, seed: int) -> Numbered:
         return Numbered(numbers, rows)
     values = rows.values[np.repeat(new, rows.lengths)]
     return Numbered(numbers, Ragged(values, np.concatenate(([0], np.cumsum(rows.lengths[new])))))
-
-
-def _repeats(keys: Keys) -> tuple[Offsets, Offsets]:
-    """The places whose key stands further in front too, and for each the first place that has it."""
-    first = np.arange(len(keys))
-    left, mixed = first, keys  # different keys stay different
-    while len(left):
-        mixed = mix(mixed)
-        bits = (2 * len(left)).bit_length()
-        slots = (mixed >> np.uint64(64 - bits)).astype(np.int64)
-        holder = np.empty(2**bits, np.int32)
-        holder[slots[::-1]] = np.arange(len(left) - 1, -1, -1)  # of all that want a slot, the first gets it
-        holders = holder[slots]
-        same = mixed[holders] == mixed
-        first[left[same]] = left[holders[same]]
-        left, mixed = left[~same], mixed[~same]
-    again = np.flatnonzero(first != np.arange(len(keys)))
-    return again, first[again]
 
 
 def _row_keys(rows: Ragged, seed: int) -> Keys:

@@ -63,6 +63,9 @@ def find_words(block: bytes) -> Found:
     between = ends | (letters[:-_LIMB] == _BLANK)
     edges = np.flatnonzero(between[1:] != between[:-1]) + 1
     starts, stops = edges[::2], edges[1::2]
+    last = np.flatnonzero(letters[stops] == _END)
+    if len(last) == np.count_nonzero(ends) - 1:  # each text ends with a word
+        return Found(letters, starts, stops - starts, np.concatenate(([0], last + 1)))
     return Found(letters, starts, stops - starts, np.searchsorted(starts, np.flatnonzero(ends)))
 
 
@@ -148,7 +151,7 @@ class Spellings:
         numbers, new = self._table.number(_word_keys(found, limbs, self._seed))
         if len(self) > before:
             self._keep(found, limbs, new)
-        self._check(found, limbs, numbers)
+        self._check(found, limbs, numbers, new)
         return numbers
 
     def text(self, numbers: Ints) -> str:
@@ -172,14 +175,17 @@ class Spellings:
         second[limbs.long] = limbs.second
         self._second.extend(second[new])
 
-    def _check(self, found: "Found", limbs: "_Limbs", numbers: Ints) -> None:
+    def _check(self, found: "Found", limbs: "_Limbs", numbers: Ints, new: Offsets) -> None:
         """Compare each word with the first of its number; those of less than eight bytes are told by their keys."""
         theirs = numbers[limbs.long]
         if (self._first.values[theirs] != limbs.first[limbs.long]).any():
             raise CollisionError
         if (self._second.values[theirs] != limbs.second).any():
             raise CollisionError
-        long, first, lengths = limbs.longer, self._starts.values[numbers[limbs.longer]], found.lengths[limbs.longer]
+        seen = np.ones(len(numbers), np.bool_)
+        seen[new] = False  # these are the first themselves
+        long = limbs.longer[seen[limbs.longer]]
+        first, lengths = self._starts.values[numbers[long]], found.lengths[long]
         if (self._starts.values[numbers[long] + 1] - first != lengths + 1).any():
             raise CollisionError
         known, at = self._letters.padded(_LIMB), _TOLD

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clickvec import counting, dataset, numbering, spellings
 from clickvec.dataset import Dataset
-from clickvec.keytable import KeyTable, mix
+from clickvec.keytable import KeyTable, mix, repeats
 from clickvec.numbering import number_rows, number_texts
 from clickvec.readers import BadLines, ClickLog, Judged, JudgedQuery
 from clickvec.spellings import CollisionError
@@ -200,7 +200,7 @@ def test_texts_that_come_again_are_read_once() -> None:
 
 @given(st.lists(st.integers(1, 2**64 - 1) | st.integers(1, 6), max_size=80))
 def test_repeats_have_their_first_place(keys: list[int]) -> None:
-    again, first = numbering._repeats(np.array(keys, np.uint64))
+    again, first = repeats(np.array(keys, np.uint64))
     assert list(zip(again.tolist(), first.tolist(), strict=True)) == [
         (place, keys.index(key)) for place, key in enumerate(keys) if keys.index(key) < place
     ]

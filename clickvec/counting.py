@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.keytable import Keys, KeyTable, mix
-from clickvec.numbering import slices
+from clickvec.numbering import joined, slices
 from clickvec.text import Ints, Offsets, Ragged
 from clickvec.wordtable import WordTable
 
@@ -53,10 +53,15 @@ def most_frequent(words: WordTable, times: Counts, limit: int) -> tuple[tuple[st
     ranked = used[np.argsort(-listed.counts[used], kind="stable")[:limit]]
     number = np.full(len(listed.counts), -1, np.int32)
     number[ranked] = np.arange(len(ranked))
-    ids = number[listed.words.values]
-    known = ids >= 0
     names = tuple("".join(map(chr, letters)) for letters in listed.trigrams[ranked].tolist())
-    return names, Ragged(ids[known], np.concatenate(([0], np.cumsum(known)))[listed.words.offsets])
+    return names, joined([_known(part, number) for _, part in slices(listed.words)])
+
+
+def _known(words: Ragged, number: Ints) -> Ragged:
+    """The numbers of the trigrams that have one."""
+    ids = number[words.values]
+    known = ids >= 0
+    return Ragged(ids[known], np.concatenate(([0], np.cumsum(known)))[words.offsets])
 
 
 def weigh(rows: Ragged, weights: NDArray[Any], size: int) -> Counts:
@@ -122,19 +127,25 @@ def _at(counts: Counts, place: int) -> float:
 
 
 def _of_buckets(words: WordTable, times: Counts, buckets: NDArray[np.bool_]) -> _Listed:
-    """The trigrams of some buckets."""
-    table, kept = KeyTable(), [np.zeros(0, np.uint64)]
+    """The trigrams of some buckets: the one that is met first in a bucket has its number, a table has the others."""
+    number = np.where(buckets, np.cumsum(buckets, dtype=np.int32) - 1, np.int32(-1))
+    first, table, others = np.zeros(np.count_nonzero(buckets), np.uint64), KeyTable(), [np.zeros(0, np.uint64)]
 
     def places(part: _Slice) -> tuple[Ints, Offsets]:
         keys = _keys(part)
-        chosen = buckets[_buckets(keys)]
+        numbers = number[_buckets(keys)]
+        chosen = numbers >= 0
         before = np.concatenate(([0], np.cumsum(chosen)))
-        keys = keys[chosen]
-        numbers, new = table.number(mix(keys))
-        kept.append(keys[new])
+        keys, numbers = keys[chosen], numbers[chosen]
+        free = np.flatnonzero(first[numbers] == 0)
+        first[numbers[free]] = keys[free]
+        other = np.flatnonzero(first[numbers] != keys)
+        more, new = table.number(mix(keys[other]))
+        numbers[other] = len(first) + more
+        others.append(keys[other[new]])
         return numbers, np.diff(before[np.concatenate(([0], np.cumsum(part.lengths)))])
 
-    rows, keys = _rows(words, places), np.concatenate(kept)
+    rows, keys = _rows(words, places), np.concatenate((first, *others))
     order = np.argsort(keys)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))

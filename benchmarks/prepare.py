@@ -3,12 +3,12 @@
     python benchmarks/prepare.py [--pairs 1000000]
 
 First from a file of pairs that are all different to a data folder, as `clickvec prepare` does it in a process of its
-own: the start of Python, reading and writing included. The same log plain, packed (unpacked in a thread beside, so that
-its time by the clock is the one to look at), with accents in every text, and in Chinese letters with no blanks between
-words, where every text is a new word. Then from memory: the built-in log, where queries and titles come again; made-up
-titles of which no two are the same; and such with a new word in each. The rival takes texts one by one, counts trigrams
-by `Vocabulary.count` and looks steps up in a dict. By the time of the processor, and for files by the clock too; ours
-and the rival in turns, the rival of a file on its first lines. The last line is JSON.
+own: the start of Python, reading and writing included. The same log plain, packed, with accents in every text, and in
+Chinese letters with no blanks between words, where every text is a new word. Then from memory: the built-in log, where
+queries and titles come again; made-up titles of which no two are the same; and such with a new word in each. The rival
+takes texts one by one, counts trigrams by `Vocabulary.count` and looks steps up in a dict. By the time of the
+processor, on one core, and for files by the clock too; ours and the rival in turns, the rival of a file on its first
+lines. The last line is JSON.
 """
 
 import argparse

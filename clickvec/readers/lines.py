@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from clickvec.errors import ClickvecError
-from clickvec.readers.unpack import unpacked
+from clickvec.readers.unpack import Unpacked
 
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
@@ -182,8 +182,4 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
         if foreign:
             raise ClickvecError(f"{path} is {foreign}")
-        if not start.startswith(b"\x1f\x8b"):
-            yield file
-            return
-        with unpacked(file) as stream:
-            yield cast(BinaryIO, stream)
+        yield cast(BinaryIO, Unpacked(file)) if start.startswith(b"\x1f\x8b") else file

@@ -19,14 +19,13 @@ from torch.autograd.function import once_differentiable
 from clickvec import compiled
 from clickvec.text import Ragged
 
-PIECE, TEXTS = 48, 8  # as in recurrence.c
-PARTS = 32  # that the gradient of the recurrent weights is summed from, at most
+PIECES, PIECE = 32, 32  # the most that texts are shared in, and how many texts are worth one
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _NET = (_INT, _INT, _POINTER, _LONG, _POINTER)
 _COSINES = (_POINTER, _LONG, _POINTER, _LONG, _INT, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
 _FUNCTIONS: dict[str, dict[str, tuple[type, ...]]] = {
     "recurrence": {
-        "read_texts": (*_NET, _POINTER, _LONG, *(_POINTER,) * 8, _INT),
+        "read_texts": (*_NET, _POINTER, _LONG, *(_POINTER,) * 7, _LONG, _POINTER, _INT),
         "back_texts": (*_NET, *(_POINTER,) * 6, _LONG, _POINTER, _INT),
     },
     "gather": {
@@ -53,6 +52,7 @@ class Kernel(NamedTuple):
 
     processor: str
     lanes: int  # the numbers that it computes at once
+    sums: int  # registers for sums: texts that are read side by side, times gates
     functions: dict[str, Callable[..., int]]
 
     def takes(self, *matrices: Tensor) -> bool:
@@ -69,6 +69,11 @@ class Kernel(NamedTuple):
     def share(self, name: str, *arguments: Argument) -> None:
         """Call one whose work is shared by as many threads as torch may use."""
         self.call(name, *arguments, torch.get_num_threads())
+
+    def piece(self, texts: int, gates: int) -> int:
+        """How many texts a thread takes at once: pieces alike in size, of whole groups that are read side by side."""
+        pieces, side_by_side = max(1, min(PIECES, texts // PIECE)), self.sums // gates
+        return side_by_side * -(-texts // (pieces * side_by_side))
 
     def sum_bags(self, matrix: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
         """The sum of rows of a matrix for each bag: bag b has the ids from `starts[b]` to `starts[b + 1]`."""
@@ -157,7 +162,7 @@ def load(processor: str) -> Kernel | None:
         for name, types in names.items():
             functions[name] = function = getattr(libraries[library], name)
             function.argtypes, function.restype = types, _LONG if name.startswith("number_") else None
-    return Kernel(processor, found.recurrence_lanes(), functions)
+    return Kernel(processor, found.recurrence_lanes(), found.recurrence_sums(), functions)
 
 
 class CompiledBag(torch.autograd.Function):
@@ -194,10 +199,10 @@ class CompiledRecurrence(torch.autograd.Function):
         packed = recurrent.view(rows // cells, cells // using.lanes, using.lanes, cells).permute(1, 3, 0, 2)
         gates, squashed = table.new_empty(len(steps), rows), table.new_empty(len(steps), cells)
         cell = torch.empty_like(squashed) if rows == 4 * cells else None
-        vectors, room = table.new_zeros(len(order), cells), table.new_empty(threads, 3, TEXTS, cells)
+        vectors, room = table.new_zeros(len(order), cells), table.new_empty(threads, 3, using.sums // 3, cells)
         using.share(
             "read_texts", rows // cells, cells, begin, len(sizes), order, table, table.stride(0), steps, bias,
-            packed.contiguous(), gates, squashed, cell, vectors, room,
+            packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells), room,
         )  # fmt: skip
         ctx.save_for_backward(steps, recurrent, begin, order, gates, squashed, cell)
         ctx.distinct, ctx.using, ctx.is_done = len(table), using, False
@@ -213,9 +218,9 @@ class CompiledRecurrence(torch.autograd.Function):
         steps, recurrent, begin, order, d_sums, squashed, cell = ctx.saved_tensors
         using: Kernel = ctx.using
         (rows, cells), texts = recurrent.shape, int(begin[1])
-        piece = PIECE * -(-texts // (PIECE * PARTS))
+        piece = using.piece(texts, rows // cells)
         parts = recurrent.new_empty(-(-texts // piece), rows * (cells + 1))
-        room = recurrent.new_empty(torch.get_num_threads(), 1 + len(begin), TEXTS, cells)
+        room = recurrent.new_empty(torch.get_num_threads(), 1 + len(begin), using.sums // 3, cells)
         using.share(
             "back_texts", rows // cells, cells, begin, len(begin) - 1, order, d_sums, squashed, cell,
             gradient.contiguous(), recurrent, parts, piece, room,

@@ -3,14 +3,13 @@
    A few texts, as many as the registers hold, are read side by side from their first step to their last, and back: the
    sums of all gates of some cells stay in registers, from the table through the product with W_rec into the activations.
    What is kept of a step for the way back is what the gates gave and tanh(c); all the rest stays in the cache.
-   Threads take one piece of the texts after the other; what comes out depends neither on who takes it nor on how many
-   threads there are. Arrays of all steps are time-major, as in text.Packed: step t is rows begin[t] to begin[t + 1], one
+   Threads take one `piece` of the texts after the other, a multiple of those that are read side by side; what comes out
+   depends neither on who takes it nor on how many threads there are. Arrays of all steps are time-major, as in text.Packed: step t is rows begin[t] to begin[t + 1], one
    for each text that has such a step, longest text first; order[k] is the text that has place k. */
 #include "../lanes.h"
 #include <omp.h>
 
 enum { TEXTS = SUMS / 3 }; /* the most that are read side by side */
-enum { PIECE = 48 };       /* texts that a thread takes at once: a multiple of 3, 4, 6 and 8 */
 
 struct Net {
     int gates, cells; /* y_g, i, f (or not) and o lie side by side in a row */
@@ -106,13 +105,13 @@ INLINE void read_some(const struct Net *net, const float *table, int64_t stride,
    cells, cells, gates, LANES); `room` has 3 * TEXTS * cells floats for each thread. */
 void read_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, const float *table,
                 int64_t stride, const int64_t *ids, const float *bias, const float *weights, float *activations, float *squashed,
-                float *cell, float *vectors, float *room, int threads) {
+                float *cell, float *vectors, int64_t piece, float *room, int threads) {
     const struct Net net = {gates, cells, begin, steps, order};
     const struct Trace trace = {activations, squashed, cell};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t piece = 0; piece < begin[1]; piece += PIECE) {
+    for (int64_t begun = 0; begun < begin[1]; begun += piece) {
         float *mine = room + (int64_t)omp_get_thread_num() * 3 * TEXTS * cells;
-        for (int64_t first = piece; first < least(piece + PIECE, begin[1]);)
+        for (int64_t first = begun; first < least(begun + piece, begin[1]);)
             if (gates == 3) {
                 read_some(&net, table, stride, ids, bias, weights, &trace, vectors, mine, first, 3, SUMS / 3);
                 first += SUMS / 3;
@@ -236,8 +235,8 @@ INLINE void back_some(const struct Net *net, const struct Trace *trace, const fl
             }
 }
 
-/* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each `piece`
-   texts, a multiple of PIECE: of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + steps) * TEXTS * cells floats for each thread. */
+/* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each piece:
+   of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + steps) * TEXTS * cells floats for each thread. */
 void back_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, float *activations, float *squashed,
                 float *cell, const float *gradient, const float *recurrent, float *parts, int64_t piece, float *room,
                 int threads) {
@@ -263,6 +262,8 @@ void back_texts(int gates, int cells, const int64_t *begin, int64_t steps, const
 const char *recurrence_source(void) { return SOURCE; } /* what this was compiled from: see hatch_build.py */
 
 int recurrence_lanes(void) { return LANES; }
+
+int recurrence_sums(void) { return SUMS; }
 
 int recurrence_runs_here(void) {
     __builtin_cpu_init();

@@ -26,8 +26,11 @@ INLINE Lanes from(const float *place) { return *(const Lanes *)place; }
 
 INLINE void put(float *place, Lanes values) { *(Lanes *)place = values; }
 
-/* Past the cache, for what nobody looks at for long; the place is a multiple of a register. */
+/* Past the cache, for what nobody looks at for long; the place is a multiple of a register. Call `all_put_away` before
+   another thread looks. */
 INLINE void put_away(float *place, Lanes values) { STREAM(place, values); }
+
+INLINE void all_put_away(void) { _mm_sfence(); }
 
 struct Ratio {
     Lanes over, under;

@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from clickvec import compiled
 from clickvec.text import Ragged
 
+LINE = 64  # bytes of the cache, at a multiple of which torch begins a tensor
 PIECES, PIECE = 32, 32  # the most that texts are shared in, and how many texts are worth one
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _NET = (_INT, _INT, _POINTER, _LONG, _POINTER)

@@ -83,7 +83,7 @@ void look_ahead(const float *matrix, const float *change, int wide, const int64_
 void step(float *matrix, float *change, int wide, const int64_t *rows, const float *decayed, const float *near,
           const float *gradient, float size, int64_t count, int threads) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t begun = 0; begun < count; begun += ROWS)
+    for (int64_t begun = 0; begun < count; begun += ROWS) {
         for (int64_t place = begun; place < least(begun + ROWS, count); place++) {
             const int64_t row = rows[place] * wide;
             if (place + 2 < count) {
@@ -96,9 +96,17 @@ void step(float *matrix, float *change, int wide, const int64_t *rows, const flo
                 put_away(change + row + lane, decayed[place] * from(change + row + lane) - d);
             }
         }
+        all_put_away();
+    }
 }
 
-/* The rows that are used, in order, from marks of them; each mark comes to be the place of its row. Gives how many. */
+/* Mark the rows that are used. */
+void mark_rows(const int64_t *ids, int64_t count, int32_t *marks) {
+    for (int64_t k = 0; k < count; k++)
+        marks[ids[k]] = 1;
+}
+
+/* The rows that are marked, in order; each mark comes to be the place of its row. Gives how many. */
 int64_t number_rows(int32_t *marks, int64_t rows, int64_t *found) {
     int64_t used = 0;
     for (int64_t row = 0; row < rows; row++)
@@ -109,12 +117,7 @@ int64_t number_rows(int32_t *marks, int64_t rows, int64_t *found) {
     return used;
 }
 
-/* Mark rows, and look their places up. */
-void mark_rows(const int64_t *ids, int64_t count, int32_t *marks) {
-    for (int64_t k = 0; k < count; k++)
-        marks[ids[k]] = 1;
-}
-
+/* Look the places up. */
 void find_places(const int64_t *ids, int64_t count, const int32_t *places, int64_t *found) {
     for (int64_t k = 0; k < count; k++)
         found[k] = places[ids[k]];

@@ -119,6 +119,7 @@ void read_texts(int gates, int cells, const int64_t *begin, int64_t steps, const
                 read_some(&net, table, stride, ids, bias, weights, &trace, vectors, mine, first, 4, SUMS / 4);
                 first += SUMS / 4;
             }
+        all_put_away();
     }
 }
 

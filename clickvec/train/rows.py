@@ -187,7 +187,7 @@ def touched(batches: Sequence[Batch], trigrams: int) -> tuple[NDArray[np.int64],
 def _look_ahead(matrix: Tensor, change: Tensor, rows: NDArray[np.int64], moved: NDArray[np.float64]) -> Tensor:
     """The rows, as updates without a gradient since their last one leave them: Λ + S ΔΛ."""
     matrix, places, S = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(moved).to(matrix.dtype)
-    if kernel := _kernel(matrix):
+    if kernel := _kernel(matrix, change):
         return kernel.look_ahead(matrix, change, places, S)
     return matrix.index_select(0, places).addcmul_(change.index_select(0, places), S[:, None])
 
@@ -198,16 +198,16 @@ def _step(
 ) -> None:  # fmt: skip
     """From there one step: ΔΛ = P ΔΛ - ε ∇L, and Λ."""
     matrix, places, P = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(decayed).to(matrix.dtype)
-    if kernel := _kernel(matrix):
+    if kernel := _kernel(matrix, change):
         kernel.step(matrix, change, places, P, near, gradient.contiguous(), size)
         return
     _put(matrix, rows, near.add(gradient, alpha=-size))
     _put(change, rows, change.index_select(0, places).mul_(P[:, None]).add_(gradient, alpha=-size))
 
 
-def _kernel(matrix: Tensor) -> Kernel | None:
-    found = compiled.kernel()
-    return found if found and found.takes(matrix) else None
+def _kernel(matrix: Tensor, change: Tensor) -> Kernel | None:
+    found, is_aligned = compiled.kernel(), (matrix.data_ptr() | change.data_ptr()) % compiled.LINE == 0
+    return found if found and is_aligned and found.takes(matrix) else None
 
 
 # NumPy copies rows several times faster than torch's index_copy_ does.

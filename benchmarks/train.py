@@ -5,7 +5,8 @@
 
 The paper's full size: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `rival` is what one would
 write first (`rival.py`), `rival tuned` the same with all that we know: no padding, distinct words looked up once, SGD
-in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update.
+in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update; `not
+compiled` what ours is without a C compiler.
 Each is timed in its own process, one after the other, in turns; with one thread it is the time of the processor, which
 other work on the machine disturbs less. Beside them stand the limits: the matrix products alone, and what the update of
 all weights moves, at the speed of a copy. `--run` trains the paper's recipe on as many pairs as the paper had, and says
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
 SYSTEMS = (
-    "rival", "rival tuned", "plain paper", "paper",
+    "rival", "rival tuned", "plain paper", "not compiled, paper", "paper",
     "rival 1024", "rival tuned 1024", "paper 1024",
     "plain default", "default",
 )  # fmt: skip
@@ -97,6 +98,8 @@ def rivals_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterator[
 
 def time_one(system: str) -> None:
     """Print the pairs a second of one system: the median over some minibatches."""
+    if "not compiled" in system or "plain" in system:
+        os.environ["CLICKVEC_COMPILED"] = "0"
     if "rival" not in system:
         import clickvec.train  # noqa: F401 - before torch is loaded it says how threads are to wait
     import torch

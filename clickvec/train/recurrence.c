@@ -62,7 +62,7 @@ INLINE void squash_sums(const Lanes *sum, const struct Trace *trace, int64_t row
 }
 
 /* Read `texts` texts side by side; `gates` and `texts` are constants, so that all sums stay in registers. The place of a
-   text that has ended computes what another one does, and nobody looks. */
+   text that has ended computes something, and nobody looks. */
 INLINE void read_some(const struct Net *net, const float *table, int64_t stride, const int64_t *steps, const float *bias,
                       const float *weights, const struct Trace *trace, float *vectors, float *room, int64_t first,
                       const int gates, const int texts) {
@@ -101,11 +101,12 @@ INLINE void read_some(const struct Net *net, const float *table, int64_t stride,
     }
 }
 
-/* The embeddings of texts into `vectors`; those without a step are left alone. The table has `stride` floats a row; `weights` are (registers of
-   cells, cells, gates, LANES); `room` has 3 * TEXTS * cells floats for each thread. */
+/* The embeddings of texts into `vectors`; those without a step are left alone. The table has `stride` floats a row;
+   `weights` are (registers of cells, cells, gates, LANES); `room` has 3 * TEXTS * cells floats for each thread. What is
+   kept of the steps begins at a multiple of a register, as torch's memory does. */
 void read_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, const float *table,
-                int64_t stride, const int64_t *ids, const float *bias, const float *weights, float *activations, float *squashed,
-                float *cell, float *vectors, int64_t piece, float *room, int threads) {
+                int64_t stride, const int64_t *ids, const float *bias, const float *weights, float *activations,
+                float *squashed, float *cell, float *vectors, int64_t piece, float *room, int threads) {
     const struct Net net = {gates, cells, begin, steps, order};
     const struct Trace trace = {activations, squashed, cell};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -236,11 +237,12 @@ INLINE void back_some(const struct Net *net, const struct Trace *trace, const fl
             }
 }
 
-/* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each piece:
-   of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + steps) * TEXTS * cells floats for each thread. */
-void back_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, float *activations, float *squashed,
-                float *cell, const float *gradient, const float *recurrent, float *parts, int64_t piece, float *room,
-                int threads) {
+/* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each
+   piece: of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + steps) * TEXTS * cells floats for
+   each thread. */
+void back_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, float *activations,
+                float *squashed, float *cell, const float *gradient, const float *recurrent, float *parts,
+                int64_t piece, float *room, int threads) {
     const struct Net net = {gates, cells, begin, steps, order};
     const struct Trace trace = {activations, squashed, cell};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)

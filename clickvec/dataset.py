@@ -228,6 +228,37 @@ def load(path: Path) -> Dataset:
         raise ClickvecError(f"{path} is damaged: it lacks or misspells {error}; make it again with prepare") from None
 
 
+def check(data: Dataset) -> None:
+    """Refuse numbers that lead outside of the arrays, as a damaged folder may hold: compiled code does not look."""
+    queries, titles, steps = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.steps))
+    ends = {"steps": len(data.trigrams), "queries": steps, "titles": steps, "clicked": titles, "shown": titles}
+    bad = [name for name, end in ends.items() if not _lead_inside(getattr(data, name), end)]
+    bad += [name for name in ("clicked", "shown") if len(getattr(data, name).offsets) != queries + 1]
+    for name, end in (("pair_query", queries), ("pair_title", data.clicked_titles)):
+        column = getattr(data, name)
+        if len(column) != len(data.pair_clicks) or not _are_below(column, end):
+            bad.append(name)
+    if not 0 <= data.clicked_titles <= titles:
+        bad.append("clicked_titles")
+    if bad:
+        raise ClickvecError(
+            f"the data is damaged: {bad[0]} holds numbers that lead nowhere; make it again with prepare"
+        )
+
+
+def _lead_inside(rows: Ragged, end: int) -> bool:
+    """Whether the offsets are rows of the values, and the values below `end`."""
+    offsets = rows.offsets
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(rows.values):
+        return False
+    some = (offsets[first : first + _AT_ONCE + 1] for first in range(0, len(offsets) - 1, _AT_ONCE))
+    return all((part[1:] >= part[:-1]).all() for part in some) and _are_below(rows.values, end)
+
+
+def _are_below(numbers: NDArray[np.integer], end: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < end)
+
+
 def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict[str, int | float]:
     """Counts for the model card and for the alarms; `by_title`, zeros, is room for the clicks of each title."""
     by_title = np.zeros(data.clicked_titles) if by_title is None else by_title

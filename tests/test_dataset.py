@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from clickvec import counting, dataset, numbering, spellings
 from clickvec.dataset import Dataset
+from clickvec.errors import ClickvecError
 from clickvec.keytable import KeyTable, mix, repeats
 from clickvec.numbering import number_rows, number_texts
 from clickvec.readers import BadLines, ClickLog, Judged, JudgedQuery
@@ -76,6 +77,7 @@ def plainly_passed_over(shown: Judged, queries: dict[str, int], titles: dict[str
 
 
 def assert_same(found: Dataset, expected: Dataset) -> None:
+    dataset.check(found)
     for name, one, other in zip(Dataset._fields, found, expected, strict=True):
         for mine, theirs in zip(*((x if isinstance(x, Ragged) else [x]) for x in (one, other)), strict=True):
             assert getattr(mine, "dtype", None) == getattr(theirs, "dtype", None), name
@@ -291,3 +293,40 @@ def test_rows_of_one_key_are_refused_and_equal_ones_are_not(monkeypatch: pytest.
     for other in ([1], [1, 3], [1, 2, 3], []):
         with pytest.raises(CollisionError):
             number_rows(ragged([[1, 2], other]), 0)
+
+
+# --- damaged data ------------------------------------------------------------------------------------------------
+
+
+def changed(rows: Ragged, values: int = 0, offsets: int = 0) -> Ragged:
+    """Rows with another last value, or another offset in the middle."""
+    changed = Ragged(rows.values.copy(), rows.offsets.copy())
+    changed.values[-1] += values
+    changed.offsets[len(rows.offsets) // 2] += offsets
+    return changed
+
+
+@pytest.mark.parametrize("name", ["steps", "queries", "titles", "clicked"])
+@pytest.mark.parametrize(
+    "change", [{"values": 1000}, {"values": -1000}, {"offsets": 1000}, {"offsets": -1000}], ids=str
+)
+def test_numbers_that_lead_outside_are_refused(name: str, change: dict[str, int]) -> None:
+    data = dataset.prepare(log_of([("a b", "b c", 1.0), ("c", "d e", 2.0), ("e f", "b c", 1.0)]), 10, 50)
+    dataset.check(data)
+    with pytest.raises(ClickvecError, match=f"damaged: {name} holds numbers that lead nowhere"):
+        dataset.check(data._replace(**{name: changed(getattr(data, name), **change)}))
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    data = dataset.prepare(log_of([("a b", "b c", 1.0), ("c", "d e", 2.0)]), 10, 50)
+    for wrong in (
+        {"steps": Ragged(data.steps.values[:-1], data.steps.offsets)},
+        {"shown": Ragged(data.shown.values, data.shown.offsets[:-1])},
+        {"pair_query": data.pair_query + 2},
+        {"pair_title": data.pair_title[:-1]},
+        {"clicked_titles": 3},
+    ):
+        with pytest.raises(ClickvecError, match=f"damaged: {next(iter(wrong))} holds numbers that lead nowhere"):
+            dataset.check(data._replace(**wrong))  # type: ignore[arg-type]
+    with pytest.raises(ClickvecError, match="damaged: steps holds numbers"):
+        dataset.check(data._replace(trigrams=data.trigrams[:-1]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from clickvec import files
+from clickvec import dataset, files
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
@@ -21,6 +21,7 @@ RUN_FILES = ("lock", "checkpoint.safetensors", "checkpoint.tmp", "metrics.jsonl"
 
 def check_inputs(data: Dataset, recipe: Recipe, dev: Judged | None) -> None:
     """Refuse what could only fail, or mislead, an hour later."""
+    dataset.check(data)
     if data.max_words != recipe.max_words:
         raise ClickvecError(
             f"the data was prepared with max_words {data.max_words}, and the recipe has {recipe.max_words}: prepare it "

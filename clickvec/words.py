@@ -17,6 +17,7 @@ from clickvec.text import Ragged, StepTable, canonical
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 _READ = (_LONG, _POINTER, _POINTER, _LONG, _LONG, _POINTER, _POINTER)
+_FEW = 1024  # steps of one text that there is always room for
 
 
 class Functions(NamedTuple):
@@ -58,7 +59,7 @@ class CompiledStepTable:
 
     def __init__(self, max_words: int, found: Functions) -> None:
         self.max_words, self._c, self._count = max_words, found, 0
-        self._ids_of_one, self._offsets_of_one = (ctypes.c_int32 * max_words)(), (ctypes.c_int64 * 2)()
+        self._ids_of_one, self._offsets_of_one = (ctypes.c_int32 * min(max_words, _FEW))(), (ctypes.c_int64 * 2)()
         self._handle = found.new(int.from_bytes(os.urandom(8)))
         if self._handle is None:
             raise MemoryError
@@ -83,7 +84,11 @@ class CompiledStepTable:
 
     def read_one(self, text: str) -> list[int]:
         """The step ids of one text, as a plain list; an array of NumPy would take as long as the rest."""
-        return self._ids_of_one[: self._read(self._c.read_one, _line(text), self._ids_of_one, self._offsets_of_one)]
+        line = _line(text)
+        if self.max_words > _FEW and len(line) >= 2 * _FEW:  # a step has a letter, and a space behind it
+            found: list[int] = self.read([line]).values.tolist()
+            return found
+        return self._ids_of_one[: self._read(self._c.read_one, line, self._ids_of_one, self._offsets_of_one)]
 
     def _read(self, read: Callable[..., int], lines: str, ids: object, offsets: object) -> int:
         letters = lines.encode("utf-8", "surrogatepass")

@@ -81,6 +81,17 @@ def test_many_words_and_long_ones() -> None:
 
 
 @is_compiled
+@pytest.mark.parametrize("max_words", [words._FEW, words._FEW + 1, 10**12])
+def test_room_for_one_text_does_not_grow_with_the_most_words_that_it_may_have(max_words: int) -> None:
+    python, c = StepTable(max_words), in_c(max_words)
+    for count in (1, words._FEW - 1, words._FEW, words._FEW + 1, 5000):
+        for text in ("a " * count, " ".join(f"w{number}" for number in range(count)), "é " * count):
+            assert c.read_one(text) == python.read_one(text)
+            assert c.read_one(text.strip()) == python.read_one(text.strip())
+    assert c.steps() == python.steps()
+
+
+@is_compiled
 def test_words_of_the_same_hash_are_told_apart() -> None:
     found = words.functions()
     assert found is not None

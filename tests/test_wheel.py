@@ -15,7 +15,7 @@ import pytest
 from command import sentence
 from tiny import TEXTS, tiny_model
 
-from clickvec import Encoder
+from clickvec import Encoder, compiled, words
 
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".wheels"
@@ -60,8 +60,10 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert {"clickvec/py.typed", "clickvec/page/style.css"} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert not [name for name in names if "test" in name or name.endswith((".pyc", ".md"))]
-    source = {str(path.relative_to(ROOT)) for path in (ROOT / "clickvec").rglob("*.py")}
-    assert source <= set(names)
+    source = {
+        str(path.relative_to(ROOT)) for kind in ("*.py", "*.c", "*.h") for path in (ROOT / "clickvec").rglob(kind)
+    }
+    assert source <= set(names)  # what is compiled is told by the hash of its C
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert sorted(line.split()[1].split(">")[0] for line in needed) == ["numpy", "safetensors", "typer"]
 
@@ -71,6 +73,8 @@ def test_it_encodes_indexes_and_searches_without_extras(bare: Path, tmp_path: Pa
         assert "ModuleNotFoundError" in there(bare / "python", "-c", f"import {module}").stderr
     where = there(bare / "python", "-c", "import clickvec; print(clickvec.__file__)").stdout
     assert Path(where).is_relative_to(bare.parent)
+    loaded = "from clickvec import compiled, words; print(bool(compiled.kernel()), bool(words.functions()))"
+    assert there(bare / "python", "-c", loaded).stdout == f"{bool(compiled.kernel())} {bool(words.functions())}\n"
     model = tiny_model(tmp_path / "model")
     (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     for arguments in [

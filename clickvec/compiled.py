@@ -105,13 +105,13 @@ def wanted() -> bool:
 
 
 def library(source: str, processor: str) -> ctypes.CDLL | None:
-    """What a source was compiled to for a kind of processor; none where it was not, or the source has changed since."""
+    """What a source was compiled to for a kind of processor; none where it was not, or of another source."""
     place, file = Path(__file__).parent, Path(__file__).parent / source
     try:
         found = ctypes.CDLL(str(place / f"_{file.stem}_{processor}.so"))
         compiled_from = getattr(found, f"{file.stem}_source")
+        known_by = hashlib.sha256(file.read_bytes() + (place / "lanes.h").read_bytes()).hexdigest()
     except (OSError, AttributeError):
         return None
     compiled_from.restype = ctypes.c_char_p
-    known_by = hashlib.sha256(file.read_bytes() + (place / "lanes.h").read_bytes()).hexdigest()
     return found if compiled_from().decode() == known_by else None

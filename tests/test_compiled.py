@@ -70,6 +70,8 @@ def test_it_compiles_into_a_folder_and_is_used_for_that_source_alone(
         assert here or compiled.kernel() is None
         (tmp_path / name).write_bytes(source + b"/* a later version */")
         assert not any(compiled.library(name, processor) for processor in processors)
+        (tmp_path / name).unlink()
+        assert not any(compiled.library(name, processor) for processor in processors)
     assert not any(map(compiled.load, compiled.PROCESSORS))
 
 
@@ -85,6 +87,17 @@ def test_without_a_compiler_there_is_nothing_and_no_error(
     assert hook.compile_all(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
     assert "Python will do its work" in capfd.readouterr().err
+
+
+@can_compile
+def test_a_compiler_without_openmp_compiles_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-fopenmp*) exit 1;; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    (tmp_path / "made").mkdir()
+    made = {file.name for file in build_hook().compile_all(tmp_path / "made")}
+    assert made == {"_lstm_avx2.so", "_lstm_avx512.so", "_words_any.so"}
 
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def _at(counts: Counts, place: int) -> float:
 
 
 def _of_buckets(words: WordTable, times: Counts, buckets: NDArray[np.bool_]) -> _Listed:
-    """The trigrams of some buckets: the one that is met first in a bucket has its number, a table has the others."""
+    """The trigrams of some buckets: one of the first that a bucket meets has its number, a table has the others."""
     number = np.where(buckets, np.cumsum(buckets, dtype=np.int32) - 1, np.int32(-1))
     first, table, others = np.zeros(np.count_nonzero(buckets), np.uint64), KeyTable(), [np.zeros(0, np.uint64)]
 

@@ -202,6 +202,7 @@ def test_the_losses_are_those_of_the_equations(kernel: Kernel, gamma: float) -> 
 
 def test_what_it_does_not_know_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
+    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
     monkeypatch.setattr(towers.CompiledRecurrence, "apply", lambda *given: asked.append(given) or given[0])
     usual = Tower("lstm", cells=16)
     batch, lanes = make_batch(ragged([[0, 1], [1]]), ragged([[0], [1]])), KERNELS[0].lanes

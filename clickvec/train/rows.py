@@ -104,7 +104,7 @@ class Dense(Whole):
         """The rows that the batches touch."""
         self._matrix.grad = None
         self._rows, local = touched(batches, len(self._matrix))
-        self._near = _take(self._matrix, self._rows).requires_grad_()
+        self._near = self._matrix.detach().index_select(0, torch.from_numpy(self._rows)).requires_grad_()
         return self._near, local
 
     def gradient(self) -> Tensor | None:
@@ -210,12 +210,6 @@ def _kernel(matrix: Tensor, change: Tensor) -> Kernel | None:
     return found if found and is_aligned and found.takes(matrix) else None
 
 
-# NumPy copies rows several times faster than torch's index_copy_ does.
-
-
-def _take(matrix: Tensor, rows: NDArray[np.int64]) -> Tensor:
-    return matrix.detach().index_select(0, torch.from_numpy(rows))
-
-
 def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:
+    """NumPy copies rows several times faster than torch's index_copy_ does."""
     matrix.detach().numpy()[rows] = values.numpy()

@@ -3,7 +3,8 @@
 A tower holds its weights under the names of the model folder, except that the input matrices, the large ones, are one
 tensor `input`, side by side, so that the trigrams of a word are looked up once for all the gates.
 
-On the CPU an LSTM-RNN runs through `recurrence.py`, the same in fewer operations; `_lstm` here is the one to read.
+On the CPU an LSTM-RNN runs through `recurrence.py`, the same in fewer operations, or, where it was compiled, through
+`compiled.py`; `_lstm` here is the one to read.
 """
 
 from typing import NamedTuple
@@ -73,7 +74,7 @@ class TorchTower:
         self.shapes = forward.shapes(tower, trigrams)
         self.input_names = [name for name in self.shapes if name.endswith(".input")]
         self.weights: dict[str, Tensor] = {}
-        self.by_hand = True  # the gradient by `recurrence.py`, where it can; a test turns it off
+        self.by_hand = True  # the gradient by `compiled.py` or `recurrence.py`, where they can; a test turns it off
 
     @classmethod
     def from_arrays(

@@ -107,7 +107,7 @@ def trouble_with_triton(recipe: Recipe) -> str:
 
 
 class Plain:
-    """Every option, by autograd and, on a CPU, `recurrence.py`."""
+    """Every option, by autograd and, on a CPU, `recurrence.py` and `compiled.py`."""
 
     def __init__(
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],

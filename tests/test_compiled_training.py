@@ -174,6 +174,18 @@ def test_rows_step_as_in_torch(kernel: Kernel, count: int, monkeypatch: pytest.M
         close(one, other)
 
 
+def test_rows_that_begin_elsewhere_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
+    usual = torch.zeros(5, 48)
+    assert rows._kernel(usual, usual) is KERNELS[0]
+    for other in (torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.zeros(48, 5).T, usual.double(), usual[:, 1:]):
+        assert rows._kernel(usual, other) is None
+    change, near = torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.ones(2, 48)
+    rows._step(usual, change, np.array([1, 3]), np.ones(2), near, near, 0.5)
+    assert usual.sum(dim=1).tolist() == [0, 24, 0, 24, 0]
+    assert change.sum(dim=1).tolist() == [0, -24, 0, -24, 0]
+
+
 # --- the loss ----------------------------------------------------------------------------------------------------
 
 

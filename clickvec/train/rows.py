@@ -205,9 +205,11 @@ def _step(
     _put(change, rows, change.index_select(0, places).mul_(P[:, None]).add_(gradient, alpha=-size))
 
 
-def _kernel(matrix: Tensor, change: Tensor) -> Kernel | None:
-    found, is_aligned = compiled.kernel(), (matrix.data_ptr() | change.data_ptr()) % compiled.LINE == 0
-    return found if found and is_aligned and found.takes(matrix) else None
+def _kernel(*matrices: Tensor) -> Kernel | None:
+    """What is compiled, if it takes these; it writes whole registers to where torch's own memory begins."""
+    found = compiled.kernel()
+    as_made = all(one.is_contiguous() and one.data_ptr() % compiled.LINE == 0 for one in matrices)
+    return found if found and as_made and found.takes(*matrices) else None
 
 
 def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:

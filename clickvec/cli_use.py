@@ -68,8 +68,8 @@ def encode(
     report(bad)
     if written.out_of_step and not wanted(out):
         tell(
-            f"lines before {titles}:{written.out_of_step} have no row, so that from there on row and line numbers "
-            "differ: mend those lines, or write .parquet, which has the ids beside the vectors"
+            f"some lines before {titles}:{written.out_of_step} have no row of their own, so that from there on row and "
+            "line numbers differ; .parquet has the ids beside the vectors"
         )
     if written.zeros:
         tell(

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 from test_learning import log_of  # noqa: E402
 
-from clickvec.train import compiled, loop, rows, towers  # noqa: E402
+from clickvec.train import compiled, loop, rows, towers, update  # noqa: E402
 from clickvec.train.compiled import CompiledBag, CompiledLosses, CompiledRecurrence, Kernel  # noqa: E402
 from clickvec.train.objective import losses, unit  # noqa: E402
 from clickvec.train.recurrence import Bag, Recurrence, Shape  # noqa: E402
@@ -286,3 +286,23 @@ def test_it_can_be_turned_off() -> None:
     code = "from clickvec.train import compiled; print(compiled.kernel())"
     call, clean = [sys.executable, "-c", code], {**os.environ, "CLICKVEC_COMPILED": "0"}
     assert subprocess.run(call, env=clean, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "None\n"
+
+
+def test_training_says_that_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", lambda: None)
+    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"), "", True)
+    given = (run.data, run.recipe, run.towers, run.sampler, np.ones(len(run.data.pair_query), np.float32), run.updates)
+    said: list[str] = []
+    update.make(*given, said.append)
+    monkeypatch.setenv("CLICKVEC_COMPILED", "0")
+    update.make(*given, said.append)
+    assert said == ["nothing compiled for training can run here: torch does all of it, at about half the speed"]
+
+
+@each_kernel
+def test_pieces_are_whole_groups_and_alike(kernel: Kernel) -> None:
+    for texts, gates, cells in ((1, 3, 96), (256, 3, 96), (1280, 3, 96), (1280, 4, 96), (5000, 4, 512), (97, 3, 16)):
+        piece = kernel.piece(texts, gates, cells)
+        assert piece % (kernel.sums // gates) == 0
+        assert 1 <= -(-texts // piece) <= 32
+        assert -(-texts // piece) * gates * cells**2 <= max(2**22, 4 * gates * cells**2)

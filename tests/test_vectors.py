@@ -279,7 +279,9 @@ def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, e
     assert done.out == f"{out}: 9 vectors of 7 numbers\n"
     said = done.err.splitlines()
     assert "2 of 9 texts have no letter trigram that the model knows: their rows are 0" in said
-    where = f"lines before {titles}:8 have no row, so that from there on row and line numbers differ: "
+    where = (
+        f"some lines before {titles}:8 have no row of their own, so that from there on row and line numbers differ; "
+    )
     assert sum(line.startswith(where) for line in said) == (ending == "npy")
     quiet = run("encode", few / "model", in_step, "--max-bad", "0.5", "--out", few / f"in_step.{ending}")
     assert quiet.status == 0

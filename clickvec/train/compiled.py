@@ -21,6 +21,7 @@ from clickvec.text import Ragged
 
 LINE = 64  # bytes of the cache, at a multiple of which torch begins a tensor
 PIECES, PIECE = 32, 32  # the most that texts are shared in, and how many texts are worth one
+PARTS = 2**22  # numbers in all of the gradients of the recurrent weights, one for each piece
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _NET = (_INT, _INT, _POINTER, _LONG, _POINTER)
 _COSINES = (_POINTER, _LONG, _POINTER, _LONG, _INT, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
@@ -71,9 +72,10 @@ class Kernel(NamedTuple):
         """Call one whose work is shared by as many threads as torch may use."""
         self.call(name, *arguments, torch.get_num_threads())
 
-    def piece(self, texts: int, gates: int) -> int:
+    def piece(self, texts: int, gates: int, cells: int) -> int:
         """How many texts a thread takes at once: pieces alike in size, of whole groups that are read side by side."""
-        pieces, side_by_side = max(1, min(PIECES, texts // PIECE)), self.sums // gates
+        most = min(PIECES, max(4, PARTS // (gates * cells**2)))
+        pieces, side_by_side = max(1, min(most, texts // PIECE)), self.sums // gates
         return side_by_side * -(-texts // (pieces * side_by_side))
 
     def sum_bags(self, matrix: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
@@ -152,6 +154,11 @@ def kernel() -> Kernel | None:
     return next(filter(None, map(load, compiled.PROCESSORS)), None) if compiled.wanted() else None
 
 
+def is_missing() -> bool:
+    """Whether it is wanted, and not there."""
+    return compiled.wanted() and kernel() is None
+
+
 def load(processor: str) -> Kernel | None:
     """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
     libraries = {name: compiled.library(f"train/{name}.c", processor) for name in _FUNCTIONS}
@@ -203,7 +210,7 @@ class CompiledRecurrence(torch.autograd.Function):
         vectors, room = table.new_zeros(len(order), cells), table.new_empty(threads, 3, using.sums // 3, cells)
         using.share(
             "read_texts", rows // cells, cells, begin, len(sizes), order, table, table.stride(0), steps, bias,
-            packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells), room,
+            packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells, cells), room,
         )  # fmt: skip
         ctx.save_for_backward(steps, recurrent, begin, order, gates, squashed, cell)
         ctx.distinct, ctx.using, ctx.is_done = len(table), using, False
@@ -219,7 +226,7 @@ class CompiledRecurrence(torch.autograd.Function):
         steps, recurrent, begin, order, d_sums, squashed, cell = ctx.saved_tensors
         using: Kernel = ctx.using
         (rows, cells), texts = recurrent.shape, int(begin[1])
-        piece = using.piece(texts, rows // cells)
+        piece = using.piece(texts, rows // cells, cells)
         parts = recurrent.new_empty(-(-texts // piece), rows * (cells + 1))
         room = recurrent.new_empty(torch.get_num_threads(), 1 + len(begin), using.sums // 3, cells)
         using.share(

@@ -161,7 +161,7 @@ INLINE void times_weights(const float *const *d_sums, const float *recurrent, in
         for (int m = 0; m < texts; m++)
 #pragma GCC unroll 3
             for (int r = 0; r < registers; r++)
-                sum[m][r] += d_sums[m][k] * from(recurrent + k * cells + r * LANES);
+                sum[m][r] += d_sums[m][k] * from(recurrent + (int64_t)k * cells + r * LANES);
 #pragma GCC unroll 8
     for (int m = 0; m < texts; m++)
 #pragma GCC unroll 3
@@ -226,15 +226,17 @@ INLINE void back_some(const struct Net *net, const struct Trace *trace, const fl
                 lane += LANES;
             }
     }
-    for (int j = 0; j < wide; j += 4)
+    for (int j = 0; j < wide; j += 4) {
+        float *rows = d_recurrent + (int64_t)j * cells;
         for (int lane = 0; lane < cells;)
             if (lane + SUMS / 4 * LANES <= cells) {
-                add_products(net, trace->gates + j, y + lane, first, texts, d_recurrent + j * cells + lane, SUMS / 4);
+                add_products(net, trace->gates + j, y + lane, first, texts, rows + lane, SUMS / 4);
                 lane += SUMS / 4 * LANES;
             } else {
-                add_products(net, trace->gates + j, y + lane, first, texts, d_recurrent + j * cells + lane, 1);
+                add_products(net, trace->gates + j, y + lane, first, texts, rows + lane, 1);
                 lane += LANES;
             }
+    }
 }
 
 /* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each

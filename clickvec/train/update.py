@@ -82,6 +82,8 @@ def make(
             f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
             f"peepholes, pooling, bptt_steps and average{': ' + trouble if trouble else ''}; leave it out"
         )
+    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm") and compiled.is_missing():
+        say("nothing compiled for training can run here: torch does all of it, at about half the speed")
     if trouble:
         say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
     return Plain(data, recipe, towers, sampler, weights, updates)

@@ -18,6 +18,7 @@ $(VENV)/ready: pyproject.toml constraints.txt hatch_build.py $(wildcard clickvec
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy safetensors typer
+	@ls clickvec/_lstm_*.so > /dev/null 2>&1 || echo "nothing was compiled, so all is slower; with a C compiler: $(BIN)/python hatch_build.py"
 	touch $@
 
 check: setup

@@ -1,7 +1,6 @@
 """What a model is, in numbers, and what computes it here: for `clickvec info`."""
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,12 @@ def computed_by(tower: Tower) -> str:
         return "NumPy: this tower has no compiled form"
     if kernel:
         return f"compiled code for {_PROCESSORS.get(kernel.processor, kernel.processor)}"
-    if os.environ.get("CLICKVEC_COMPILED") == "0":
-        return "NumPy: CLICKVEC_COMPILED=0 says so"
+    if not compiled.wanted():
+        return "NumPy: CLICKVEC_COMPILED says so"
     if not list(Path(compiled.__file__).parent.glob("_lstm_*.so")):
-        return "NumPy: nothing was compiled at installation, which takes a C compiler and an x86-64 processor"
+        return (
+            "NumPy: nothing was compiled at installation; with a C compiler and an x86-64 processor, install it again"
+        )
     return "NumPy: what was compiled is of another version, or for another processor; install clickvec again"
 
 

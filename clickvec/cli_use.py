@@ -165,7 +165,7 @@ def info(
     from clickvec.folder import open_model, verify_model
 
     opened = (verify_model if verify else open_model)(model)
-    facts = about_model(opened) | {"computed here by": computed_by(opened.tower)}
+    facts = about_model(opened) | {"encoded here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"
     typer.echo(

@@ -101,7 +101,7 @@ def load(processor: str) -> Kernel | None:
 
 def wanted() -> bool:
     """Whether compiled code is to be used where there is some."""
-    return os.environ.get("CLICKVEC_COMPILED") != "0"
+    return os.environ.get("CLICKVEC_COMPILED", "").lower() not in ("0", "false", "no", "off")
 
 
 def library(source: str, processor: str) -> ctypes.CDLL | None:

@@ -164,6 +164,15 @@ class _Reader:
 
     def encode(self, texts: list[str]) -> Vectors:
         """The unit vectors of a batch."""
+        try:
+            return self._encode(texts)
+        except (AttributeError, TypeError):
+            wrong = [text for text in texts if not isinstance(text, str)]
+            if not wrong:
+                raise
+            raise ClickvecError(f"a text is a str, not {wrong[0]!r} ({type(wrong[0]).__name__})") from None
+
+    def _encode(self, texts: list[str]) -> Vectors:
         if len(texts) == 1:
             return self.encode_one(texts[0])[None]
         step_ids, table, known = self._look_up(lambda: self._steps.read(texts))

@@ -30,7 +30,7 @@ from clickvec.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.terminal import Line
 from clickvec.threads import in_order
 
-SAVE_SECONDS = 10.0
+SAVE_SECONDS = 2.0
 _HEADER_BYTES = 128
 _TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # what would hold other bytes than its name says
 _NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")
@@ -144,7 +144,11 @@ def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite:
     _check_folder(place.folder)
     saved = None if overwrite and not resume else place.saved()
     if resume and not saved:
-        why = f"{out} is finished" if out.exists() else f"{place.folder} holds no rows; start without --resume"
+        why = (
+            f"{out} is finished"
+            if out.exists()
+            else f"{place.folder} holds no rows that are safe; start without --resume"
+        )
         raise ClickvecError(f"there is nothing to resume: {why}")
     if saved and not resume:
         raise ClickvecError(

@@ -297,6 +297,10 @@ def test_training_says_that_nothing_is_compiled(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("CLICKVEC_COMPILED", "0")
     update.make(*given, said.append)
     assert said == ["nothing compiled for training can run here: torch does all of it, at about half the speed"]
+    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
+    for cells in (16, 17):
+        update.make(run.data, recipe("paper", cells=cells), *given[2:], said.append)
+    assert said[1:] == [f"cells=17 do not fill registers of {KERNELS[0].lanes}: cells=32 would train faster"]
 
 
 @each_kernel

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -335,3 +336,12 @@ def test_the_run_time_needs_no_torch(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout == "a []\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"), [(["a", None], "None"), ([float("nan")], "nan"), ([b"x", "a"], "b'x'"), (b"x", "120")]
+)
+def test_a_text_that_is_no_str_is_named(texts: list[str], named: str, tmp_path: Path) -> None:
+    tiny_model(tmp_path / "model")
+    with pytest.raises(ClickvecError, match=re.escape(f"a text is a str, not {named} (")):
+        Encoder.load(tmp_path / "model").encode_document(texts)

@@ -412,7 +412,7 @@ def test_the_verb_writes_a_page_and_its_numbers(tmp_path: Path) -> None:
             {name: other[name] for name in ("NDCG@1", "NDCG@3", "NDCG@10")}
         )
     assert said.startswith(f"{tmp_path / 'new' / 'report' / 'index.html'}: NDCG@1 ")
-    of_machine = {"computed here by"}
+    of_machine = {"encoded here by"}
     told = json.loads(ok("info", model, "--json"))
     assert numbers["about"] == {name: fact for name, fact in told.items() if name not in of_machine}
     root = check_page((tmp_path / "new" / "report" / "index.html").read_text())

@@ -228,7 +228,7 @@ def test_a_damaged_state(few: Path) -> None:
     state.write_text("{")
     assert "state.json cannot be read" in refused(*call, "--resume")
     rows.unlink()
-    assert "holds no rows; start without --resume" in refused(*call, "--resume")
+    assert "holds no rows that are safe; start without --resume" in refused(*call, "--resume")
     ok(*call)
     assert sorted(path.name for path in few.iterdir()) == ["model", "out.npy", "titles.txt"]
 

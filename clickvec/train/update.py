@@ -82,11 +82,20 @@ def make(
             f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
             f"peepholes, pooling, bptt_steps and average{': ' + trouble if trouble else ''}; leave it out"
         )
-    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm") and compiled.is_missing():
-        say("nothing compiled for training can run here: torch does all of it, at about half the speed")
+    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
+        _tell_what_is_slow(recipe, say)
     if trouble:
         say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
     return Plain(data, recipe, towers, sampler, weights, updates)
+
+
+def _tell_what_is_slow(recipe: Recipe, say: Callable[[str], object]) -> None:
+    kernel = compiled.kernel()
+    if compiled.is_missing():
+        say("nothing compiled for training can run here: torch does all of it, at about half the speed")
+    elif kernel and recipe.cells % kernel.lanes:
+        more = recipe.cells + kernel.lanes - recipe.cells % kernel.lanes
+        say(f"cells={recipe.cells} do not fill registers of {kernel.lanes}: cells={more} would train faster")
 
 
 def can_be_fused(data: Dataset, recipe: Recipe) -> bool:

@@ -1,11 +1,12 @@
 """How the cost of encoding grows: with the titles, with the distinct words and trigrams, and with the cells.
 
-    python benchmarks/encode_growth.py [--titles 10000 100000 1000000]
+    python benchmarks/encode_growth.py [--titles 10000 100000 1000000] [--draw growth.json FILE.png]
 
 One core, processor time, titles of nine words; each point is the best of a few runs, since other programs can only slow
 a run down. Distinct words are new to the encoder, so that each costs a row of its table once; trigrams are those that
 the model knows; the recurrent weights are those of 32 to 384 cells, and their products alone stand beside them as the
-limit. *Growth* is the exponent from the first point on: a cost of size ** 1 is linear. The last line is JSON.
+limit. *Growth* is the exponent from the first point on: a cost of size ** 1 is linear. The last line is JSON,
+and --draw draws it.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -132,10 +134,43 @@ def by_cells() -> list[Point]:
     return points + limits
 
 
+def draw(points: list[Point], path: Path) -> None:
+    """Seconds against each size."""
+    from clickvec.plots.style import GREY, PALE, RUST, TEAL, drawing
+
+    panels = {
+        "titles": {"titles": ("encoding", RUST)},
+        "distinct words, trigrams": {"distinct words": ("distinct words", TEAL), "trigrams": ("trigrams", PALE)},
+        "recurrent weights": {"recurrent weights": ("encoding", RUST), "products alone": ("products alone", PALE)},
+    }
+    with drawing(path, 9.0, 3.2) as figure:
+        from matplotlib.ticker import NullFormatter
+
+        for axes, (label, curves) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+            for what, (name, colour) in curves.items():
+                found = [point for point in points if point.what == what]
+                sizes, seconds = [point.size for point in found], [point.seconds for point in found]
+                axes.plot(sizes, seconds, "o-", color=colour, label=name)
+            linear = [seconds[-1] * size / sizes[-1] for size in sizes]
+            axes.plot(sizes, linear, "--", color=GREY, linewidth=0.9, label="linear")
+            axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds")
+            axes.xaxis.set_major_formatter(lambda size, _: f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(math.log10(size))]}")
+            axes.yaxis.set_major_formatter("{x:g}")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_formatter(NullFormatter())
+            axes.grid(axis="y")
+            axes.legend(loc="lower right", fontsize=8)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--titles", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSON", "PNG"))
     given = parser.parse_args()
+    if given.draw:
+        found, picture = given.draw
+        draw([Point(**point) for point in json.loads(found.read_text().splitlines()[-1])], picture)
+        return
     if os.environ.get("OMP_NUM_THREADS") != "1":
         sys.exit(subprocess.run([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode)
     points = [*by_titles(given.titles), *by_words(), *by_trigrams(), *by_cells()]

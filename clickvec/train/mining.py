@@ -17,7 +17,7 @@ from clickvec.train.objective import unit
 from clickvec.train.pair import TowerPair
 from clickvec.train.towers import TorchTower, make_batch
 
-POOL_TITLES = 50_000  # titles that are searched; of more, as many at random
+POOL_TITLES = 10_000  # titles that are searched; of more, as many at random: 50,000 did no better (docs/log.md)
 POOL_SCORES = 2 * 10**10  # scores in all: with many queries fewer titles are searched, or a CPU takes many minutes
 SKIPPED = 0  # of the best titles of a query, which may be answers that nobody clicked; on msrd 5 did no better than 0
 TEXTS_AT_ONCE = 8192

@@ -1,0 +1,76 @@
+"""How many titles mining should search: the recipe `default` on some pairs of a log, with pools of different sizes.
+
+    python benchmarks/pool.py CLICKS [CLICKS ...] --dev JUDGED [--pairs 100000 300000] [--pools 50000 16384 8192]
+
+Each size of log is drawn at random, and 4,000 pairs beside it are held back. Printed are, as means over the seeds, the
+reciprocal rank of their titles among 40,000 by the model that training keeps, and NDCG@10 on dev after the last epoch;
+and the least and the greatest of each. The last line is JSON.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from clickvec import dataset
+from clickvec.config import recipe
+from clickvec.encoder import Encoder
+from clickvec.readers import BadLines, ClickLog, Judged, read_clicks, read_judged
+from clickvec.train import loop, mining
+
+HELD, AMONG = 4_000, 40_000
+Pairs = list[tuple[str, str]]
+
+
+def reciprocal_rank(model: Path, held: Pairs, others: Pairs) -> float:
+    """Of the clicked title among many, in per cent."""
+    titles = list(dict.fromkeys(title for _, title in (*held, *others)))[:AMONG]
+    place, encoder = {title: number for number, title in enumerate(titles)}, Encoder.load(model)
+    scores = encoder.encode_query([query for query, _ in held]) @ encoder.encode_document(titles).T
+    clicked = scores[np.arange(len(held)), [place[title] for _, title in held]]
+    return float(100 * np.mean(1 / (1 + (scores > clicked[:, None]).sum(axis=1))))
+
+
+def measure(data: dataset.Dataset, held: Pairs, others: Pairs, dev: Judged, seed: int, device: str) -> list[float]:
+    """The reciprocal rank, and NDCG@10 on dev."""
+    with tempfile.TemporaryDirectory() as place:
+        model = Path(place) / "model"
+        loop.train(data, recipe("default", seed=seed), model, dev=dev, device=device, quiet=True)
+        last = json.loads((model / "metrics.jsonl").read_text().splitlines()[-1])
+        return [reciprocal_rank(model, held, others), last["dev"]["NDCG@10"]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clicks", type=Path, nargs="+")
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 300_000])
+    parser.add_argument("--pools", type=int, nargs="+", default=[50_000, 16_384, 8_192])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--device", default="auto")
+    given = parser.parse_args()
+    log, dev = read_clicks(given.clicks), read_judged(given.dev)
+    order, found = np.random.default_rng(7).permutation(len(log.queries)), []
+    for size in given.pairs:
+        drawn = [(log.queries[place], log.titles[place]) for place in order[: size + HELD]]
+        some, held = drawn[:size], drawn[size:]
+        queries, titles = ([pair[side] for pair in some] for side in (0, 1))
+        data = dataset.prepare(ClickLog(queries, titles, np.ones(size), BadLines()), 10, 50_000)
+        print(f"{size:,} pairs, {data.clicked_titles:,} clicked titles, seeds {given.seeds}")
+        for pool in given.pools:
+            mining.POOL_TITLES = pool
+            each = [measure(data, held, some, dev, seed, given.device) for seed in given.seeds]
+            said = [
+                f"{statistics.mean(column):.1f} ({min(column):.1f} to {max(column):.1f})"
+                for column in zip(*each, strict=True)
+            ]
+            print(f"{pool:7,} titles: MRR {said[0]}, dev NDCG@10 {said[1]}", flush=True)
+            found.append({"pairs": size, "pool": pool, "each": each})
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ import typer
 from clickvec import cli_input as given
 from clickvec.cli_input import AsJson
 from clickvec.errors import ClickvecError
+from clickvec.outputs import check_new_file
 
 if TYPE_CHECKING:
     from clickvec.explain.keywords import Rule
@@ -63,7 +64,7 @@ def explain(
         raise typer.BadParameter(f"--png writes a PNG; give a file that ends in .png, not {png.name}")
     for file in (html, png):
         if file:
-            given.check_new_file(file, overwrite, [*model.glob("*"), *model.glob("model/*")])
+            check_new_file(file, overwrite, [model, against])
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; give each its own")
     rule = Rule(active, threshold, share)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,33 +93,6 @@ def import_training() -> Any:  # noqa: ANN401
 
 
 # --- places ------------------------------------------------------------------------------------------------------
-
-
-def check_new_file(out: Path, overwrite: bool, inputs: Sequence[Path | None]) -> None:
-    """Refuse to write a file over something that is read, or over anything when not told to."""
-    check_not_read(out, inputs)
-    if out.exists() and not overwrite:
-        raise ClickvecError(f"{out} is there already; choose another file, or replace it with --overwrite")
-
-
-def check_run_file(run: Path, inputs: Sequence[Path | None]) -> None:
-    """Refuse to write a TREC run over something that is read, or over a file that is no run."""
-    check_not_read(run, inputs)
-    if run.exists():
-        with run.open("rb") as file:
-            fields = file.readline(100_000).split()
-        if fields and (len(fields) != 6 or fields[1].upper() != b"Q0"):
-            raise ClickvecError(f"{run} is there already, and is no TREC run; choose another file for --run")
-
-
-def check_not_read(out: Path, inputs: Sequence[Path | None]) -> None:
-    """Refuse to replace one of the files that are read, or what is no file."""
-    from clickvec.files import check_replaceable_file
-
-    check_replaceable_file(out)
-    for path in inputs:
-        if path and out.exists() and path.exists() and out.samefile(path):
-            raise ClickvecError(f"{out} is read here, and would be replaced by the result; choose another file")
 
 
 def model_in(folder: Path) -> Path:

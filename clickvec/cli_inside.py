@@ -191,12 +191,12 @@ def report(
 ) -> None:
     """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
     from clickvec.encoder import Encoder
+    from clickvec.outputs import check_output
     from clickvec.report import gather, write
     from clickvec.screen.screen import counted
 
+    check_output(out, [model, judged, titles, *(clicks or ())])
     write.check_place(out, overwrite)
-    for file in (write.PAGE, write.NUMBERS):
-        given.check_not_read(out / file, (judged, titles, *(clicks or ())))
     encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad)
     catalogue = [title.title for title in given.read_catalogue(titles, max_bad)] if titles else None
     log = given.read_log(clicks, max_bad).queries if clicks else None

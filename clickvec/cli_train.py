@@ -9,6 +9,7 @@ import typer
 from clickvec import cli_input as given
 from clickvec.cli_input import AsJson, MaxBad, Out, Overwrite, tell
 from clickvec.errors import ClickvecError
+from clickvec.outputs import check_output, check_run_file
 
 
 def simulate(
@@ -24,6 +25,7 @@ def simulate(
     """Write the built-in click log: clicks, impressions, judged sets, catalogue, topic labels."""
     from clickvec.simulate import write
 
+    check_output(out)
     if (out / "topics.tsv.gz").exists() and not overwrite:
         raise ClickvecError(
             f"{out} holds a simulated log already; choose another folder, or replace it with --overwrite"
@@ -51,6 +53,7 @@ def prepare(
     """
     from clickvec import dataset
 
+    check_output(out, [*logs, shown])
     dataset.check_place(out, overwrite)
     data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
     dataset.save(data, out)
@@ -79,6 +82,7 @@ def train(
     from clickvec import config
     from clickvec.train.scratch import on_disk
 
+    check_output(out, [*logs, dev, shown, recipe_file])
     chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
     loop = given.import_training()
     loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
@@ -119,7 +123,7 @@ def evaluate(
     if run and len(models) != 1:
         raise typer.BadParameter("one run file holds one system; give one model with --run")
     if run:
-        given.check_run_file(run, (judged, queries, titles, catalogue))
+        check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
     sets = given.read_judged_set(judged, max_bad, queries, titles)
     known = given.read_catalogue(catalogue, max_bad) if catalogue else None
     rankers = [given.make_ranker(name, sets, known) for name in models]
@@ -161,6 +165,7 @@ def compare(
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
     choose(recipe, keys)
+    check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
     check_place(out)
     write.check()
     log = given.read_log(clicks, max_bad)

@@ -24,8 +24,10 @@ def shrink(
     as_json: AsJson = False,
 ) -> None:
     """Write a smaller copy of a model, which does all that the model does."""
+    from clickvec.outputs import check_output
     from clickvec.shrink import write_shrunk
 
+    check_output(out, [model])
     small, size, before = write_shrunk(model, out, weights, overwrite)
     facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
     typer.echo(
@@ -54,11 +56,12 @@ def encode(
     It uses every core, or as many threads as OMP_NUM_THREADS says.
     """
     from clickvec.encoder import Encoder
+    from clickvec.outputs import check_output_file
     from clickvec.parquet import wanted
     from clickvec.readers import BadLines
     from clickvec.vectors import check_call, write_vectors
 
-    given.check_not_read(out, [titles])
+    check_output_file(out, [model, titles])
     check_call(out, titles, vectors, resume, overwrite)
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
@@ -92,9 +95,11 @@ def index(
     """
     from clickvec.encoder import Encoder
     from clickvec.index import Index, check_place
+    from clickvec.outputs import check_output
     from clickvec.shrink import check
 
     check(vectors, "vectors")  # now, and not after an hour of encoding
+    check_output(out, [model, titles])
     check_place(out, overwrite)
     encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad)
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())

@@ -4,7 +4,7 @@ Preparing needs text and Python; training from the arrays needs numpy, torch and
 made here can be carried to a machine where nothing can be installed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import files
+from clickvec.arrays import write_arrays
 from clickvec.counting import most_frequent, weigh
 from clickvec.errors import ClickvecError
 from clickvec.numbering import joined, number_rows, number_texts, slices
 from clickvec.readers import ClickLog, Judged
+from clickvec.snapshot import about_file, open_folder
 from clickvec.spellings import CollisionError
 from clickvec.text import Ints, Ragged
 from clickvec.wordtable import WordTable
@@ -189,6 +191,8 @@ def _passed_over(
 _FILES = ("data.json", "data.safetensors", "trigrams.txt")
 _RAGGED = ("steps", "queries", "titles", "clicked", "shown")
 _PLAIN = ("pair_query", "pair_title", "pair_clicks")
+_DTYPES = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
+_DTYPES |= {f"{name}.{part}": dtype for name in _RAGGED for part, dtype in (("values", "int32"), ("offsets", "int64"))}
 _AT_ONCE = 2**18  # pairs that are counted at a time
 
 
@@ -204,28 +208,41 @@ def save(data: Dataset, path: Path) -> None:
     arrays = {name: getattr(data, name) for name in _PLAIN}
     for name in _RAGGED:
         arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
-    about = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
+    about: dict[str, Any] = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
     with files.replacing(path, "data.json", _FILES) as fresh:
-        files.write_arrays(fresh / "data.safetensors", arrays)
+        write_arrays(fresh / "data.safetensors", arrays)
         files.write_lines(fresh / "trigrams.txt", data.trigrams)
+        about["files"] = {name: about_file(fresh / name) for name in _FILES[1:]}
         files.write_json(fresh / "data.json", about)
 
 
 def load(path: Path) -> Dataset:
     """Open a data folder; the arrays stay on disk until they are used."""
-    about = files.read_json(path / "data.json", "data folder")
-    if about.get("format") != FORMAT:
-        raise ClickvecError(
-            f"{path} is a data folder of format {about.get('format')}; here it is {FORMAT}: prepare it again"
-        )
-    arrays = files.read_arrays(path / "data.safetensors")
-    trigrams = tuple(files.read_lines(path / "trigrams.txt"))
-    try:
-        fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
-        fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
-        return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ClickvecError(f"{path} is damaged: it lacks or misspells {error}; make it again with prepare") from None
+    with open_folder(path, _FILES, "data folder") as opened:
+        about = opened.json("data.json")
+        if about.get("format") != FORMAT:
+            raise ClickvecError(
+                f"{path} is a data folder of format {about.get('format')}; here it is {FORMAT}: prepare it again"
+            )
+        try:
+            opened.check(about.get("files", {}), "data.json")  # folders written before have none
+            return _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ClickvecError(
+                f"{path} is damaged: it lacks or misspells {error}; make it again with prepare"
+            ) from None
+
+
+def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
+    """The dataset of a folder; ValueError names an array that is not of its type."""
+    for name, dtype in _DTYPES.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise ValueError(
+                f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
+            )
+    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+    fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
+    return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
 
 
 def check(data: Dataset) -> None:
@@ -240,6 +257,8 @@ def check(data: Dataset) -> None:
             bad.append(name)
     if not 0 <= data.clicked_titles <= titles:
         bad.append("clicked_titles")
+    if len(data.pair_clicks) and not (data.pair_clicks.min() > 0 and np.isfinite(data.pair_clicks.max())):
+        bad.append("pair_clicks")
     if bad:
         raise ClickvecError(
             f"the data is damaged: {bad[0]} holds numbers that lead nowhere; make it again with prepare"

@@ -12,7 +12,9 @@ import typer
 from clickvec import plots
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.explain import read
+from clickvec.files import replacing_file
 from clickvec.index import Index
+from clickvec.outputs import check_output
 
 IMPRESSIONS = 600_000
 MARKER = ".clickvec-demo"  # tells the folder of an earlier demo, which may be replaced
@@ -35,9 +37,10 @@ def run(verb: Callable[[list[str]], None], out: Path) -> None:
     ):
         typer.echo(f"\n$ clickvec {command}")
         verb(shlex.split(command))
-    lines = (out / "model" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    opened = Index.open(out / "index")
+    lines = opened.encoder.model.metrics.splitlines()
     plots.training_curve([json.loads(line) for line in lines], out / "training.png")
-    _draw_first_hit(Index.open(out / "index"), SEARCHES[0], out / "gates.png")
+    _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
     typer.echo(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
 
 
@@ -53,7 +56,9 @@ def _check(out: Path) -> None:
     for module in ("torch", "bm25s", "matplotlib"):
         if find_spec(module) is None:
             raise missing_extra(module, "all")
+    check_output(out)
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
         raise ClickvecError(f"{out} has other things in it than an earlier demo; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
-    (out / MARKER).touch()
+    with replacing_file(out / MARKER):
+        pass

@@ -5,14 +5,14 @@ import re
 from array import array
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
-from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.bounded import parse_json
 from clickvec.errors import ClickvecError
+from clickvec.snapshot import Snapshot
 
 Positions = NDArray[np.int64]
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -24,30 +24,6 @@ class Document(NamedTuple):
     id: str
     title: str
     payload: Any = None
-
-
-def write_array(path: Path, values: NDArray[Any]) -> None:
-    """An .npy file, as `np.save` writes it, which however does not say why a write failed."""
-    values = np.ascontiguousarray(values)
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
-        file.write(values.data)
-
-
-def open_array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The array of a file, mapped into memory, if it is of this type and shape."""
-    try:
-        found = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise ClickvecError(f"{path.parent} is not whole: {path.name} is missing; copy or make it again") from None
-    except (OSError, ValueError, SyntaxError, TokenError) as error:  # the latter two from NumPy's reader of headers
-        raise ClickvecError(f"{path} is damaged: {error}; build the index again") from None
-    if found.dtype != dtype or found.shape != shape:
-        raise ClickvecError(
-            f"{path} holds {found.dtype} of shape {found.shape}, and {np.dtype(dtype)} of shape {shape} was expected; "
-            "build the index again"
-        )
-    return np.asarray(found)
 
 
 class Documents:
@@ -78,16 +54,14 @@ class Documents:
         return cls(np.frombuffer(lines, np.uint8), np.array(offsets, np.int64))
 
     @classmethod
-    def open(cls, path: Path, count: int) -> "Documents":
-        """The documents of an index folder."""
-        file = path / "documents.jsonl"
-        offsets = open_array(path / "documents.offsets.npy", "int64", (count + 1,))
-        try:
-            lines = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
-        except OSError as error:
-            raise ClickvecError(f"{file} cannot be read: {error.strerror}") from None
+    def open(cls, opened: Snapshot, count: int) -> "Documents":
+        """The documents of an open index folder."""
+        offsets = opened.array("documents.offsets.npy", "int64", (count + 1,))
+        lines = opened.mapped("documents.jsonl")
         if offsets[0] != 0 or offsets[-1] != len(lines):
-            raise ClickvecError(f"{file} and {path}/documents.offsets.npy disagree; build the index again")
+            raise ClickvecError(
+                f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
+            )
         return cls(np.asarray(lines), offsets)
 
     def __len__(self) -> int:
@@ -104,7 +78,9 @@ class Documents:
 
     def __getitem__(self, position: int) -> Document:
         try:
-            value = json.loads(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
+            value = parse_json(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
+            if not (isinstance(value["id"], str) and isinstance(value["title"], str)):
+                raise TypeError
             return Document(value["id"], value["title"], value.get("payload"))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None

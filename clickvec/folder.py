@@ -20,22 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickvec import forward
+from clickvec.arrays import write_arrays
 from clickvec.config import POOLINGS, TOWERS, Tower
 from clickvec.errors import ClickvecError
-from clickvec.files import (
-    check_replaceable,
-    check_size,
-    read_arrays,
-    read_json,
-    read_lines,
-    replacing,
-    write_arrays,
-    write_json,
-    write_lines,
-)
+from clickvec.files import check_replaceable, replacing, write_json, write_lines
+from clickvec.snapshot import Snapshot, about_file, open_folder
 
 MODEL_FORMAT = 2  # the newest that is known here; a model whose weights are all float32 is written as format 1
-_MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
+MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
+_HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint is made of
 _BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
 
 
@@ -49,6 +42,7 @@ class Model(NamedTuple):
     weights: Mapping[str, forward.Array]
     training: dict[str, Any]  # recipe, data and metrics, for people
     fingerprint: str = ""
+    metrics: str = ""  # metrics.jsonl
 
     def tower_weights(self, side: str) -> dict[str, forward.Array]:
         """The weights of the query tower or the title tower, by their names and in their order in `forward.py`."""
@@ -70,26 +64,27 @@ def sides(shared_tower: bool) -> tuple[str, ...]:
 
 def check_model_place(path: Path) -> None:
     """Refuse to write a model where there is anything but a model, or nothing."""
-    check_replaceable(path, "config.json", _MODEL_FILES)
+    check_replaceable(path, "config.json", MODEL_FILES)
 
 
-def save_model(model: Model, path: Path, card: str, metrics: str = "") -> str:
+def save_model(model: Model, path: Path, card: str) -> str:
     """Write a model folder, whole or not at all; returns its fingerprint."""
-    with replacing(path, "config.json", _MODEL_FILES) as fresh:
-        return _write_model(model, fresh, card, metrics)
+    with replacing(path, "config.json", MODEL_FILES) as fresh:
+        return _write_model(model, fresh, card)
 
 
-def _write_model(model: Model, fresh: Path, card: str, metrics: str) -> str:
+def _write_model(model: Model, fresh: Path, card: str) -> str:
     write_arrays(fresh / "weights.safetensors", model.weights)
     write_lines(fresh / "trigrams.txt", model.trigrams)
     (fresh / "README.md").write_text(card, encoding="utf-8")
-    (fresh / "metrics.jsonl").write_text(metrics, encoding="utf-8")
+    (fresh / "metrics.jsonl").write_text(model.metrics, encoding="utf-8")
     config = {
         "format": MODEL_FORMAT if model.precision in ("float16", "int8") else 1,
         "tower": _tower_fields(model.tower),
         "shared_tower": model.shared_tower,
         "max_words": model.max_words,
-        "files": {name: _about_file(fresh / name) for name in ("weights.safetensors", "trigrams.txt")},
+        "files": {name: _bytes_and_hash(fresh / name) for name in _HASHED},
+        "samples": {name: about_file(fresh / name) for name in _HASHED},
         "training": model.training,
     }
     config["fingerprint"] = _fingerprint(config)
@@ -114,40 +109,56 @@ def copy_model(model: Model, source: Path | None, target: Path) -> str:
     It is a copy of the folder `source`, byte for byte, as long as that holds this model; else it is written anew.
     """
     target.mkdir()
-    if source is None or not _holds(source, model.fingerprint):
-        return _write_model(model, target, _BARE_CARD, metrics="")
-    for name in _MODEL_FILES:
-        if (source / name).exists():
-            shutil.copyfile(source / name, target / name)
+    if source is not None:
+        try:
+            with open_model_folder(source) as opened:
+                if read_model(opened).fingerprint == model.fingerprint:
+                    return _copy(opened, target)
+        except ClickvecError:  # it is gone or damaged; the model is in memory
+            pass
+    return _write_model(model, target, _BARE_CARD)
+
+
+def _copy(opened: Snapshot, target: Path) -> str:
+    for name in MODEL_FILES:
+        if name in opened:
+            with (target / name).open("wb") as copy:
+                shutil.copyfileobj(opened.file(name), copy, 2**20)
     return open_model(target).fingerprint
 
 
-def _holds(source: Path, fingerprint: str) -> bool:
-    """Whether a folder is whole, and still of the model that was read from it."""
-    try:
-        return open_model(source).fingerprint == fingerprint
-    except ClickvecError:
-        return False
+def open_model_folder(path: Path) -> Snapshot:
+    """Open the files of a model folder, all of one version."""
+    return open_folder(path, MODEL_FILES, "model folder")
 
 
 def open_model(path: Path) -> Model:
     """Open a model folder, checking header, names, shapes, sizes and fingerprint; the weights stay on disk."""
-    config = read_json(path / "config.json", "model folder")
+    with open_model_folder(path) as opened:
+        return read_model(opened)
+
+
+def read_model(opened: Snapshot) -> Model:
+    """The model in an open folder."""
+    config, path = opened.json("config.json"), opened.path
     check_format(config.get("format"), MODEL_FORMAT, path, "model")
     try:
         tower = Tower(**config["tower"])
-        files, fingerprint = config["files"], str(config["fingerprint"])
+        fingerprint = str(config["fingerprint"])
         _check_kinds(tower, config)
         if fingerprint != _fingerprint(config):
             raise ClickvecError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
-        for name, about in files.items():
-            check_size(path / name, int(about["bytes"]), "config.json")
-        weights = read_arrays(path / "weights.safetensors")
-        trigrams = tuple(read_lines(path / "trigrams.txt"))
+        if set(config["files"]) != set(_HASHED):
+            raise ValueError("files")
+        opened.check(config["files"], "config.json")
+        opened.check(config.get("samples", {}), "config.json")  # models written before have none
+        if opened.sha256("trigrams.txt") != config["files"]["trigrams.txt"]["sha256"]:  # small, and read anyway
+            raise ClickvecError(f"{path}/trigrams.txt was changed: its hash disagrees; copy the folder again")
         model = Model(
-            tower, config["shared_tower"], config["max_words"], trigrams, weights, config["training"], fingerprint
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+            tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
+            opened.arrays("weights.safetensors"), config["training"], fingerprint, opened.text("metrics.jsonl"),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ClickvecError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
     _check_weights(model, path)
     return model
@@ -170,10 +181,11 @@ def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
 
 def verify_model(path: Path) -> Model:
     """Open a model folder and read every byte of it: hashes, and no weight that is not a number."""
-    model = open_model(path)
-    for name, about in read_json(path / "config.json", "model folder")["files"].items():
-        if _about_file(path / name)["sha256"] != about.get("sha256"):
-            raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
+    with open_model_folder(path) as opened:
+        model = read_model(opened)
+        for name, about in opened.json("config.json")["files"].items():
+            if opened.sha256(name) != about.get("sha256"):
+                raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
     _check_finite(model.weights, path)
     return model
 
@@ -214,7 +226,7 @@ def _check_finite(weights: Mapping[str, forward.Array], path: Path) -> None:
             raise ClickvecError(f"{path}: {name} holds a weight that is not a number; train the model again")
 
 
-def _about_file(path: Path) -> dict[str, Any]:
+def _bytes_and_hash(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}

@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import files, folder, shrink
-from clickvec.documents import Document, Documents, Positions, open_array, write_array
+from clickvec.arrays import write_array
+from clickvec.documents import Document, Documents, Positions
 from clickvec.encoder import Encoder, Vectors
 from clickvec.errors import ClickvecError
+from clickvec.snapshot import about_file, open_folder
 from clickvec.text import canonical
 
 INDEX_FORMAT = 2  # the newest that is known here; an index whose vectors are float32 is written as format 1
@@ -31,7 +33,8 @@ BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
 _SAME_VECTOR = 1e-3  # below 1: the cosine of two vectors of the same words is nearer to it, be one of them int8
 
 _MARKER = "index.json"
-_FILES = frozenset((_MARKER, "vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model"))
+_ARRAYS_AND_LINES = ("vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy")
+_FILES = (_MARKER, *_ARRAYS_AND_LINES, *(f"model/{name}" for name in folder.MODEL_FILES))
 
 
 class Hit(NamedTuple):
@@ -101,7 +104,7 @@ class Index:
                 "count": len(self),
                 "dimensions": self.encoder.dimensions,
                 "fingerprint": fingerprint,
-                "files": {str(file.relative_to(fresh).as_posix()): {"bytes": file.stat().st_size} for file in written},
+                "files": {str(file.relative_to(fresh).as_posix()): about_file(file) for file in written},
             }
             if self._scales is not None:
                 about["vectors"] = self.precision
@@ -110,30 +113,31 @@ class Index:
     @classmethod
     def open(cls, path: str | Path, encoder: Encoder | None = None) -> "Index":
         """Open an index folder, with the model in it, or with an encoder of the same model that is at hand."""
-        path = Path(path)
-        about = files.read_json(path / _MARKER, "index folder")
-        folder.check_format(about.get("format"), INDEX_FORMAT, path, "index")
-        try:
-            count, dimensions = int(about["count"]), int(about["dimensions"])
-            fingerprint, precision = str(about["fingerprint"]), about.get("vectors", "float32")
-            if precision not in shrink.PRECISIONS:
-                raise ValueError(f"vectors: {precision!r}")
-            for name, file in about["files"].items():
-                files.check_size(path / name, int(file["bytes"]), _MARKER)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
-        own = Encoder.load(path / "model")
-        for one, where in ((own, "the model in it"), (encoder or own, "the encoder given")):
-            if one.fingerprint != fingerprint:
+        with open_folder(Path(path), _FILES, "index folder") as opened:
+            about = opened.json(_MARKER)
+            folder.check_format(about.get("format"), INDEX_FORMAT, opened.path, "index")
+            try:
+                count, dimensions = int(about["count"]), int(about["dimensions"])
+                fingerprint, precision = str(about["fingerprint"]), about.get("vectors", "float32")
+                if precision not in shrink.PRECISIONS or count < 0:
+                    raise ValueError(f"vectors: {precision!r}" if count >= 0 else f"count: {count}")
+                opened.check(about["files"], _MARKER)
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
+            own, whose = opened.folder("model"), "the model in it" if encoder is None else "the encoder given"
+            encoder = encoder or Encoder(folder.read_model(own), own.path.resolve())
+            if encoder.fingerprint != fingerprint:
                 raise ClickvecError(
-                    f"{path} is an index of another model: it was built with {fingerprint}, and {where} is "
-                    f"{one.fingerprint or 'one that was never saved'}; build the index again with that model"
+                    f"{path} is an index of another model: it was built with {fingerprint}, and {whose} is "
+                    f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
                 )
-        if dimensions != own.dimensions:
-            raise ClickvecError(f"{path}/{_MARKER} says {dimensions} dimensions, and its model has {own.dimensions}")
-        vectors = open_array(path / "vectors.npy", precision, (count, dimensions))
-        scales = None if precision == "float32" else open_array(path / "scales.npy", "float32", (count,))
-        return cls(encoder or own, vectors, Documents.open(path, count), scales)
+            if dimensions != encoder.dimensions:
+                raise ClickvecError(
+                    f"{path}/{_MARKER} says {dimensions} dimensions, and its model has {encoder.dimensions}"
+                )
+            vectors = opened.array("vectors.npy", precision, (count, dimensions))
+            scales = None if precision == "float32" else opened.array("scales.npy", "float32", (count,))
+            return cls(encoder, vectors, Documents.open(opened, count), scales)
 
     def __len__(self) -> int:
         """The number of titles."""
@@ -293,10 +297,7 @@ def _exact(vectors: NDArray[Any], query: Vectors, scales: Vectors | int = 1) -> 
 
 def check_place(path: Path, overwrite: bool) -> None:
     """Refuse to replace another's folder, or what somebody put into ours; or ours, when not told to."""
-    files.check_replaceable(path, _MARKER)
-    others = sorted(entry.name for entry in path.iterdir() if entry.name not in _FILES) if path.is_dir() else []
-    if others:
-        raise ClickvecError(f"{path} holds {others[0]}, which no index has; choose another folder")
+    files.check_replaceable(path, _MARKER, (_MARKER, *_ARRAYS_AND_LINES, "model"))
     if (path / _MARKER).exists() and not overwrite:
         raise ClickvecError(
             f"{path} holds an index already; choose another folder, or overwrite it (--overwrite; overwrite=True)"

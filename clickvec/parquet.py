@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ def check() -> None:
         raise missing_extra("pyarrow", "data") from None
 
 
-def write(path: Path, titles: Iterable[Title], groups: Iterable[NDArray[Any]]) -> None:
+def write(file: BinaryIO, titles: Iterable[Title], groups: Iterable[NDArray[Any]]) -> None:
     """Columns id, title and vector, a row group for each of `groups`, which hold the vectors of all the titles."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
@@ -37,7 +37,7 @@ def write(path: Path, titles: Iterable[Title], groups: Iterable[NDArray[Any]]) -
             ids, texts, _ = zip(*islice(entries, len(vectors)), strict=True)
             rows = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.reshape(-1)), vectors.shape[1])
             table = pyarrow.table({"id": ids, "title": texts, "vector": rows})
-            writer = writer or ParquetWriter(path, table.schema, compression="zstd", use_dictionary=False)
+            writer = writer or ParquetWriter(file, table.schema, compression="zstd", use_dictionary=False)
             writer.write_table(table, row_group_size=GROUP_ROWS)
     finally:
         if writer:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.folder import Model, check_model_place, open_model, save_model
+from clickvec.folder import Model, check_model_place, open_model, open_model_folder, read_model, save_model
 
 PRECISIONS = ("float32", "float16", "int8")
 _STEPS = 127  # int8 from -127 to 127: -128 has no counterpart
@@ -49,17 +49,13 @@ def write_shrunk(source: Path, out: Path, precision: str, overwrite: bool = Fals
         raise ClickvecError(f"{out} is the model itself, whose weights would be lost; choose another --out")
     if (out / "config.json").exists() and not overwrite:
         raise ClickvecError(f"{out} holds a model already; choose another --out, or overwrite it with --overwrite")
-    small = shrink_model(open_model(source), precision)
-    card = _beside(source, "README.md").rstrip("\n")
+    with open_model_folder(source) as opened:
+        small = shrink_model(read_model(opened), precision)
+        card = opened.text("README.md").rstrip("\n")
     was = small.training["shrunk"]["from"]
     card += f"\n\n## Shrunk\n\nThe input weights are {precision}; in the model {was} they were float32.\n"
-    save_model(small, out, card.lstrip("\n"), _beside(source, "metrics.jsonl"))
+    save_model(small, out, card.lstrip("\n"))
     return Written(open_model(out), _size(out), _size(source))
-
-
-def _beside(folder: Path, name: str) -> str:
-    """A file that a model folder may lack."""
-    return (folder / name).read_text(encoding="utf-8") if (folder / name).exists() else ""
 
 
 def _size(folder: Path) -> int:

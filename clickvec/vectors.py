@@ -22,18 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import files, parquet
+from clickvec.bounded import make
 from clickvec.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.errors import ClickvecError, Interrupted
+from clickvec.outputs import check_output_file, resolve
 from clickvec.readers import BadLines, stream_title_blocks, stream_titles
 from clickvec.readers.lines import MAX_BAD
 from clickvec.shrink import PRECISIONS, check, shrink_vectors
+from clickvec.snapshot import open_folder
+from clickvec.temporary import locked
 from clickvec.terminal import Line
 from clickvec.threads import in_order
 
 SAVE_SECONDS = 2.0
 _HEADER_BYTES = 128
 _TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # what would hold other bytes than its name says
-_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")
+_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")  # state.tmp: of earlier versions
 _BEGUN_WITH = {
     "model": "another model",
     "titles": "other titles",
@@ -68,7 +72,7 @@ class _Place:
     """Where the result of a run goes, and where its state is."""
 
     def __init__(self, out: Path) -> None:
-        self.out, self.final = out, files.resolve(out)
+        self.out, self.final = out, resolve(out)
         self.folder = self.final.with_name(f"{self.final.name}.run")
         self.rows, self.state = self.folder / "vectors.npy", self.folder / "state.json"
 
@@ -77,11 +81,12 @@ class _Place:
         if not self.state.exists() or not self.rows.exists():
             return None
         try:
-            state = _State(**files.read_json(self.state, "state of a run"))
-            if not all(isinstance(n, int) for n in (state.rows, state.zeros)) or state.vectors not in PRECISIONS:
-                raise TypeError
-        except TypeError:
-            raise ClickvecError(f"{self.state} is damaged; start again with --overwrite") from None
+            with open_folder(self.folder, ["state.json"], "run of encode") as opened:
+                state = make(_State, opened.json("state.json"))
+            if not 0 <= state.zeros <= state.rows or state.vectors not in PRECISIONS:
+                raise ValueError("its numbers disagree")
+        except (ValueError, ClickvecError) as error:
+            raise ClickvecError(f"{self.state} is damaged ({error}); start again with --overwrite") from None
         return state
 
 
@@ -105,7 +110,7 @@ def write_vectors(
     place, bad = _Place(out), BadLines() if bad is None else bad
     state = _State(encoder.fingerprint, _name(titles), queries, precision, overwrite)
     try:
-        with files.made(place.folder), files.locked(place.folder / "lock", str(out)):
+        with files.made(place.folder), locked(place.folder / "lock", str(out)):
             check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
             try:
                 if resume:
@@ -133,7 +138,7 @@ def write_vectors(
 def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite: bool) -> None:
     """Refuse what cannot be done, to replace what is there unasked, and to go on where nothing was begun."""
     check(precision, "vectors")
-    files.check_replaceable_file(out)
+    check_output_file(out)
     if out.suffix in _TEXT:
         raise ClickvecError(f"vectors are written as .npy or .parquet, not as text; give {out} another ending")
     if parquet.wanted(out):
@@ -162,7 +167,7 @@ def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ClickvecError(f"{folder} is a file, and the state of a run is kept there; choose another --out")
     found = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-    others = [name for name in found if name not in _NAMES]
+    others = [name for name in found if name not in _NAMES and not name.startswith(".")]
     if others:
         raise ClickvecError(
             f"{folder} holds {others[0]}, and the state of a run is kept there; move it away or choose another --out"
@@ -200,7 +205,7 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
     encode = encoder.encode_query if state.queries else encoder.encode_document
     texts = islice(_texts(titles, state, max_bad, bad), state.rows, None)
     line, saved = Line("encoding", start=state.rows), time.monotonic()
-    with place.rows.open("r+b" if state.rows else "wb") as file:
+    with files.open_to_write(place.rows, keep=state.rows > 0) as file:
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
         file.seek(0, os.SEEK_END)
         try:
@@ -240,9 +245,8 @@ def _save(place: _Place, state: _State, file: BinaryIO) -> None:
         return
     file.flush()
     os.fsync(file.fileno())
-    fresh = place.state.with_suffix(".tmp")
-    files.write_json(fresh, dataclasses.asdict(state))
-    files.replace_file(place.state, fresh)
+    with files.replacing_file(place.state) as saved:
+        saved.write(files.as_json(dataclasses.asdict(state)).encode())
 
 
 def _finish(place: _Place, state: _State, titles: Path, dimensions: int) -> None:
@@ -250,8 +254,9 @@ def _finish(place: _Place, state: _State, titles: Path, dimensions: int) -> None
     whole = place.rows
     if parquet.wanted(place.out):
         whole = place.folder / "vectors.parquet"
-        parquet.write(whole, stream_titles(titles, BadLines(), 1.0), _read_rows(place.rows, state, dimensions))
-    files.replace_file(place.final, whole)
+        with files.open_to_write(whole) as file:
+            parquet.write(file, stream_titles(titles, BadLines(), 1.0), _read_rows(place.rows, state, dimensions))
+    files.put_file(whole, place.final)
     place.state.unlink(missing_ok=True)
 
 

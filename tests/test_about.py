@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from command import ok
+from ondisk import read_arrays
 from tiny import TOWERS, tiny_model
 
-from clickvec import compiled, files
+from clickvec import compiled
 from clickvec.about import PAPER_TRIGRAMS, about_model, computed_by, describe_tower, parameters
 from clickvec.config import Tower
 from clickvec.folder import open_model
@@ -48,7 +49,7 @@ def test_the_numbers_of_one_tower_by_hand() -> None:
 @pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
 def test_info_counts_what_is_in_the_file(fields: dict[str, Any], shared_tower: bool, tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "m", shared_tower=shared_tower, **fields)
-    sizes = {name: array.size for name, array in files.read_arrays(path / "weights.safetensors").items()}
+    sizes = {name: array.size for name, array in read_arrays(path / "weights.safetensors").items()}
     facts = json.loads(ok("info", path, "--json"))
     assert facts["parameters"] == sum(sizes.values())
     inputs = sum(size for name, size in sizes.items() if name.endswith(".input"))

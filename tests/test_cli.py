@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import pytrec_eval
 from command import PROGRAM, SMALL, contents, ok, program, refused, run, wrong_usage
+from ondisk import read_arrays
 
-from clickvec import Encoder, Index, __version__, config, demo, files
+from clickvec import Encoder, Index, __version__, config, demo
 from clickvec.folder import open_model
 from clickvec.readers import read_judged, read_titles
 
@@ -407,7 +408,7 @@ def test_rerank_skips_bad_lines_and_fails_when_there_are_too_many(trained: Path)
 
 
 def test_info_counts_the_parameters(trained: Path) -> None:
-    sizes = {name: array.size for name, array in files.read_arrays(trained / "weights.safetensors").items()}
+    sizes = {name: array.size for name, array in read_arrays(trained / "weights.safetensors").items()}
     facts = json.loads(ok("info", trained, "--json"))
     assert facts["parameters"] == sum(sizes.values())
     assert facts["input weights per tower"] == sum(size for name, size in sizes.items() if name.endswith(".input"))

@@ -12,11 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import SMALL, contents, ok, program, refused, run, sentence, small_disk, started, wait_for, wrong_usage
+from ondisk import read_arrays
 from test_folder import change_config, sign
 from tiny import tiny_model
 
-from clickvec import Encoder, Index, files
+from clickvec import Encoder, Index
+from clickvec.arrays import write_arrays
 from clickvec.folder import open_model, verify_model
+from clickvec.temporary import locked
 
 PAIRS = [("pizza near me", "fresh pizza delivery"), ("上海 酒店", "上海 的 酒店"), ("فندق", "فنادق شنغهاي"), ("a", "b")]
 
@@ -248,9 +251,9 @@ def other_weights(change: Callable[[dict[str, np.ndarray]], None]) -> Callable[[
     """Write other weights, with hashes and a fingerprint that agree with them."""
 
     def apply(path: Path) -> None:
-        arrays = {name: np.array(array) for name, array in files.read_arrays(path / "weights.safetensors").items()}
+        arrays = {name: np.array(array) for name, array in read_arrays(path / "weights.safetensors").items()}
         change(arrays)
-        files.write_arrays(path / "weights.safetensors", arrays)
+        write_arrays(path / "weights.safetensors", arrays)
         sign(path)
 
     return apply
@@ -322,7 +325,7 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     trigrams = (tmp_path / "data" / "trigrams.txt").read_text().splitlines(keepends=True)
     (tmp_path / "data" / "trigrams.txt").write_text("".join(trigrams[:-1]))
     assert "the data is damaged: steps holds numbers that lead nowhere; make it again with prepare" in refused(*train)
-    files.write_arrays(tmp_path / "data" / "data.safetensors", {"pair_query": np.zeros(1, np.int32)})
+    write_arrays(tmp_path / "data" / "data.safetensors", {"pair_query": np.zeros(1, np.int32)})
     assert "data is damaged: it lacks or misspells 'pair_title'; make it again with prepare" in refused(*train)
     (tmp_path / "data" / "data.safetensors").unlink()
     assert "data.safetensors is missing" in refused(*train)
@@ -563,7 +566,7 @@ def test_a_folder_without_skip_thought_files_is_told_at_once(
 
 def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with files.locked(tmp_path / "out" / "lock", "out"):
+    with locked(tmp_path / "out" / "lock", "out"):
         assert "out is in use by another process; wait for it or choose another --out" in refused(*comparison)
 
 

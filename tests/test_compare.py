@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 import pytrec_eval
 from command import PROGRAM, Done, contents, ok, run, sentence, started
+from ondisk import read_arrays
 from test_skipthought import published
 
-from clickvec import files
+from clickvec.arrays import write_arrays
 from clickvec.compare import baselines, fusion, pool
 from clickvec.compare.bench import Bench, Task
 from clickvec.compare.material import Material
@@ -288,9 +289,9 @@ def cut(path: Path) -> None:
 
 
 def write_scores(place: Path, change: Callable[[np.ndarray], np.ndarray]) -> None:
-    arrays = files.read_arrays(place / "scores.safetensors")
+    arrays = read_arrays(place / "scores.safetensors")
     changed = {name: change(np.array(array)) for name, array in arrays.items()}
-    files.write_arrays(place / "scores.safetensors", changed)
+    write_arrays(place / "scores.safetensors", changed)
 
 
 @pytest.mark.parametrize(

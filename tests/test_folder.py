@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ondisk import read_arrays, read_metadata
 from tiny import TOWERS, tiny, tiny_model
 
 from clickvec import files, folder
+from clickvec.arrays import write_arrays
 from clickvec.config import POOLINGS, Tower
 from clickvec.errors import ClickvecError
-from clickvec.files import locked, replacing, replacing_file
+from clickvec.files import replacing, replacing_file
 from clickvec.folder import copy_model, open_model, save_model, verify_model
+from clickvec.snapshot import about_file, open_folder
+from clickvec.temporary import locked
 
 FILES = ("README.md", "config.json", "metrics.jsonl", "trigrams.txt", "weights.safetensors")
 ROOT = str(Path(folder.__file__).parents[1])
@@ -38,7 +42,8 @@ def change_config(path: Path, **values: object) -> None:
 def sign(path: Path) -> None:
     """Make the config agree with the files again, as if they had been written like this."""
     config = json.loads((path / "config.json").read_text())
-    config["files"] = {name: folder._about_file(path / name) for name in config["files"]}
+    config["files"] = {name: folder._bytes_and_hash(path / name) for name in config["files"]}
+    config["samples"] = {name: about_file(path / name) for name in config["files"]}
     config["fingerprint"] = folder._fingerprint(config)
     (path / "config.json").write_text(json.dumps(config))
 
@@ -50,11 +55,11 @@ def sign(path: Path) -> None:
 @pytest.mark.parametrize("shared_tower", [False, True])
 def test_round_trip(tmp_path: Path, fields: dict[str, Any], shared_tower: bool) -> None:
     model = tiny(shared_tower=shared_tower, seed=3, max_words=8, **fields)
-    fingerprint = save_model(model, tmp_path / "m", "# Card\n", "{}\n")
+    fingerprint = save_model(model._replace(metrics="{}\n"), tmp_path / "m", "# Card\n")
     found = verify_model(tmp_path / "m")
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == sorted(FILES)
     assert found.fingerprint == fingerprint != ""
-    assert found._replace(weights={}, fingerprint="") == model._replace(weights={})
+    assert found._replace(weights={}, fingerprint="") == model._replace(weights={}, metrics="{}\n")
     assert found.weights.keys() == model.weights.keys()
     for name, weight in model.weights.items():
         np.testing.assert_array_equal(found.weights[name], weight)
@@ -98,17 +103,20 @@ def test_the_same_model_is_the_same_bytes(tmp_path: Path) -> None:
     one, two = tiny_model(tmp_path / "one"), tiny_model(tmp_path / "two")
     assert contents(one) == contents(two)
     again = open_model(one)  # with its weights in the order of the file
-    save_model(again, tmp_path / "three", "# A tiny model\n", '{"epoch": 1}\n')
+    save_model(again, tmp_path / "three", "# A tiny model\n")
     assert contents(tmp_path / "three") == contents(one)
     assert open_model(tiny_model(tmp_path / "four", seed=1)).fingerprint != again.fingerprint
 
 
 def test_the_fingerprint_is_of_what_is_computed(tmp_path: Path) -> None:
     model = tiny()
-    fingerprint = save_model(model, tmp_path / "a", "one card", "")
-    assert save_model(model._replace(training={"recipe": "other"}), tmp_path / "b", "other card", "{}") == fingerprint
-    assert save_model(model._replace(max_words=9), tmp_path / "c", "", "") != fingerprint
-    assert save_model(model._replace(trigrams=model.trigrams[::-1]), tmp_path / "d", "", "") != fingerprint
+    fingerprint = save_model(model, tmp_path / "a", "one card")
+    assert (
+        save_model(model._replace(training={"recipe": "other"}, metrics="{}"), tmp_path / "b", "other card")
+        == fingerprint
+    )
+    assert save_model(model._replace(max_words=9), tmp_path / "c", "") != fingerprint
+    assert save_model(model._replace(trigrams=model.trigrams[::-1]), tmp_path / "d", "") != fingerprint
 
 
 def test_others_may_read_the_files(tmp_path: Path) -> None:
@@ -118,7 +126,7 @@ def test_others_may_read_the_files(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert {stat.S_IMODE((path / name).stat().st_mode) for name in FILES} == {0o640}
-    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
 
 
 def bytes_of(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -126,16 +134,16 @@ def bytes_of(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], No
 
 
 def put_nan(path: Path) -> None:
-    arrays = {name: np.array(value) for name, value in files.read_arrays(path / "weights.safetensors").items()}
+    arrays = {name: np.array(value) for name, value in read_arrays(path / "weights.safetensors").items()}
     arrays["query.input_gate.bias"][3] = np.nan
-    files.write_arrays(path / "weights.safetensors", arrays)
+    write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
 def wrong_shape(path: Path) -> None:
-    arrays = dict(files.read_arrays(path / "weights.safetensors"))
+    arrays = dict(read_arrays(path / "weights.safetensors"))
     arrays["query.input_gate.recurrent"] = np.zeros((7, 6), np.float32)
-    files.write_arrays(path / "weights.safetensors", arrays)
+    write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
@@ -150,9 +158,9 @@ def resigned(**values: object) -> Callable[[Path], None]:
 
 
 def no_weight(path: Path) -> None:
-    arrays = dict(files.read_arrays(path / "weights.safetensors"))
+    arrays = dict(read_arrays(path / "weights.safetensors"))
     del arrays["title.output_gate.bias"]
-    files.write_arrays(path / "weights.safetensors", arrays)
+    write_arrays(path / "weights.safetensors", arrays)
     sign(path)
 
 
@@ -224,6 +232,7 @@ def test_verifying_finds_one_flipped_bit(model_folder: Path) -> None:
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
+    change_config(model_folder, samples={})  # as of a model that was written before there were samples
     open_model(model_folder)
     with pytest.raises(ClickvecError, match=r"weights\.safetensors was changed: its hash disagrees"):
         verify_model(model_folder)
@@ -341,7 +350,7 @@ def test_a_file_does_not_take_the_place_of_a_folder_a_pipe_or_a_device(tmp_path:
 def test_a_header_that_makes_no_sense_is_one_sentence(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
     with pytest.raises(ClickvecError, match="make it again"):
-        files.read_arrays(tmp_path / "x")
+        read_arrays(tmp_path / "x")
 
 
 @pytest.mark.parametrize("swaps", [True, False])
@@ -377,7 +386,7 @@ def test_without_the_swap_a_failed_rename_puts_the_old_folder_back(
     rename = Path.rename
 
     def failing(self: Path, target: Path) -> Path:
-        if (self / "config.json").exists() and self.name.startswith(".m."):  # the fresh folder
+        if self.name == "new":  # the fresh folder
             raise OSError(errno.EIO, "Input/output error")
         return rename(self, target)
 
@@ -494,7 +503,7 @@ HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from clickvec.files import locked
+from clickvec.temporary import locked
 with locked(Path(sys.argv[2]), "it"):
     print("held", flush=True)
     sys.stdin.read()
@@ -522,28 +531,30 @@ def test_a_lock_is_held_by_one_process_and_freed_with_it(tmp_path: Path) -> None
 def test_lines_end_in_a_line_feed_only(tmp_path: Path) -> None:
     lines = ["a\u2028b", "c\x85d", "", "上海", "\r"]
     files.write_lines(tmp_path / "x", lines)
-    assert files.read_lines(tmp_path / "x") == lines
+    with open_folder(tmp_path, ["x"], "folder") as opened:
+        assert opened.lines("x") == lines
     files.write_lines(tmp_path / "x", [])
-    assert files.read_lines(tmp_path / "x") == []
+    with open_folder(tmp_path, ["x"], "folder") as opened:
+        assert opened.lines("x") == []
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<f2", "<i8", "<i4", "|u1", "|b1"])
 def test_arrays_of_every_type(tmp_path: Path, dtype: str) -> None:
     arrays = {"b": np.arange(6).reshape(2, 3).astype(dtype), "a": np.zeros((0, 3), dtype), "s": np.ones((), dtype)}
-    files.write_arrays(tmp_path / "x", arrays, {"about": "上海"})
-    found = files.read_arrays(tmp_path / "x")
+    write_arrays(tmp_path / "x", arrays, {"about": "上海"})
+    found = read_arrays(tmp_path / "x")
     assert found.keys() == arrays.keys()
     for name, value in arrays.items():
         np.testing.assert_array_equal(found[name], value)
         assert found[name].dtype == value.dtype
-    assert files.read_metadata(tmp_path / "x") == {"about": "上海"}
+    assert read_metadata(tmp_path / "x") == {"about": "上海"}
 
 
 def test_every_truncation_of_an_array_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    files.write_arrays(path, {"a": np.arange(5, dtype=np.float32), "b": np.ones((2, 2), np.float32)})
+    write_arrays(path, {"a": np.arange(5, dtype=np.float32), "b": np.ones((2, 2), np.float32)})
     data = path.read_bytes()
     for size in range(len(data)):
         path.write_bytes(data[:size])
         with pytest.raises(ClickvecError, match="make it again"):
-            files.read_arrays(path)
+            read_arrays(path)

@@ -22,6 +22,7 @@ from clickvec import index as index_module
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.index import Document, Hit, Index
+from clickvec.snapshot import about_file
 
 FILES = ("documents.jsonl", "documents.offsets.npy", "index.json", "model", "vectors.npy")
 TITLES = [*TEXTS, "", "hotels in new york", "paint"]
@@ -396,7 +397,7 @@ def test_a_folder_opens_by_itself(encoder: Encoder, index: Index, saved: Path, t
 
 def test_what_the_folder_says(saved: Path, encoder: Encoder) -> None:
     about = json.loads((saved / "index.json").read_text())
-    sizes = {name: {"bytes": len(data)} for name, data in contents(saved).items() if name != "index.json"}
+    sizes = {name: about_file(saved / name) for name in contents(saved) if name != "index.json"}
     assert about == {
         "format": 1, "count": len(TITLES), "dimensions": 7, "fingerprint": encoder.fingerprint, "files": sizes,
     }  # fmt: skip
@@ -467,7 +468,7 @@ def test_what_is_not_ours_is_left_alone(index: Index, saved: Path, tmp_path: Pat
         index.save(model_folder, overwrite=True)
     assert contents(model_folder) == before
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ClickvecError, match=r"holds notes\.txt, which no index has"):
+    with pytest.raises(ClickvecError, match=r"holds notes\.txt, which clickvec did not put there"):
         index.save(saved, overwrite=True)
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "file").write_text("mine")
@@ -483,7 +484,7 @@ def test_a_full_disk_leaves_the_old_index(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for module, place in ((index_module, "write_array"), (files, "write_json"), (shutil, "copyfile")):
+    for module, place in ((index_module, "write_array"), (files, "write_json"), (shutil, "copyfileobj")):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
             with pytest.raises(ClickvecError, match=r"cannot write .*index: No space left on device; what was there"):
@@ -528,6 +529,17 @@ def bytes_of(name: str, changed: Callable[[bytes], bytes]) -> Callable[[Path], N
     return lambda path: (path / name).write_bytes(changed((path / name).read_bytes())) and None
 
 
+def signed(name: str, changed: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Other bytes in a file, of which index.json knows."""
+
+    def damage(path: Path) -> None:
+        bytes_of(name, changed)(path)
+        known = json.loads((path / "index.json").read_text())["files"]
+        change(path, files=known | {name: about_file(path / name)})
+
+    return damage
+
+
 def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
     """Another array in the place of one, with its size put right in index.json."""
 
@@ -545,7 +557,7 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
         *((lambda path, name=name: (path / name).unlink(), f"not whole: {name} is missing") for name in
           ("vectors.npy", "documents.jsonl", "documents.offsets.npy")),
         (lambda path: (path / "index.json").unlink(), "not a whole index folder: index.json is missing"),
-        (lambda path: (path / "model" / "config.json").unlink(), "not whole: config.json is missing"),
+        (lambda path: (path / "model" / "config.json").unlink(), "not whole: model/config.json is missing"),
         (lambda path: shutil.rmtree(path / "model"), "not whole: .* is missing"),
         (bytes_of("vectors.npy", lambda data: data[:-1]), "vectors.npy has .* bytes, index.json says"),
         (bytes_of("documents.jsonl", lambda data: data[:-1]), "documents.jsonl has .* bytes, index.json says"),
@@ -554,7 +566,8 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
         (bytes_of("index.json", lambda data: data[:50]), "cannot be read"),
         (bytes_of("index.json", lambda data: b"{}"), "names no format"),
         (bytes_of("index.json", lambda data: b'{"format": 1}'), "lacks or misspells 'count'"),
-        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is damaged"),
+        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is of another version than index.json"),
+        (signed("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is damaged"),
         (lambda path: change(path, format=3), "format 3, newer than 2: update clickvec"),
         (lambda path: change(path, count="many"), "lacks or misspells"),
         (lambda path: change(path, files=None), "lacks or misspells"),
@@ -588,12 +601,12 @@ def test_what_is_not_a_number_is_found_by_a_search(saved: Path, bad: float) -> N
     vectors = np.load(saved / "vectors.npy")
     vectors[3, 2] = bad
     np.save(saved / "vectors.npy", vectors)
+    signed("vectors.npy", lambda data: data)(saved)
     with pytest.raises(ClickvecError, match="a vector of the index holds what is not a number"):
         Index.open(saved).search("hotels", k=1)
 
 
 def test_a_damaged_document_is_found_when_it_is_read(saved: Path) -> None:
-    lines = (saved / "documents.jsonl").read_bytes()
-    (saved / "documents.jsonl").write_bytes(b"x" + lines[1:])
+    signed("documents.jsonl", lambda lines: b"x" + lines[1:])(saved)
     with pytest.raises(ClickvecError, match=r"documents\.jsonl is damaged at line 1"):
         Index.open(saved).search("hotels", k=100)

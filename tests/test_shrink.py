@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec import files, folder, forward
+from clickvec import folder, forward
+from clickvec.arrays import write_arrays
 from clickvec.documents import Documents
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
@@ -20,6 +21,7 @@ from clickvec.explain import METHODS, explain
 from clickvec.folder import open_model, verify_model
 from clickvec.index import Index
 from clickvec.shrink import one_over_length, shrink_model, shrink_vectors, to_int8, write_shrunk
+from clickvec.snapshot import about_file
 from clickvec.text import ragged
 
 SMALL = ("float16", "int8")
@@ -149,9 +151,10 @@ def damaged(path: Path, change: Any) -> str:  # noqa: ANN401
     folder.save_model(shrink_model(tiny(), "int8"), path, "")
     found = {name: np.array(weight) for name, weight in open_model(path).weights.items()}
     change(found)
-    files.write_arrays(path / "weights.safetensors", found)
+    write_arrays(path / "weights.safetensors", found)
     config = json.loads((path / "config.json").read_text())
-    config["files"] = {name: folder._about_file(path / name) for name in config["files"]}
+    config["files"] = {name: folder._bytes_and_hash(path / name) for name in config["files"]}
+    del config["samples"]
     config["fingerprint"] = folder._fingerprint(config)
     (path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ClickvecError) as raised:
@@ -193,7 +196,7 @@ def test_what_cannot_be_shrunk(tmp_path: Path) -> None:
     said = refused("shrink", path, "--out", tmp_path / "x", "--weights", "int4")
     assert said == "weights are float32, float16 or int8, not 'int4'"
     for out in (path, tmp_path / "link"):
-        assert "is the model itself" in refused("shrink", path, "--out", out, "--overwrite")
+        assert "is read by this command and would be replaced" in refused("shrink", path, "--out", out, "--overwrite")
     assert "holds a model already" in refused("shrink", path, "--out", tmp_path / "other")
     assert "is a folder with other things in it" in refused("shrink", path, "--out", tmp_path, "--overwrite")
     assert "there is no model folder at" in refused("shrink", tmp_path / "none", "--out", tmp_path / "x")
@@ -322,8 +325,9 @@ def test_a_damaged_index_of_small_vectors(encoder: Encoder, tmp_path: Path) -> N
         (path / "index.json").write_text(json.dumps(about | change))
         with pytest.raises(ClickvecError, match=said):
             Index.open(path)
-    (path / "index.json").write_text(json.dumps(about))
     np.save(path / "scales.npy", np.full(len(TEXTS), np.nan, np.float32))
+    about["files"]["scales.npy"] = about_file(path / "scales.npy")
+    (path / "index.json").write_text(json.dumps(about))
     with pytest.raises(ClickvecError, match="a vector of the index holds what is not a number"):
         Index.open(path).search("hotels in shanghai")
     (path / "scales.npy").unlink()

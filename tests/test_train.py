@@ -15,14 +15,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import contents
+from ondisk import read_arrays, read_metadata
 
-from clickvec import Encoder, dataset, files, folder
+from clickvec import Encoder, dataset, folder
+from clickvec.arrays import write_arrays
 from clickvec.config import TOWERS, Recipe, recipe
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate
 from clickvec.rankers.neural import Neural
 from clickvec.readers import Judged, read_clicks, read_judged
 from clickvec.simulate import write
+from clickvec.temporary import locked
 
 torch = pytest.importorskip("torch")
 
@@ -123,9 +126,9 @@ def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
     chosen = recipe("default", **SMALL)
     train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
     path = tmp_path / "model.run" / "checkpoint.safetensors"
-    arrays, about = files.read_arrays(path), json.loads(files.read_metadata(path)["run"])
+    arrays, about = read_arrays(path), json.loads(read_metadata(path)["run"])
     del about["recipe"]["average"]
-    files.write_arrays(tmp_path / "old", arrays, {"run": json.dumps(about)})
+    write_arrays(tmp_path / "old", arrays, {"run": json.dumps(about)})
     (tmp_path / "old").replace(path)
     with pytest.raises(ClickvecError, match=r"average=0\.0, not 0\.9"):
         loop.train(data, dataclasses.replace(chosen, average=0.9), tmp_path / "model", quiet=True, resume=True)
@@ -294,7 +297,7 @@ def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: 
 def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_path: Path) -> None:
     (tmp_path / "model.run").mkdir()
     with (
-        files.locked(tmp_path / "model.run" / "lock", "model"),
+        locked(tmp_path / "model.run" / "lock", "model"),
         pytest.raises(ClickvecError, match="in use by another process"),
     ):
         loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)

@@ -224,7 +224,9 @@ def test_a_damaged_state(few: Path) -> None:
     assert "is damaged: it has fewer rows than it says; start again with --overwrite" in refused(*call, "--resume")
     for damage in ({}, {"rows": "1"}, {"vectors": "int4"}):
         state.write_text(json.dumps({"rows": 1} if not damage else json.loads(whole) | damage))
-        assert "state.json is damaged; start again with --overwrite" in refused(*call, "--resume")
+        said = refused(*call, "--resume")
+        assert "state.json is damaged" in said
+        assert "start again with --overwrite" in said
     state.write_text("{")
     assert "state.json cannot be read" in refused(*call, "--resume")
     rows.unlink()

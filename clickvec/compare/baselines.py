@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from clickvec.bounded import read_json_object
 from clickvec.compare.fitted import Fitted
 from clickvec.compare.material import Material, short_hash
 from clickvec.compare.tuning import Trial, best_on
@@ -175,10 +176,10 @@ def _train_skipthought(material: Material, models: Path, device: str, quiet: boo
 def _about(folder: Path) -> dict[str, Any]:
     """What our trainer wrote beside the published files; nothing beside those that are not ours."""
     try:
-        found: dict[str, Any] = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        with (folder / "about.json").open("rb") as file:
+            return read_json_object(file)
     except (OSError, ValueError):
         return {}
-    return found
 
 
 def _digest(path: Path) -> str:

@@ -14,6 +14,8 @@ from clickvec.compare.systems import System, choose
 from clickvec.compare.trained import Trainer
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.metrics import with_relevant, write_qrels, write_run
+from clickvec.outputs import check_outside
+from clickvec.temporary import locked
 
 Say = Callable[[str], None]
 # What is in the folder of a comparison.
@@ -36,7 +38,7 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    with files.locked(out / "lock", str(out)):
+    with locked(out / "lock", str(out)):
         tasks = [Task(system, seed) for system in own for seed in _seeds(system, seeds)]
         tasks += [Task(system, 1) for system in curve.values() if Task(system, 1) not in tasks]
         try:
@@ -64,6 +66,7 @@ def compare(
 
 def check_place(out: Path) -> None:
     """Refuse a folder that holds other things than a comparison; `scores` that were carried there are one."""
+    check_outside(out)
     if out.exists() and not out.is_dir():
         raise ClickvecError(f"{out} is a file, and a folder is to be written there; choose another --out")
     found = [entry.name for entry in out.iterdir()] if out.exists() else []

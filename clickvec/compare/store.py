@@ -4,7 +4,6 @@ One folder a system and seed, `scores/KEY-SEED-HASH`. It holds scores and facts 
 be carried: fit the neural systems where the GPU is, copy `scores/` home, and run the same command there.
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec import evaluate, files
+from clickvec.arrays import write_arrays
+from clickvec.bounded import make
 from clickvec.errors import ClickvecError
 from clickvec.rankers import Ranker
 from clickvec.readers import Judged
+from clickvec.snapshot import open_folder
 
 _FILES = ("about.json", "scores.safetensors")
 
@@ -67,16 +69,17 @@ def save(place: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> N
     if place.exists() and not (place / "about.json").exists():
         shutil.rmtree(place)
     with files.replacing(place, "about.json", _FILES) as fresh:
-        files.write_arrays(fresh / "scores.safetensors", scores)
+        write_arrays(fresh / "scores.safetensors", scores)
         files.write_json(fresh / "about.json", asdict(facts))
 
 
 def load(place: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
     """What was kept there; None when nothing was, or it does not fit."""
     try:
-        facts = Facts(**json.loads((place / "about.json").read_text(encoding="utf-8")))
-        scores = {split: np.array(files.read_arrays(place / "scores.safetensors")[split]) for split in sets}
-        if not all(found.dtype == np.float32 and np.isfinite(found).all() for found in scores.values()):
+        with open_folder(place, _FILES, "folder of scores") as opened:
+            facts, found = make(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
+            scores = {split: np.array(found[split]) for split in sets}
+        if not all(part.dtype == np.float32 and np.isfinite(part).all() for part in scores.values()):
             return None
         return Recorded(name, facts, sets, scores)
     except (OSError, ValueError, TypeError, KeyError, ClickvecError):

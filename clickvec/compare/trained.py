@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from clickvec import config, files
+from clickvec import config
 from clickvec.about import about_model
 from clickvec.compare.fitted import Fitted
 from clickvec.compare.material import Material, short_hash
@@ -13,8 +13,9 @@ from clickvec.compare.systems import System
 from clickvec.config import Recipe
 from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.folder import open_model
+from clickvec.folder import Model, open_model
 from clickvec.rankers.neural import Neural
+from clickvec.snapshot import open_folder
 
 
 class Trainer(NamedTuple):
@@ -62,7 +63,7 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
             overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), quiet=trainer.quiet,
         )  # fmt: skip
     encoder = Encoder.load(out)
-    history = _history(out)
+    history = _history(encoder.model)
     return Fitted(
         Neural(encoder, system.key),
         parameters=int(about_model(encoder.model)["parameters"]),
@@ -84,12 +85,12 @@ def _is_whole(out: Path) -> bool:
 def _can_go_on(checkpoint: Path) -> bool:
     """Whether there is a checkpoint that can be read; without one the run begins again."""
     try:
-        files.read_arrays(checkpoint)
+        with open_folder(checkpoint.parent, [checkpoint.name], "checkpoint") as opened:
+            opened.arrays(checkpoint.name)
     except ClickvecError:
         return False
     return True
 
 
-def _history(out: Path) -> list[dict[str, float]]:
-    lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+def _history(model: Model) -> list[dict[str, float]]:
+    return [json.loads(line) for line in model.metrics.splitlines()]

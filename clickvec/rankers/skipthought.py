@@ -39,8 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.files import read_lines, replacing_file
+from clickvec.files import replacing_file
 from clickvec.forward import sigmoid, unit
+from clickvec.snapshot import open_folder
 from clickvec.text import Packed, Ragged, normalise, pack, ragged
 
 Array = NDArray[np.floating[Any]]
@@ -136,7 +137,8 @@ class SkipThought:
             raise ClickvecError(f"Skip-Thought vectors are uni, bi or combine, not {kind!r}")
         if not place.is_dir():
             raise ClickvecError(f"there is no folder of Skip-Thought files at {place}")
-        words = [word.strip() for word in read_lines(place / "dictionary.txt")]
+        with open_folder(place, ["dictionary.txt"], "folder of Skip-Thought files") as opened:
+            words = [word.strip() for word in opened.lines("dictionary.txt")]
         for needed in (EOS, UNKNOWN):
             if needed not in words:
                 raise ClickvecError(f"{place}/dictionary.txt has no line {needed}; copy or make it again")

@@ -1,15 +1,14 @@
 """A model and a judged set -> Report: all the numbers, before any of them is drawn."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.about import about_model
+from clickvec.bounded import parse_json
 from clickvec.config import RECURRENT
 from clickvec.encoder import Encoder
 from clickvec.explain.detections import some_of
@@ -102,7 +101,7 @@ def gather(
     found = topics(encoder, queries, progress=progress) if reads else None
     near_titles = some_of(known, TITLES)
     return Report(
-        name, judged_name, about_model(encoder.model), read_history(encoder.path), ranking, path,
+        name, judged_name, about_model(encoder.model), read_history(encoder.model.metrics), ranking, path,
         "judged queries" if log is None else "queries of the click log", len(asked), words,
         trust(encoder, judged), found, len(known), len(near_titles),
         _near(encoder, near_titles, words, queries, progress),
@@ -115,19 +114,15 @@ def _different(titles: Sequence[str]) -> list[str]:
     return list({canonical(title): title for title in reversed(titles)}.values())[::-1]
 
 
-def read_history(path: Path | None) -> tuple[dict[str, Any], ...]:
-    """The rows of a model folder's metrics.jsonl that have an epoch and a loss; none where there is no such file."""
-    try:
-        lines = (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines() if path else []
-    except (OSError, UnicodeDecodeError):
-        return ()
-    rows = (_row(line) for line in lines)
+def read_history(metrics: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a model's metrics.jsonl that have an epoch and a loss."""
+    rows = (_row(line) for line in metrics.splitlines())
     return tuple(row for row in rows if row is not None)
 
 
 def _row(line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         return None
     return row if isinstance(row, dict) and _is_number(row.get("epoch")) and _is_number(row.get("loss")) else None

@@ -1,14 +1,15 @@
 """The folder of a report: index.html to read, report.json with the numbers behind it."""
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from clickvec import files
+from clickvec.bounded import read_json_object
 from clickvec.errors import ClickvecError
 from clickvec.report.contents import FORMAT, Report
+from clickvec.temporary import locked
 
 PAGE, NUMBERS = "index.html", "report.json"
 
@@ -26,10 +27,10 @@ def check_place(out: Path, overwrite: bool) -> None:
 
 def _is_ours(path: Path) -> bool:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            return "clickvec_report" in read_json_object(file, max_bytes=2**30)
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and "clickvec_report" in found
 
 
 def write(report: Report, out: Path, overwrite: bool = False) -> None:
@@ -51,11 +52,10 @@ def _alone(out: Path) -> Iterator[None]:
     lock = place.with_name(f".{place.name}.lock")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        lock.touch()
+        with locked(lock, str(out)):
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    with files.locked(lock, str(out)):
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)

@@ -16,10 +16,15 @@ import torch
 from torch import Tensor
 
 from clickvec import files
+from clickvec.arrays import read_metadata, write_arrays
+from clickvec.bounded import make, parse_json
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.readers import Judged
+from clickvec.snapshot import open_folder
+
+_ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # what an epoch's metrics have
 
 
 @dataclass
@@ -36,39 +41,53 @@ class State:
     best_score: float = -1.0
     history: list[dict[str, Any]] = field(default_factory=list)  # the metrics of each finished epoch
 
+    def check(self, path: Path, recipe: Recipe) -> None:
+        """Refuse numbers that cannot be those of a run of this recipe."""
+        fits = 0 <= self.best_epoch <= self.epoch <= recipe.epochs and len(self.history) == self.epoch
+        fits &= self.batch >= 0 and min(self.masked, self.seconds) >= 0 and (self.batch == 0 or self.weight_sum > 0)
+        for number, row in enumerate(self.history, 1):
+            scores = row.get("dev", {})
+            values = [row.get(key) for key in _ROW] + list(scores.values() if isinstance(scores, dict) else [None])
+            fits &= row.get("epoch") == number and all(isinstance(value, int | float) for value in values)
+        if not fits:
+            raise damaged(path, "its state")
+
+
+def damaged(path: Path, where: str) -> ClickvecError:
+    """The error of a checkpoint that holds what no run has written."""
+    return ClickvecError(f"{path} is damaged at {where}; start again with --overwrite")
+
 
 def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
     """Write the checkpoint in the place of the one before."""
     about = {"state": dataclasses.asdict(state), "recipe": dataclasses.asdict(recipe), "data": data_name}
-    fresh = path.with_suffix(".tmp")
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    try:
-        files.write_arrays(fresh, arrays, {"run": json.dumps(about)})
-        files.replace_file(path, fresh)
-    except Exception as error:
-        fresh.unlink(missing_ok=True)
-        raise files.cannot_write(path, error) from None
+    with files.replacing_path(path) as fresh:
+        write_arrays(fresh, arrays, {"run": json.dumps(about)})
 
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
     """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
-    try:
-        about = json.loads(files.read_metadata(path)["run"])
-        then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
-        now, state = dataclasses.asdict(recipe), State(**about["state"])
-    except (KeyError, TypeError, ValueError):
-        raise ClickvecError(f"{path} is damaged; start again with --overwrite") from None
+    now = dataclasses.asdict(recipe)
+    with open_folder(path.parent, [path.name], "checkpoint") as opened:
+        arrays = opened.arrays(path.name)
+        try:
+            about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
+            then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
+            state, begun_on = make(State, about["state"]), str(about["data"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path, str(error)) from None
     for key in now:
         if then[key] != now[key]:
             raise ClickvecError(
                 f"cannot resume {path.parent}: it was begun with {key}={then[key]}, not {now[key]}; "
                 "give the same settings, or start again with --overwrite"
             )
-    if about["data"] != data_name:
+    state.check(path, recipe)
+    if begun_on != data_name:
         raise ClickvecError(
             f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"
         )
-    arrays = files.read_arrays(path)
     if set(arrays) != set(tensors):
         raise ClickvecError(
             f"cannot resume {path.parent}: it was begun on another device, or with Triton and not without; resume it "
@@ -76,8 +95,9 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
         )
     with torch.no_grad():
         for name, tensor in tensors.items():
-            if name not in arrays or arrays[name].shape != tuple(tensor.shape):
-                raise ClickvecError(f"{path} is damaged at {name}; start again with --overwrite")
+            found, like = arrays[name], tensor.detach().cpu().numpy()
+            if found.shape != like.shape or found.dtype != like.dtype:
+                raise damaged(path, name)
             if tensor.device.type == "cpu":
                 np.copyto(tensor.detach().numpy(), arrays[name])  # straight from the file: there may be much of it
             else:

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clickvec import dataset, folder
+from clickvec import dataset, files, folder
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.encoder import Encoder
@@ -213,13 +213,22 @@ class Run:
         checkpoint.save(
             self.folder / "checkpoint.safetensors", self.state, self.recipe, self._data_name, self._tensors()
         )
-        (self.folder / "metrics.jsonl").write_text(self._metrics(), encoding="utf-8")
+        with files.replacing_file(self.folder / "metrics.jsonl") as file:
+            file.write(self._metrics().encode())
 
     def restore(self) -> None:
         """Go back to the checkpoint."""
-        self.state = checkpoint.restore(
-            self.folder / "checkpoint.safetensors", self.recipe, self._data_name, self._tensors()
-        )
+        path, tensors = self.folder / "checkpoint.safetensors", self._tensors()
+        self.state = checkpoint.restore(path, self.recipe, self._data_name, tensors)
+        if self.state.batch > self.batches:
+            raise checkpoint.damaged(path, "batch")
+        ends = {"mined": len(self.data.titles.offsets) - 1, "since": self.updates + 1}  # compiled code does not look
+        for name, tensor in tensors.items():
+            end = ends.get(name.rpartition(".")[2])
+            if end and tensor.numel() and not (int(tensor.min()) >= -1 and int(tensor.max()) < end):
+                raise checkpoint.damaged(path, name)
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise checkpoint.damaged(path, name)
 
     def _metrics(self) -> str:
         return "".join(json.dumps(row) + "\n" for row in self.state.history)
@@ -233,8 +242,8 @@ class Run:
     def finish(self, out: Path) -> Model:
         """Write the model that is to be kept, with the history of the whole run."""
         best = folder.open_model(self.folder / "best")
-        model = self.model(dict(best.weights))
-        folder.save_model(model, out, card.write(model), self._metrics())
+        model = self.model(dict(best.weights))._replace(metrics=self._metrics())
+        folder.save_model(model, out, card.write(model))
         return folder.open_model(out)
 
     def _say(self, sentence: str | None) -> None:

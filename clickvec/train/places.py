@@ -15,6 +15,7 @@ from clickvec.errors import ClickvecError
 from clickvec.folder import check_model_place
 from clickvec.metrics import with_relevant
 from clickvec.readers import Judged
+from clickvec.temporary import locked
 
 RUN_FILES = ("lock", "checkpoint.safetensors", "checkpoint.tmp", "metrics.jsonl", "best")
 
@@ -72,7 +73,7 @@ def hold(run_folder: Path, out: Path) -> Iterator[None]:
     with ExitStack() as held:
         try:
             held.enter_context(files.made(run_folder))
-            held.enter_context(files.locked(run_folder / "lock", str(out)))
+            held.enter_context(locked(run_folder / "lock", str(out)))
         except OSError as error:
             raise files.cannot_write(out, error) from None
         try:

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from clickvec import dataset, files
 from clickvec.dataset import Dataset
+from clickvec.temporary import temporary_folder
 
 AT_ONCE = 2**18  # rows that pass through memory at a time
 
@@ -44,8 +45,8 @@ def on_disk(data: Dataset, out: Path) -> Dataset:
     beside = next(place for place in out.absolute().parents if place.exists())  # a run may still be refused
     try:
         # Its name is gone once the arrays are mapped, and its bytes once nobody has them mapped.
-        with tempfile.TemporaryDirectory(prefix=".", dir=beside, ignore_cleanup_errors=True) as place:
-            dataset.save(data, Path(place) / "data")
-            return dataset.load(Path(place) / "data")
+        with temporary_folder(beside / out.name) as place:
+            dataset.save(data, place / "data")
+            return dataset.load(place / "data")
     except OSError as error:
         raise files.cannot_write(out, error) from None

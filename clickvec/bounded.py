@@ -1,0 +1,89 @@
+"""Reads JSON that a stranger may have written: bounded in size and depth, every number finite, every field of its type.
+
+All JSON of model, index, data and run folders is read here, the headers of safetensors files too.
+"""
+
+import dataclasses
+import json
+import math
+import types
+from typing import Any, BinaryIO, TypeVar, Union, get_args, get_origin, get_type_hints
+
+MAX_BYTES = 16_000_000  # our own files stay far below a megabyte
+MAX_DEPTH = 64
+
+Fields = TypeVar("Fields")
+
+
+def parse_json(data: bytes | str, max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401
+    """Parse JSON. Raise ValueError with the reason if it is malformed, too long or deep, or a number is not finite."""
+    if len(data) > max_bytes:
+        raise ValueError(f"the JSON has {len(data):,} bytes, more than {max_bytes:,}")
+    opening = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
+    too_deep = f"the JSON is nested more than {MAX_DEPTH} levels deep"
+    try:
+        value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError(too_deep) from None
+    # Text without so many brackets cannot be that deep, so that only few values are walked through.
+    if sum(map(data.count, opening)) > MAX_DEPTH and _depth(value) > MAX_DEPTH:  # type: ignore[arg-type]
+        raise ValueError(too_deep)
+    return value
+
+
+def read_json_object(file: BinaryIO, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Read a JSON object from the rest of a file, of which no more than `max_bytes` are read."""
+    value = parse_json(file.read(max_bytes + 1), max_bytes)
+    if not isinstance(value, dict):
+        raise ValueError("it does not hold a JSON object")
+    return value
+
+
+def make(cls: type[Fields], value: object) -> Fields:
+    """Make a dataclass from a JSON object. Raise ValueError naming a field that is missing, unknown or mistyped."""
+    if not isinstance(value, dict):
+        raise ValueError("it does not hold a JSON object")
+    hints = get_type_hints(cls)
+    known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for name, item in value.items():
+        if name not in known:
+            raise ValueError(f"the field {name!r} is unknown")
+        if not _is_a(item, hints[name]):
+            raise ValueError(f"{name} is {str(item)[:40]!r}, of the wrong type")
+    for name, field in known.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in value:
+            raise ValueError(f"the field {name!r} is missing")
+    return cls(**value)
+
+
+def _is_a(value: object, hint: Any) -> bool:  # noqa: ANN401
+    """Whether a JSON value is of a type: a whole number is a float too, and a bool is no number."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_is_a(value, part) for part in parts)
+    if origin is list:
+        return isinstance(value, list) and all(_is_a(item, parts[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_a(item, parts[1]) for item in value.values())
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is hint or (hint is None and value is None)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is not a finite number")
+    return value
+
+
+def _depth(value: object) -> int:
+    """How deep lists and objects are nested, without recursion."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return depth

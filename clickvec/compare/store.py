@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clickvec import evaluate, files
 from clickvec.errors import ClickvecError
-from clickvec.rankers import Ranker
+from clickvec.rankers import BaseRanker, Ranker
 from clickvec.readers import Judged
 
 _FILES = ("about.json", "scores.safetensors")
@@ -36,7 +36,7 @@ class Facts:
     label: str = ""  # where it is known only when the system is there: what Skip-Thought was trained on
 
 
-class Recorded:
+class Recorded(BaseRanker):
     """A ranker that knows the scores that another gave, and no others."""
 
     def __init__(

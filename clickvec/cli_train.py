@@ -158,9 +158,10 @@ def compare(
     from clickvec.compare.material import Material
     from clickvec.compare.run import check_place, compare
     from clickvec.compare.systems import choose
+    from clickvec.compare.trained import Trainer
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
-    choose(recipe, keys)
+    Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     write.check()
     log = given.read_log(clicks, max_bad)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
-from command import PROGRAM, Done, contents, ok, run, sentence, started
+from command import PROGRAM, Done, contents, ok, refused, run, sentence, started
 from test_skipthought import published
 
 from clickvec import files
@@ -721,3 +721,23 @@ def test_another_grid_or_other_settings_are_other_scores(
     monkeypatch.setattr(skipthought, "SMALL", dataclasses.replace(TINY_PROSE, step=0.1))
     table(given, tmp_path / "out", key)
     assert made == [key, key]
+
+
+@pytest.mark.parametrize(
+    ("systems", "setting", "tells"),
+    [
+        ("bm25", "nosuch=1", ["nosuch", "nearest"]),
+        ("bm25", "cels=8", ["cels", "cells"]),
+        ("bm25", "cells=many", ["cells", "many"]),
+        ("bm25", "tower=rnn", ["tower", "--systems"]),
+        ("bm25,dssm", "pooling=max", ["pooling", "dssm"]),
+    ],
+)
+def test_settings_are_checked_before_anything_is_read(
+    systems: str, setting: str, tells: list[str], tmp_path: Path
+) -> None:
+    absent = tmp_path / "absent.tsv"
+    files = ("--clicks", absent, "--dev", absent, "--test", absent)
+    said = refused("compare", *files, "--systems", systems, "--set", setting, "--out", tmp_path / "out")
+    assert all(part in said for part in tells), said
+    assert "absent.tsv" not in said

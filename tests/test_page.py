@@ -92,7 +92,7 @@ def test_markdown_says_what_it_was_measured_on_and_how(findings: Findings) -> No
     assert "| 1 | BM25 & friends_1 \\| 100% | k1 1.2, b 0.75 |" in text
     assert "tower lstm, sizes [96, 288]" in text
     assert "clickvec compare --systems lstm  # 3\n" in text
-    assert "- row 1, 3: commit abc, on a machine\n- row 2: commit def, on a machine\n" in text
+    assert "- row 1, 3: clickvec abc, on a machine\n- row 2: clickvec def, on a machine\n" in text
 
 
 def test_markdown_marks_the_best_the_luck_and_the_small(findings: Findings) -> None:

@@ -175,7 +175,7 @@ def _origin(rows: Sequence[Row]) -> str:
     for number, row in enumerate(rows, 1):
         made.setdefault((row.commit, row.machine), []).append(number)
     places = "\n".join(
-        f"- {'all rows' if len(made) == 1 else f'row {number_ranges(numbers)}'}: commit {commit}, on {machine}"
+        f"- {'all rows' if len(made) == 1 else f'row {number_ranges(numbers)}'}: clickvec {commit}, on {machine}"
         for (commit, machine), numbers in made.items()
     )
     return f"## How each row was made\n\n```\n{commands}\n```\n\n{places}"

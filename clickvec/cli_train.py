@@ -49,8 +49,9 @@ def prepare(
 
     Where only numpy, torch and safetensors are installed, python -m clickvec.train FOLDER does it.
     """
-    from clickvec import dataset
+    from clickvec import config, dataset
 
+    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
     dataset.check_place(out, overwrite)
     data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
     dataset.save(data, out)

@@ -160,6 +160,7 @@ def compare(
     from clickvec.compare.run import check_place, compare
     from clickvec.compare.systems import choose
     from clickvec.compare.trained import Trainer
+    from clickvec.screen.screen import this_screen
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
@@ -180,4 +181,5 @@ def compare(
         settings=settings or [], device=device, jobs=jobs, say=tell,
     )  # fmt: skip
     findings = write.write(found, log, out)
-    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings))
+    screen = this_screen(piped=100, most=1_000)
+    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings, screen))

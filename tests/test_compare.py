@@ -202,7 +202,7 @@ def test_without_json_the_table_is_printed(whole: tuple[Path, Done], arguments: 
     shutil.copytree(out, out.parent / "copy")
     done = run(*arguments, *again)
     assert done.err == "2 of 2 systems and seeds were scored before, and are not made again\n"
-    assert [line.split()[1] for line in done.out.splitlines()[2:]] == ["BM25", "LSTM-RNN"]
+    assert [line.split()[1] for line in done.out.split("\n\n")[0].splitlines()[2:]] == ["BM25", "LSTM-RNN"]
 
 
 def test_the_folder_holds_the_files_of_its_table_and_no_older_ones(
@@ -563,7 +563,7 @@ def test_one_that_fails_does_not_lose_the_others_and_is_told(
     assert "ulm" in sentence(done.err)
     assert made == ["ulm", "bm25", "dssm, seed 1"]
     made.clear()
-    assert [line.split()[1] for line in ok(*command).splitlines()[2:]] == ["ULM", "BM25", "DSSM"]
+    assert [line.split()[1] for line in ok(*command).split("\n\n")[0].splitlines()[2:]] == ["ULM", "BM25", "DSSM"]
     assert made == ["ulm"]
 
 

@@ -14,7 +14,7 @@ from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
 if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.dataset import Dataset
-    from clickvec.evaluate import Evaluation, Search
+    from clickvec.evaluate import Evaluation
     from clickvec.rankers import Ranker
     from clickvec.readers import BadLines, ClickLog, Judged, Titles
 
@@ -188,28 +188,8 @@ def measure_catalogue(rankers: "list[Ranker]", judged: "Judged", titles: "Titles
 
     from clickvec.evaluate import Evaluation, evaluate_catalogue
 
-    ids = {title.id for title in titles}
-    found = [evaluate_catalogue(_search(ranker, titles), judged, ids, name=ranker.name) for ranker in rankers]
-    return reduce(Evaluation.above, found)
-
-
-def _search(ranker: "Ranker", titles: "Titles") -> "Search":
-    """A search over the titles: a model's by its index; of another system, all titles whose score is not 0."""
-    from clickvec.encoder import Encoder
-    from clickvec.index import Index
-    from clickvec.metrics import rank_order
-    from clickvec.rankers.neural import Neural
-
     ids, texts = [title.id for title in titles], [title.title for title in titles]
-    if isinstance(ranker, Neural) and isinstance(ranker.encoder, Encoder):
-        index = Index.build(ranker.encoder, texts, ids, progress=True)
-        return lambda queries, k: [[hit.id for hit in hits] for hits in index.search(queries, k=k)]
-
-    def look_up(queries: list[str], k: int) -> list[list[str]]:
-        found = []
-        for query in queries:
-            scores = ranker.score(query, texts)
-            found.append([ids[place] for place in rank_order(scores, ids)[:k].tolist() if scores[place]])
-        return found
-
-    return look_up
+    found = [
+        evaluate_catalogue(ranker.search_over(ids, texts), judged, set(ids), name=ranker.name) for ranker in rankers
+    ]
+    return reduce(Evaluation.above, found)

@@ -51,9 +51,10 @@ def prepare(
 
     Where only numpy, torch and safetensors are installed, python -m clickvec.train FOLDER does it.
     """
-    from clickvec import dataset
+    from clickvec import config, dataset
 
     check_output(out, [*logs, shown])
+    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
     dataset.check_place(out, overwrite)
     data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
     dataset.save(data, out)
@@ -162,10 +163,12 @@ def compare(
     from clickvec.compare.material import Material
     from clickvec.compare.run import check_place, compare
     from clickvec.compare.systems import choose
+    from clickvec.compare.trained import Trainer
+    from clickvec.screen.screen import this_screen
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
-    choose(recipe, keys)
     check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
+    Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     write.check()
     log = given.read_log(clicks, max_bad)
@@ -183,4 +186,5 @@ def compare(
         settings=settings or [], device=device, jobs=jobs, say=tell,
     )  # fmt: skip
     findings = write.write(found, log, out)
-    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings))
+    screen = this_screen(piped=100, most=1_000)
+    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings, screen))

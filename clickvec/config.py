@@ -5,6 +5,9 @@ A value comes from one of three places, the later over the earlier: the named re
 
 import dataclasses
 import difflib
+import math
+import os
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +19,9 @@ from clickvec.errors import ClickvecError
 TOWERS = ("rnn", "lstm", "bilstm", "dssm", "clsm")
 RECURRENT = ("rnn", "lstm", "bilstm")  # the towers that give an output y(t) at each word
 POOLINGS = ("last", "mean", "max")
+MAX_COUNT = 2**31 - 1  # of words, trigrams, titles, updates: array indices and their sums stay within 64 bits
+MAX_SIZE = 65_536  # units of a layer: a square float32 matrix of this size takes 17 GB
+MAX_SEED = 2**63 - 1
 HARD_POOL = 20  # titles mined for each query, from which `hard_negatives` are drawn
 
 
@@ -134,7 +140,15 @@ _AT_LEAST: dict[str, float] = {
 _AT_MOST: dict[str, float] = {
     "momentum": 0.9999, "momentum_ends": 0.9999, "ends_share": 0.5, "initial_scale": 10,
     "hard_negatives": HARD_POOL, "word_dropout": 0.9999, "warm_up": 0.9999, "average": 0.99999,
+    "cells": MAX_SIZE, "hidden": MAX_SIZE, "output": MAX_SIZE, "window": MAX_SIZE, "seed": MAX_SEED,
+    **dict.fromkeys(
+        ("max_words", "max_trigrams", "negatives", "shown_negatives", "batch_size", "epochs", "patience", "bptt_steps"),
+        MAX_COUNT,
+    ),
 }  # fmt: skip
+# A recipe file holds a few dozen short lines. Larger ones are refused before they are parsed.
+MAX_FILE_BYTES = 65_536
+MAX_LINE = 1_000  # characters; parsing time grows with the square of the length of a dotted key
 
 
 def recipe(
@@ -169,11 +183,29 @@ def recipe(
 
 def _read_toml(file: Path) -> Mapping[str, object]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = _read_bounded(file).decode()
+        for number, line in enumerate(text.splitlines(), 1):
+            if len(line) > MAX_LINE:
+                raise ClickvecError(f"{file}:{number} is longer than {MAX_LINE:,} characters; give a recipe file")
+        return tomllib.loads(text)
     except OSError as error:
         raise ClickvecError(f"cannot read the recipe file {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ClickvecError(f"{file} is not a recipe: its brackets are nested too deeply") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise ClickvecError(f"{file} is not TOML: {error}") from None
+
+
+def _read_bounded(path: Path) -> bytes:
+    """Read a small file, or a pipe such as /dev/stdin; refuse a device or a folder, which may never end."""
+    with path.open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise ClickvecError(f"{path} is no file; give a recipe file in TOML")
+        read = file.read(MAX_FILE_BYTES + 1)
+    if len(read) > MAX_FILE_BYTES:
+        raise ClickvecError(f"{path} is larger than {MAX_FILE_BYTES:,} bytes; give a recipe file in TOML")
+    return read
 
 
 def _read_setting(setting: str) -> tuple[str, str]:
@@ -186,38 +218,60 @@ def _read_setting(setting: str) -> tuple[str, str]:
 _FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
 
 
+def check_tower(tower: Tower) -> None:
+    """Raise a ClickvecError that names the first field of the wrong type or out of its bounds."""
+    for field in dataclasses.fields(Tower):
+        value = getattr(tower, field.name)
+        if type(value) is not type(field.default):
+            raise ClickvecError(f"the setting {field.name} takes {_KIND_NAMES[type(field.default)]}, not {_cut(value)}")
+        _check("tower" if field.name == "kind" else field.name, value)
+
+
 def _coerce(key: str, value: object) -> Any:  # noqa: ANN401
     """The value of a setting in its field's type, or an error that says what the field takes."""
     if key not in _FIELDS:
-        near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.0)
-        raise ClickvecError(f"there is no setting {key!r}; the nearest is {near[0]!r}")
+        near = difflib.get_close_matches(key[:100], _FIELDS, n=1, cutoff=0.0)
+        raise ClickvecError(f"there is no setting {_cut(key)}; the nearest is {near[0]!r}")
     kind = type(_FIELDS[key].default)
     parsed = _parse(kind, value)
     if parsed is None:
-        raise ClickvecError(f"the setting {key} takes {_KIND_NAMES[kind]}, not {value!r}")
-    if key in _CHOICES and parsed not in _CHOICES[key]:
-        raise ClickvecError(f"the setting {key} is one of {', '.join(_CHOICES[key])}, not {value!r}")
-    if key in _AT_LEAST and not _AT_LEAST[key] <= parsed < float("inf"):
-        raise ClickvecError(f"the setting {key} is at least {_AT_LEAST[key]:g}, not {value}")
-    if key in _AT_MOST and parsed > _AT_MOST[key]:
-        raise ClickvecError(f"the setting {key} is at most {_AT_MOST[key]:g}, not {value}")
-    if key == "window" and parsed % 2 == 0:
-        raise ClickvecError(f"the setting window is odd (a word and as many on each side), not {value}")
+        raise ClickvecError(f"the setting {key} takes {_KIND_NAMES[kind]}, not {_cut(value)}")
+    _check(key, parsed)
     return parsed
 
 
-_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+def _check(key: str, value: Any) -> None:  # noqa: ANN401
+    """Raise an error if a value of the right type is not one of the choices, or is out of bounds."""
+    if key in _CHOICES and value not in _CHOICES[key]:
+        raise ClickvecError(f"the setting {key} is one of {', '.join(_CHOICES[key])}, not {_cut(value)}")
+    if key in _AT_LEAST and not value >= _AT_LEAST[key]:
+        raise ClickvecError(f"the setting {key} is at least {_AT_LEAST[key]:,}, not {_cut(value)}")
+    if key in _AT_MOST and value > _AT_MOST[key]:
+        raise ClickvecError(f"the setting {key} is at most {_AT_MOST[key]:,}, not {_cut(value)}")
+    if key == "window" and value % 2 == 0:
+        raise ClickvecError(f"the setting window is odd (a word and as many on each side), not {value}")
+
+
+_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
 
 
 def _parse(kind: type, value: object) -> Any:  # noqa: ANN401
     """The value as `kind`, or None when it is not one."""
-    if kind is bool:
-        return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
-    if isinstance(value, bool):
-        return None
-    if kind is str:
-        return str(value)
+    if kind is bool and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    if isinstance(value, bool) or kind in (bool, str):
+        return value if type(value) is kind else None
     try:
-        return kind(value) if isinstance(value, str) or kind is float or value == int(value) else None  # type: ignore[call-overload]
+        number = kind(value) if isinstance(value, str) or kind is float or value == int(value) else None  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         return None
+    return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+def _cut(value: object, most: int = 60) -> str:
+    """A value for a message, however long it is."""
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
+        return "a very long value"
+    return shown if len(shown) <= most else f"{shown[:most]}..."

@@ -1,7 +1,7 @@
 """Any rankers on any judged set -> one Evaluation: means in per cent, and the value of every query behind them."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.metrics import Measure, Ranking, Scores, rank_order, with_relevant
-from clickvec.rankers import Neural, Ranker
+from clickvec.rankers import Ranker, Search
 from clickvec.readers import JudgedQuery
 
 TITLES_AT_ONCE = 100_000  # of judged queries, whose vectors are in memory together
-
-Search = Callable[[list[str], int], Sequence[Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ def run(ranker: Ranker, judged: Iterable[JudgedQuery]) -> list[Ranking]:
     """The scores of a ranker for every query, as `write_run` takes them; queries without a relevant title too."""
     rankings = list[Ranking]()
     for some in _few_titles(judged):
-        titles = [title for query in some for title in query.titles]
-        ready = ranker.with_vectors_of(titles) if isinstance(ranker, Neural) and titles else ranker
+        ready = ranker.prepared([title for query in some for title in query.titles])
         rankings += [Ranking(query.query_id, query.doc_ids, _scores(ready, query)) for query in some]
     return rankings
 

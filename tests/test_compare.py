@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
-from command import PROGRAM, Done, contents, ok, run, sentence, started
+from command import PROGRAM, Done, contents, ok, refused, run, sentence, started
 from ondisk import read_arrays
 from test_skipthought import published
 
@@ -203,7 +203,7 @@ def test_without_json_the_table_is_printed(whole: tuple[Path, Done], arguments: 
     shutil.copytree(out, out.parent / "copy")
     done = run(*arguments, *again)
     assert done.err == "2 of 2 systems and seeds were scored before, and are not made again\n"
-    assert [line.split()[1] for line in done.out.splitlines()[2:]] == ["BM25", "LSTM-RNN"]
+    assert [line.split()[1] for line in done.out.split("\n\n")[0].splitlines()[2:]] == ["BM25", "LSTM-RNN"]
 
 
 def test_the_folder_holds_the_files_of_its_table_and_no_older_ones(
@@ -564,7 +564,7 @@ def test_one_that_fails_does_not_lose_the_others_and_is_told(
     assert "ulm" in sentence(done.err)
     assert made == ["ulm", "bm25", "dssm, seed 1"]
     made.clear()
-    assert [line.split()[1] for line in ok(*command).splitlines()[2:]] == ["ULM", "BM25", "DSSM"]
+    assert [line.split()[1] for line in ok(*command).split("\n\n")[0].splitlines()[2:]] == ["ULM", "BM25", "DSSM"]
     assert made == ["ulm"]
 
 
@@ -722,3 +722,23 @@ def test_another_grid_or_other_settings_are_other_scores(
     monkeypatch.setattr(skipthought, "SMALL", dataclasses.replace(TINY_PROSE, step=0.1))
     table(given, tmp_path / "out", key)
     assert made == [key, key]
+
+
+@pytest.mark.parametrize(
+    ("systems", "setting", "tells"),
+    [
+        ("bm25", "nosuch=1", ["nosuch", "nearest"]),
+        ("bm25", "cels=8", ["cels", "cells"]),
+        ("bm25", "cells=many", ["cells", "many"]),
+        ("bm25", "tower=rnn", ["tower", "--systems"]),
+        ("bm25,dssm", "pooling=max", ["pooling", "dssm"]),
+    ],
+)
+def test_settings_are_checked_before_anything_is_read(
+    systems: str, setting: str, tells: list[str], tmp_path: Path
+) -> None:
+    absent = tmp_path / "absent.tsv"
+    files = ("--clicks", absent, "--dev", absent, "--test", absent)
+    said = refused("compare", *files, "--systems", systems, "--set", setting, "--out", tmp_path / "out")
+    assert all(part in said for part in tells), said
+    assert "absent.tsv" not in said

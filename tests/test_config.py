@@ -1,10 +1,15 @@
 """Where a setting comes from, and what a wrong one says."""
 
+import contextlib
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from command import refused
 
-from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECURRENT, TOWERS, Recipe, recipe
+from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECURRENT, TOWERS, Recipe, Tower, check_tower, recipe
 from clickvec.errors import ClickvecError
 
 
@@ -43,8 +48,8 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("cells=1.5", "cells takes a whole number"),
         ("cells=0", "cells is at least 1"),
         ("step=-1", "step is at least 0"),
-        ("step=nan", "step is at least 0"),
-        ("gamma=inf", "gamma is at least 0"),
+        ("step=nan", "step takes a finite number"),
+        ("gamma=inf", "gamma takes a finite number"),
         ("tower=gru", "tower is one of rnn, lstm, bilstm, dssm, clsm"),
         ("shared_tower=maybe", "shared_tower takes true or false"),
         ("window=2", "window is odd"),
@@ -58,9 +63,20 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("word_dropout=1", "word_dropout is at most 0.9999"),
         ("word_dropout=-0.1", "word_dropout is at least 0"),
         ("average=1", "average is at most 0.99999"),
-        ("average=nan", "average is at least 0"),
+        ("average=nan", "average takes a finite number"),
         ("hard_negatives=21", "hard_negatives is at most 20"),
         ("hard_negatives=-1", "hard_negatives is at least 0"),
+        ("max_words=100000000000000000000000", "max_words is at most"),
+        ("max_trigrams=100000000000000000000000", "max_trigrams is at most"),
+        ("cells=100000000000000000000000", "cells is at most"),
+        ("hidden=1e23", "hidden takes a whole number"),
+        ("output=70000", "output is at most"),
+        ("window=70001", "window is at most"),
+        ("batch_size=2147483648", "batch_size is at most"),
+        ("epochs=2147483648", "epochs is at most"),
+        ("seed=9223372036854775808", "seed is at most"),
+        (f"cells={'9' * 5000}", "cells takes a whole number"),
+        ("clip=1e999", "clip takes a finite number"),
     ],
 )
 def test_a_wrong_setting_says_what_is_right(setting: str, says: str) -> None:
@@ -100,7 +116,103 @@ def test_a_wrong_recipe_or_file_is_an_error(tmp_path: Path) -> None:
         recipe(file=tmp_path / "nested.toml")
 
 
+def nested(depth: int) -> bytes:
+    return b"cells = " + b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    ("content", "tells"),
+    [
+        (nested(30_000), "longer than"),
+        (b"cells = [\n" + b"[\n" * 20_000, "nested"),
+        (nested(300), "cells"),
+        (b"#\n" * 1_000_000, "larger than 65,536 bytes"),
+        (b"a." * 500_000 + b"a = 1", "larger than"),
+        (b"cells = '\xff\xfe'", "not TOML"),
+        (b"cells = " + b"9" * 900, "cells is at most"),
+        (b"cells = 0x" + b"f" * 900, "cells is at most"),
+        (b"gamma = 0x" + b"f" * 900, "gamma takes a finite number"),
+        (b"forget_gate = 0x" + b"f" * 900, "forget_gate takes true or false"),
+        (b"tower = 5", "tower takes a word, not 5"),
+        (b"tower = ['lstm']", "tower takes a word"),
+        (b"forget_gate = 1", "forget_gate takes true or false, not 1"),
+        (b"cells = 'many'", "cells takes a whole number, not 'many'"),
+        (b"cells = 1979-05-27", "cells takes a whole number"),
+        (b"step = [1.0]", "step takes a finite number"),
+        (b"max_words = 1" + b"0" * 23, "max_words is at most"),
+        (b"a." * 400 + b"a = 1", "no setting 'a'"),
+        (b"'" + b"x" * 900 + b"' = 1", "the nearest is"),
+    ],
+)
+def test_any_file_that_is_no_recipe_is_an_error_of_one_short_sentence(
+    content: bytes, tells: str, tmp_path: Path
+) -> None:
+    (tmp_path / "recipe.toml").write_bytes(content)
+    with pytest.raises(ClickvecError) as error:
+        recipe(file=tmp_path / "recipe.toml")
+    assert tells in str(error.value)
+    assert len(str(error.value)) < 300 + len(str(tmp_path))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+def test_a_folder_or_a_device_is_no_recipe(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/zero")):
+        with pytest.raises(ClickvecError, match=str(path)):
+            recipe(file=path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    for content, cells in ((b"cells = 7\n", 7), (b"#\n" * 100_000, None)):
+        pipe = tmp_path / str(cells)
+        os.mkfifo(pipe)
+
+        def write(pipe: Path = pipe, content: bytes = content) -> None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.write_bytes(content)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        if cells:
+            assert recipe(file=pipe).cells == cells
+        else:
+            with pytest.raises(ClickvecError, match="larger than"):
+                recipe(file=pipe)
+        writer.join()
+
+
+@pytest.mark.parametrize(
+    ("fields", "tells"),
+    [
+        ({"kind": "gru"}, "tower"),
+        ({"cells": 0}, "cells"),
+        ({"cells": True}, "cells"),
+        ({"hidden": 10**23}, "hidden"),
+        ({"output": "96"}, "output"),
+        ({"window": 4}, "window"),
+        ({"pooling": []}, "pooling"),
+        ({"forget_gate": 1}, "forget_gate"),
+    ],
+)
+def test_a_tower_is_checked_field_by_field(fields: dict[str, Any], tells: str) -> None:
+    check_tower(Tower())
+    with pytest.raises(ClickvecError, match=tells):
+        check_tower(Tower(**fields))
+
+
+def test_the_bounds_admit_whoever_means_no_bound() -> None:
+    chosen = recipe("default", max_words=10**9, max_trigrams=10**9, batch_size=10**9, bptt_steps=10**9)
+    assert chosen.max_words == chosen.batch_size == 10**9
+
+
 def test_every_field_can_be_set() -> None:
     defaults = Recipe()
     for name, value in vars(defaults).items():
         assert getattr(recipe("default", settings=[f"{name}={str(value).lower()}"]), name) == value
+
+
+@pytest.mark.parametrize("option", ["--max-words", "--max-trigrams"])
+def test_prepare_has_the_same_bounds(option: str, tmp_path: Path) -> None:
+    said = refused("prepare", tmp_path / "absent.tsv", "--out", tmp_path / "data", option, f"1{'0' * 23}")
+    assert option.strip("-").replace("-", "_") in said
+    assert "is at most" in said

@@ -35,6 +35,11 @@ def test_the_code_places_that_paper_md_names_exist() -> None:
         assert re.search(rf"\b{name}\b", code), name
 
 
+def test_no_page_says_that_keywords_and_topics_are_missing() -> None:
+    for page in PAGES:
+        assert "not in this release" not in page.read_text(encoding="utf-8"), page.name
+
+
 def test_the_readme_names_verbs_and_options_that_exist() -> None:
     from typer.testing import CliRunner
 

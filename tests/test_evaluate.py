@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
 from clickvec.evaluate import evaluate, evaluate_catalogue, run
 from clickvec.metrics import write_run
-from clickvec.rankers import BM25, Neural, Ranker
+from clickvec.rankers import BM25, BaseRanker, Mixture, Neural, Ranker, ReciprocalRank
 from clickvec.readers import JudgedQuery, read_clicks, read_judged
 
 MSRD = Path(__file__).parents[2] / "shared" / "data" / "msrd"  # beside the checkout, never in it
@@ -25,7 +25,7 @@ def judged_query(query_id: str, titles: Sequence[str], grades: Sequence[int], qu
     return JudgedQuery(query_id, query, ids, tuple(titles), np.array(grades))
 
 
-class ByLength:
+class ByLength(BaseRanker):
     """Longer titles first."""
 
     def __init__(self, name: str = "length", sign: int = 1) -> None:
@@ -36,7 +36,7 @@ class ByLength:
         return np.array([self.sign * len(title) for title in titles], dtype=np.float32)
 
 
-class RowNoise:
+class RowNoise(BaseRanker):
     """The last bit depends on the row, as in a batched matrix product."""
 
     name = "noise"
@@ -96,7 +96,7 @@ def test_run_holds_every_query(tmp_path: Path) -> None:
     assert (tmp_path / "run").read_text().splitlines()[0] == "1 Q0 1-2 1 3 length"
 
 
-class Faulty:
+class Faulty(BaseRanker):
     name = "faulty"
 
     def __init__(self, scores: list[float]) -> None:
@@ -233,6 +233,43 @@ def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
         np.testing.assert_allclose(ranking.scores, ranker.score(query.query, query.titles), atol=1e-6)
     first = run(ranker, queries)[0].scores
     assert first[0] == first[1]  # the same words, to the last bit
+
+
+class Counting(FirstLetters):
+    """Counts how often it is asked for the vectors of titles."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def encode_document(self, titles: list[str]) -> NDArray[np.float32]:
+        self.calls += 1
+        return super().encode_document(titles)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: ReciprocalRank([ByLength(), model]),
+        lambda model: Mixture(model, ByLength(), 0.5),
+        lambda model: Mixture(ReciprocalRank([model]), ByLength(), 0.5),
+    ],
+)
+def test_titles_of_all_queries_are_encoded_at_once_whatever_wraps_the_model(wrap: Callable[[Ranker], Ranker]) -> None:
+    encoder = Counting()
+    ranker = wrap(Neural(encoder, "model"))
+    rankings = run(ranker, JUDGED)
+    assert encoder.calls == 1
+    for query, ranking in zip(JUDGED, rankings, strict=True):
+        assert ranking.scores.tolist() == ranker.score(query.query, query.titles).tolist()
+
+
+def test_a_search_over_a_catalogue_finds_what_scores_above_zero() -> None:
+    for ranker in (Neural(FirstLetters(), "model"), BM25(["ax", "bx ax", "cx"])):
+        search = ranker.search_over(["1", "2", "3"], ["ax", "bx ax", "cx"])
+        (found,) = search(["ax"], 2)
+        assert found[0] == "1"
+        assert "3" not in found
 
 
 @pytest.mark.skipif(not (MSRD / "dev.tsv.gz").exists(), reason="the real data is not on this machine")

@@ -105,6 +105,18 @@ def test_words_of_a_like_spelling_can_be_left_out() -> None:
     assert learned.nearest("pizza", unlike=True).titles == learned.nearest("pizza").titles
 
 
+def test_punctuation_at_the_edges_is_no_part_of_a_near_word() -> None:
+    learned = Learned(KITCHEN, [*CARDS, "pizza, (menu)", "«menu» - fever!", "pizza-menu...", "menu。", "- ... !"])
+    found = learned.nearest("pizza", k=100)
+    assert {near.word: near.count for near in found.words} == {
+        "menu": 7, "pizzeria": 1, "diet": 2, "fever": 3, "pizza-menu": 1,
+    }  # fmt: skip
+    assert found.count == learned.count("(Pizza,") == 3
+    assert learned.count("pizza menu") == 3
+    assert learned.count("...") == 0
+    assert names(learned.nearest("pizza,", k=100))[:2] == names(found)[:2]  # and no pizza without its comma
+
+
 def test_a_phrase_is_counted_where_its_words_stand_together() -> None:
     learned = Learned(KITCHEN, [*CARDS, "menu pizza", "the pizza menus", "a pizza menu pizza menu"])
     assert learned.nearest("  Pizza\nmenu ").word == "pizza menu"
@@ -170,14 +182,14 @@ LETTERS = st.text("ab #\t\u3000é上\u0301", max_size=12)
 def test_whatever_the_titles_are(titles: list[str], word: str, k: int, least: int) -> None:
     learned = Learned(by_meaning(ab="food", ba="health", aba="both"), titles)
     found = learned.nearest(word, k, least=least)
-    counts = [word for title in titles for word in split_words(title)]
+    counts = [word.strip("#") for title in titles for word in split_words(title) if word.strip("#")]
     assert 0 <= found.known <= 1
     assert len(found.words) <= k
     assert len(found.titles) <= k
-    assert found.word not in names(found)
+    assert found.word.strip("#") not in names(found)
     assert all(near.count == counts.count(near.word) >= least for near in found.words)
     assert sum(learned.words.values()) == len(counts)
-    assert found.count == counts.count(found.word) or " " in found.word
+    assert found.count == counts.count(found.word.strip("#")) or " " in found.word
     assert len({canonical(near.title) for near in found.titles}) == len(found.titles)
     assert json.loads(json.dumps(found.as_json()))["words"] == [vars(near) for near in found.words]
     for room in (80, 40, 1):

@@ -24,6 +24,7 @@ from clickvec.metrics import (
     write_qrels,
     write_run,
 )
+from clickvec.rankers import BaseRanker
 from clickvec.readers import JudgedQuery, read_qrels
 
 
@@ -190,7 +191,7 @@ def test_trec_eval_agrees_on_scores_and_ids_of_any_kind(lists: list[list[tuple[s
         assert our_ndcg(query, ranking) == pytest.approx(theirs[query.query_id], abs=1e-9)
 
 
-class LengthRanker:
+class LengthRanker(BaseRanker):
     """Scores a title by its length: few scores, many ties, between equal titles and others."""
 
     name = "length"

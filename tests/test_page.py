@@ -22,7 +22,8 @@ from clickvec.compare.page import (
     rate,
     size,
 )
-from clickvec.compare.result import Comparison
+from clickvec.compare.result import MEASURES, Comparison
+from clickvec.screen.screen import Screen, width
 
 pytest.importorskip("scipy")
 QUERIES = 40
@@ -53,7 +54,7 @@ def test_the_numbers_of_the_rows_that_a_row_beats(findings: Findings) -> None:
 
 
 def test_the_table_of_the_terminal(findings: Findings) -> None:
-    head, rule, *lines = for_terminal(findings).splitlines()
+    head, rule, *lines = for_terminal(findings, Screen(200)).splitlines()
     assert " ".join(head.split()) == (
         "# system NDCG@1 NDCG@3 NDCG@10 95% of NDCG@10 ahead of parameters training queries/s"
     )
@@ -64,6 +65,26 @@ def test_the_table_of_the_terminal(findings: Findings) -> None:
     assert re.search(r" to \d+\.\d +1-2 +14\.4M +4\.2 min +1,230$", lines[2])
     assert "±" not in lines[0] + lines[1]
     assert "*" not in "".join(lines)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 200])
+@pytest.mark.parametrize("letter", ["x", "海"])
+def test_the_table_fits_the_terminal_and_says_what_it_leaves_out(findings: Findings, columns: int, letter: str) -> None:
+    rows = [dataclasses.replace(row, label=f"{row.label} {letter * 80}") for row in findings.comparison.rows]
+    comparison = dataclasses.replace(findings.comparison, rows=tuple(rows))
+    text = for_terminal(dataclasses.replace(findings, comparison=comparison), Screen(columns))
+    assert max(map(width, text.splitlines())) <= columns
+    head, *_ = text.splitlines()
+    assert all(measure in head for measure in MEASURES)
+    for column in ("95% of NDCG@10", "ahead of", "parameters", "training", "queries/s"):
+        assert " ".join(text.split()).count(column) == 1  # in the head, or in the line that says where it is
+    assert ("table.md" in text) == ("queries/s" not in head)
+
+
+def test_the_table_has_every_column_where_there_is_room(findings: Findings) -> None:
+    text = for_terminal(findings, Screen(130))
+    assert "LSTM-RNN (ncell = 96) " in text
+    assert "table.md" not in text
 
 
 def test_markdown_has_every_section_and_tables_of_one_width(findings: Findings) -> None:
@@ -92,7 +113,7 @@ def test_markdown_says_what_it_was_measured_on_and_how(findings: Findings) -> No
     assert "| 1 | BM25 & friends_1 \\| 100% | k1 1.2, b 0.75 |" in text
     assert "tower lstm, sizes [96, 288]" in text
     assert "clickvec compare --systems lstm  # 3\n" in text
-    assert "- row 1, 3: commit abc, on a machine\n- row 2: commit def, on a machine\n" in text
+    assert "- row 1, 3: clickvec abc, on a machine\n- row 2: clickvec def, on a machine\n" in text
 
 
 def test_markdown_marks_the_best_the_luck_and_the_small(findings: Findings) -> None:
@@ -169,7 +190,7 @@ def test_one_row_and_one_query_are_enough(findings: Findings) -> None:
     alone = examine(Comparison((row,), {"dev": queries, "test": queries}, {}, {}), LOG)
     assert "Is it luck?" not in markdown(alone)
     assert latex(alone).count(r"\textbf{50.0}") == 3
-    assert for_terminal(alone).splitlines()[2].split()[:6] == ["1", "ONLY", "50.0", "50.0", "50.0", "50.0"]
+    assert for_terminal(alone, Screen(200)).splitlines()[2].split()[:6] == ["1", "ONLY", "50.0", "50.0", "50.0", "50.0"]
     json.dumps(as_json(alone), allow_nan=False)
 
 

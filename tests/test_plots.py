@@ -378,6 +378,21 @@ def test_a_training_curve_with_and_without_dev(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").read_bytes() != (tmp_path / "both.png").read_bytes()
 
 
+@pytest.mark.parametrize("losses", [[0.4, 0.399, 0.398], [5.0], [3.0, 1.0, 0.0], [0.0]])
+def test_no_marker_of_a_training_curve_is_cut(losses: list[float], drawn: Drawn, tmp_path: Path) -> None:
+    rows = [{"epoch": at, "loss": loss, "dev": {"NDCG@10": 50.0 + at}} for at, loss in enumerate(losses, 1)]
+    plots.training_curve(rows, tmp_path / "training.png")
+    (figure,) = drawn
+    for axes in figure.axes:
+        for line in axes.lines:
+            half = line.get_markersize() * figure.dpi / 72 / 2
+            for x, y in axes.transData.transform(line.get_xydata()):
+                box = axes.bbox if line.get_clip_on() else figure.bbox
+                assert box.x0 <= x - half < x + half <= box.x1
+                assert box.y0 <= y - half < y + half <= box.y1
+                assert y + half <= axes.bbox.y1  # below the legend
+
+
 def test_a_table_has_text_to_the_left_and_numbers_to_the_right() -> None:
     assert table([["system", "NDCG"], ["LSTM", "9.5"], ["a long name", "10.0"]]) == (
         "system       NDCG\n-----------------\nLSTM          9.5\na long name  10.0"

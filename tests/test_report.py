@@ -28,7 +28,7 @@ from clickvec.readers import JudgedQuery
 from clickvec.report import Report, gather, write
 from clickvec.report.contents import read_history
 from clickvec.report.query_words import query_words, read_queries
-from clickvec.report.ranking import first_inversion
+from clickvec.report.ranking import first_inversion, rank
 from clickvec.report.title_map import neighbourhoods, split, telling
 from clickvec.report.trust import Deletion, Trust, WithoutKeywords
 from clickvec.temporary import locked
@@ -101,6 +101,29 @@ def test_the_worst_queries_come_first_and_are_explained() -> None:
             assert explanation.title == ranked.title
             assert explanation.score == pytest.approx(scores[TEXTS.index(ranked.title)], abs=1e-6)
         assert sum(share.difference for share in missed.why.words) == pytest.approx(missed.why.gap)
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_titles_are_encoded_as_often_as_in_evaluate(progress: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, queries = Encoder(tiny("bilstm")), judged(*TEXTS)
+    calls: list[int] = []
+
+    def spy(self: Encoder, titles: list[str]) -> np.ndarray:
+        calls.append(len(titles))
+        return encode_document(self, titles)
+
+    encode_document = Encoder.encode_document
+    monkeypatch.setattr(Encoder, "encode_document", spy)
+    expected = evaluate([Neural(encoder, "tiny")], queries)
+    in_evaluate = len(calls)
+    calls.clear()
+    found = rank(encoder, queries, "tiny", worst=0, progress=progress)
+    assert len(calls) == in_evaluate == 1
+    np.testing.assert_array_equal(found.evaluation.values[0], expected.values[0])
+    calls.clear()
+    monkeypatch.setattr("clickvec.report.ranking.why_not", lambda *_: None)  # it encodes other titles
+    assert rank(encoder, queries, "tiny", worst=len(queries), progress=progress).worst
+    assert len(calls) == 2  # once more for the order of the worst, together
 
 
 def test_of_queries_that_are_equally_bad_the_best_title_furthest_down_comes_first() -> None:

@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 import time
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -49,8 +50,7 @@ class Bench(NamedTuple):
             if not with_relevant(judged):
                 raise ClickvecError(f"the {split} set has no query with a relevant title (grade 1 or more)")
             check_ids(judged)
-        for system in systems:
-            self.label(system)
+        self.trainer.check_settings(systems)
         if any(system.settings is not None for system in systems):
             trained.check(self.trainer)
         baselines.check([system.key for system in systems], self.material)
@@ -109,13 +109,26 @@ def machine(device: str, jobs: int) -> str:
     return f"{device + ', ' if device else ''}{cores}, {jobs} at a time"
 
 
-def code_version() -> str:
-    """The commit of the checkout that this runs from, `+` where it was changed since; else the version."""
+def code_version(package: Path = Path(clickvec.__file__).parent) -> str:
+    """Return the commit of clickvec's own checkout, with `+` if files have changed since; elsewhere the version.
+
+    The package may lie inside another project's repository, for example in its `.venv`: that commit says nothing.
+    """
     try:
-        shown = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--match", ""],
-            capture_output=True, text=True, check=True, timeout=10,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8")).get("project")
+        if not isinstance(project, dict) or project.get("name") != "clickvec":
+            return clickvec.__version__
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")  # fails unless the repository tracks it
+        if _git(package, "rev-parse", "--show-prefix") != f"{package.name}/":
+            return clickvec.__version__
+        return _git(package, "describe", "--always", "--dirty=+", "--match", "")
+    except (OSError, ValueError, subprocess.SubprocessError):
         return clickvec.__version__
-    return shown.stdout.strip()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder. A GIT_DIR that is set, as in a hook, would name another repository."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10, env=environment)
+    return done.stdout.strip()

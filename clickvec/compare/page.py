@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from clickvec import terminal
 from clickvec.compare import significance
 from clickvec.compare.breakdown import Breakdown, GroupMeans, breakdowns, group_means
 from clickvec.compare.result import MEASURES, Comparison, Row
 from clickvec.compare.significance import LEVEL, PAIR_ROUNDS, Floats, Pair
 from clickvec.readers import ClickLog
+from clickvec.screen.screen import Screen, width
 
 TESTED = "NDCG@10"  # the measure of the intervals, the tests and the breakdowns
 HEAD = ("#", "system", *MEASURES, f"95% of {TESTED}", "ahead of", "parameters", "training", "queries/s")
+NAME = 32  # columns that a name keeps on a terminal before other columns are left out
 SMALL_GROUP = 30  # a group with fewer queries is marked
 
 _BREAKDOWNS = (
@@ -54,9 +55,21 @@ def examine(comparison: Comparison, log: ClickLog, rounds: int = PAIR_ROUNDS, se
     return Findings(comparison, intervals, pairs, means, rounds)
 
 
-def for_terminal(findings: Findings) -> str:
-    """The table as aligned columns."""
-    return terminal.table([HEAD, *table_cells(findings)])
+def for_terminal(findings: Findings, screen: Screen) -> str:
+    """The table as aligned columns that fit the screen: the last ones are left out first, then names are cut."""
+    rows = [HEAD, *table_cells(findings)]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    widths[1] = min(widths[1], NAME)
+    shown = len(HEAD)
+    while shown > 2 + len(MEASURES) and sum(widths[:shown]) + 2 * (shown - 1) > screen.columns:
+        shown -= 1
+    head, *body = (row[:shown] for row in rows)
+    figures = "<" if any("±" in cell for row in body for cell in row) else ">"
+    align = "><" + figures * len(MEASURES) + "<<>>>"
+    lines = screen.table(align[:shown], head, body, cut=1, rule=True)
+    if shown < len(HEAD):
+        lines += ["", *screen.wrap(f"table.md has these columns too: {', '.join(HEAD[shown:])}")]
+    return "\n".join(lines)
 
 
 def table_cells(findings: Findings, bold: str = "{}") -> list[list[str]]:
@@ -175,7 +188,7 @@ def _origin(rows: Sequence[Row]) -> str:
     for number, row in enumerate(rows, 1):
         made.setdefault((row.commit, row.machine), []).append(number)
     places = "\n".join(
-        f"- {'all rows' if len(made) == 1 else f'row {number_ranges(numbers)}'}: commit {commit}, on {machine}"
+        f"- {'all rows' if len(made) == 1 else f'row {number_ranges(numbers)}'}: clickvec {commit}, on {machine}"
         for (commit, machine), numbers in made.items()
     )
     return f"## How each row was made\n\n```\n{commands}\n```\n\n{places}"

@@ -17,7 +17,7 @@ from clickvec import evaluate, files
 from clickvec.arrays import write_arrays
 from clickvec.bounded import make
 from clickvec.errors import ClickvecError
-from clickvec.rankers import Ranker
+from clickvec.rankers import BaseRanker, Ranker
 from clickvec.readers import Judged
 from clickvec.snapshot import open_folder
 
@@ -38,7 +38,7 @@ class Facts:
     label: str = ""  # where it is known only when the system is there: what Skip-Thought was trained on
 
 
-class Recorded:
+class Recorded(BaseRanker):
     """A ranker that knows the scores that another gave, and no others."""
 
     def __init__(

@@ -1,6 +1,7 @@
 """The systems that the trainer trains: the recipe, the model folder, and a run that goes on where it was stopped."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,11 @@ class Trainer(NamedTuple):
             if any(setting.partition("=")[0].strip() == key for setting in self.settings):
                 raise ClickvecError(f"compare sets {key} itself, by --seeds and --systems; leave --set {key} out")
         return config.recipe(self.recipe, settings=self.settings, **{**(system.settings or {}), "seed": seed})
+
+    def check_settings(self, systems: Sequence[System]) -> None:
+        """Refuse wrong settings before any work, also where nothing that is chosen uses them."""
+        for system in [system for system in systems if system.settings is not None] or systems[:1]:
+            self.recipe_of(system, 1)
 
 
 def check(trainer: Trainer) -> None:

@@ -2,9 +2,13 @@
 
 A word gets a vector as a text of one word. Words are letter trigrams here, so one that nobody has ever typed has a
 vector too, as long as the model knows one of its trigrams; `Nearest.known` says how much of it the model can see.
+
+The list of near words ignores punctuation at the edges of a word: "faucet," and "(faucet)" count as "faucet". Marks
+inside a word, as in "wi-fi", stay. The titles themselves are encoded as they are.
 """
 
 import dataclasses
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,7 +72,7 @@ class Learned:
         self._title_vectors = encoder.encode_document(list(self._titles), progress=progress)
         words: Counter[str] = Counter()
         for title, times in self._titles.items():
-            for word in title.split():
+            for word in _bare_words(title):
                 words[word] += times
         self.words = dict(sorted(words.items(), key=lambda word: (-word[1], word[0])))  # the frequent first
         self._word_vectors = encode(encoder, side, list(self.words))
@@ -87,7 +91,7 @@ class Learned:
             raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
         letters = [trigram for step in text.split() for trigram in trigrams(step)]
         known = sum(len(self.encoder.vocabulary.ids(step)) for step in text.split())
-        barred = {text}
+        barred = {" ".join(_bare_words(text))}
         if unlike:
             barred.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
         vector = encode(self.encoder, self.side, [text])[0]
@@ -107,15 +111,28 @@ class Learned:
 
     def count(self, text: str) -> int:
         """How often the titles hold a word, or the words of a phrase one after the other."""
-        text = canonical(text)
-        if " " not in text:
-            return self.words.get(text, 0)
-        return sum(times * _spaced(title).count(_spaced(text)) for title, times in self._titles.items())
+        words = _bare_words(canonical(text))
+        if len(words) < 2:
+            return self.words.get("".join(words), 0)
+        phrase = _spaced(words)
+        return sum(times * _spaced(_bare_words(title)).count(phrase) for title, times in self._titles.items())
 
 
-def _spaced(text: str) -> str:
-    """With a space on either side of every word, so that words that follow each other do not share one."""
-    return f" {text.replace(' ', '  ')} "
+def _bare_words(text: str) -> list[str]:
+    """The words of a text without punctuation at their edges; a word of punctuation alone is none."""
+    return [bare for word in text.split() if (bare := _bare(word))]
+
+
+def _bare(word: str) -> str:
+    if word.isalnum():
+        return word
+    inner = [at for at, char in enumerate(word) if not unicodedata.category(char).startswith("P")]
+    return word[inner[0] : inner[-1] + 1] if inner else ""
+
+
+def _spaced(words: list[str]) -> str:
+    """The words with a space on either side of each, so that words that follow each other do not share one."""
+    return f" {'  '.join(words)} "
 
 
 def _by_cosine(vectors: Vectors, vector: Vectors) -> Iterator[tuple[int, float]]:

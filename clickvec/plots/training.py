@@ -14,9 +14,10 @@ def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
         from matplotlib.ticker import MaxNLocator
 
         axes = figure.add_subplot()
-        epochs = [row["epoch"] for row in history]
-        axes.plot(epochs, [row["loss"] for row in history], color=RUST, marker="o", label="training loss")
-        axes.set(xlabel="epoch", ylabel="training loss", ylim=(0, None))
+        epochs, losses = [row["epoch"] for row in history], [row["loss"] for row in history]
+        # The axis starts at 0, and its default margin is a share of the range of the losses: too little for a marker.
+        axes.plot(epochs, losses, color=RUST, marker="o", label="training loss", clip_on=False)
+        axes.set(xlabel="epoch", ylabel="training loss", ylim=(0, 1.05 * max(losses, default=0) or 1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no epoch 2.5
         if all("dev" in row for row in history):
             ndcg = axes.twinx()

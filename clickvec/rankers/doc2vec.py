@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.rankers.protocol import BaseRanker
 from clickvec.text import canonical, split_words
 
 # The paper's. The rest is gensim's default, as it was for the paper.
@@ -29,7 +30,7 @@ EPOCHS = 30
 Vectors = NDArray[np.float32]
 
 
-class Doc2Vec:
+class Doc2Vec(BaseRanker):
     """Ranks by the cosine of the vectors that training gave to the query and to the title.
 
     `texts` are the queries and titles of the training log and, as in the paper, those of the test set: a text has a

@@ -6,15 +6,13 @@ its parts alike: it falls between them where one is much weaker (BM25 here), and
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-
-if TYPE_CHECKING:  # the package may import this module before it has defined the protocol
-    from clickvec.rankers import Ranker
+from clickvec.rankers.protocol import BaseRanker, Ranker
 
 # To choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
@@ -26,14 +24,14 @@ MIXTURE_GRID: tuple[dict[str, Any], ...] = tuple(
 Floats = NDArray[np.float64]
 
 
-class ReciprocalRank:
+class ReciprocalRank(BaseRanker):
     """Reciprocal rank fusion (Cormack et al. 2009): the sum over the rankers of 1 / (k + rank).
 
     Titles to which a ranker gives the same score share the mean of their ranks, so that its ties (to BM25, all titles
     without a word of the query) say nothing about their order.
     """
 
-    def __init__(self, rankers: Sequence["Ranker"], k: float = 60, name: str | None = None) -> None:
+    def __init__(self, rankers: Sequence[Ranker], k: float = 60, name: str | None = None) -> None:
         """Fuse `rankers`; the smaller `k`, the more the first few places count."""
         if not rankers or k < 0:
             raise ClickvecError(f"rank fusion takes one ranker or more and a k from 0 up, not {len(rankers)} and {k}")
@@ -46,8 +44,12 @@ class ReciprocalRank:
         parts = [1 / (self.k + mean_ranks(ranker.score(query, titles))) for ranker in self.rankers]
         return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
 
+    def prepared(self, titles: Sequence[str]) -> "ReciprocalRank":
+        """Prepare each ranker."""
+        return ReciprocalRank([ranker.prepared(titles) for ranker in self.rankers], self.k, self.name)
 
-class Mixture:
+
+class Mixture(BaseRanker):
     """weight · standard(first) + (1 - weight) · standard(second), each standardised over the titles of the query.
 
     On dev it makes little difference how scores become comparable: standard scores, min-max, the cosine with BM25 over
@@ -55,7 +57,7 @@ class Mixture:
     need to know nothing of the rankers, and one title that is far off does not set their scale alone.
     """
 
-    def __init__(self, first: "Ranker", second: "Ranker", weight: float, name: str | None = None) -> None:
+    def __init__(self, first: Ranker, second: Ranker, weight: float, name: str | None = None) -> None:
         """Mix two rankers; `weight`, 0 to 1, is that of the first."""
         if not 0 <= weight <= 1:
             raise ClickvecError(f"the weight of {first.name} in a mixture is between 0 and 1, not {weight}")
@@ -67,6 +69,10 @@ class Mixture:
         """The weighted sum of the standard scores of each title."""
         first, second = (standard(ranker.score(query, titles)) for ranker in (self.first, self.second))
         return (self.weight * first + (1 - self.weight) * second).astype(np.float32)
+
+    def prepared(self, titles: Sequence[str]) -> "Mixture":
+        """Prepare both rankers."""
+        return Mixture(self.first.prepared(titles), self.second.prepared(titles), self.weight, self.name)
 
 
 def mean_ranks(scores: NDArray[np.float32]) -> Floats:

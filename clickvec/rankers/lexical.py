@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.rankers.protocol import BaseRanker
 from clickvec.text import normalise, trigrams
 
 Tokens = Literal["words", "words-stop", "stems", "stems-stop", "trigrams", "words+trigrams"]
@@ -59,7 +60,7 @@ def singular(word: str) -> str:
     return word if word.endswith(("ies", "aes", "oes", "ees")) else word[:-1]
 
 
-class BM25:
+class BM25(BaseRanker):
     """Lucene's BM25 over the distinct ones of `titles`, as `tokenise` takes them apart.
 
     The corpus sets the word weights (idf, mean length), so it has to hold every title that is to be scored: index the
@@ -99,7 +100,7 @@ class BM25:
         return place
 
 
-class ULM:
+class ULM(BaseRanker):
     """The unigram language model with Dirichlet smoothing: log P(Q|D) = Σ_w log (c(w,D) + μ P(w|C)) / (|D| + μ).
 
     P(w|C) is a word's share of all words of the distinct ones of `titles`; any title can be scored, in the corpus or

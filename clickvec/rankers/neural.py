@@ -1,11 +1,12 @@
 """Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation 3."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.rankers.protocol import BaseRanker, Search
 from clickvec.text import canonical
 
 
@@ -21,7 +22,7 @@ class TextEncoder(Protocol):
         ...
 
 
-class Neural:
+class Neural(BaseRanker):
     """A trained model as a ranker."""
 
     def __init__(self, encoder: TextEncoder, name: str) -> None:
@@ -39,10 +40,22 @@ class Neural:
         scores = self.encoder.encode_document(list(rows)) @ self.encoder.encode_query(query)
         return np.asarray(scores, dtype=np.float32)[row]
 
-    def with_vectors_of(self, titles: Iterable[str]) -> "Neural":
-        """The same ranker with the vectors of some titles at hand: many at once are read far faster than few."""
+    def prepared(self, titles: Sequence[str]) -> "Neural":
+        """Encode all the titles at once, and rank with their vectors."""
+        if not titles:
+            return self
         distinct = list(dict.fromkeys(map(canonical, titles)))
         return Neural(_AtHand(self.encoder, distinct), self.name)
+
+    def search_over(self, ids: Sequence[str], titles: Sequence[str]) -> Search:
+        """Return the search of an index of the titles."""
+        from clickvec.encoder import Encoder
+        from clickvec.index import Index
+
+        if not isinstance(self.encoder, Encoder):  # only a whole model makes an index
+            return super().search_over(ids, titles)
+        index = Index.build(self.encoder, titles, ids, progress=True)
+        return lambda queries, k: [[hit.id for hit in hits] for hits in index.search(queries, k=k)]
 
 
 class _AtHand:

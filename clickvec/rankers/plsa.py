@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.rankers.lexical import Tokens, tokenise
+from clickvec.rankers.protocol import BaseRanker
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -47,7 +48,7 @@ class Aspects(NamedTuple):
     topic_given_title: Floats  # P(z|d): (titles, topics)
 
 
-class PLSA:
+class PLSA(BaseRanker):
     """Ranks by log P(Q|D) = Σ_w log [(1 - λ) Σ_z P(w|z) P(z|d) + λ c(w,d) / |d|].
 
     λ, `own_words`, is the weight of the title's own words; 0 is pure PLSA, which forgets which words of a topic the

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.files import replacing_file
 from clickvec.forward import sigmoid, unit
+from clickvec.rankers.protocol import BaseRanker
 from clickvec.snapshot import open_folder
 from clickvec.text import Packed, Ragged, normalise, pack, ragged
 
@@ -116,7 +117,7 @@ class Skip(NamedTuple):
         return np.concatenate([there, self.backward(embeddings, pack(texts, backwards=True))], axis=1)
 
 
-class SkipThought:
+class SkipThought(BaseRanker):
     """Ranks by the cosine of Skip-Thought vectors.
 
     With `eos` a text ends in <eos>, as in training; the authors advise it for texts without a full stop. A text none of

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.rankers.protocol import BaseRanker
 
 Vectors = NDArray[np.float32]
 
 
-class Transformer:
+class Transformer(BaseRanker):
     """Ranks by the cosine of the model's vectors of query and title; texts go in as they stand, cased and all.
 
     Every distinct text is encoded once and its vector kept. `prepare` with all texts to come is several times faster

@@ -122,7 +122,7 @@ def rank(
         from clickvec.rankers.lexical import BM25
 
         rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
-    watched = [_Watched(ranker, len(queries)) if progress else ranker for ranker in rankers]
+    watched = [_Watched(ranker, _Progress(ranker.name, len(queries))) if progress else ranker for ranker in rankers]
     evaluation = measure.evaluate(watched, judged)
     values = evaluation.of(model.name, MEASURE)
     beside = evaluation.of(BASELINE, MEASURE) if len(rankers) > 1 else None
@@ -145,13 +145,12 @@ def _worst_first(
     if not most or not bad:
         return []
     last = values[bad[:most][-1]]
+    tied = [place for place in bad if values[place] <= last + SAME]
     found = []
-    for place in bad:
-        if values[place] <= last + SAME:
-            (scored,) = measure.run(model, [queries[place]])
-            order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
-            best = int(queries[place].grades[order].argmax())
-            found.append((round(float(values[place]), 6), -best, place, order))
+    for place, scored in zip(tied, measure.run(model, [queries[place] for place in tied]), strict=True):
+        order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
+        best = int(queries[place].grades[order].argmax())
+        found.append((round(float(values[place]), 6), -best, place, order))
     return [(place, order) for _, _, place, order in sorted(found)[:most]]
 
 
@@ -176,19 +175,41 @@ def first_inversion(grades: NDArray[np.int64]) -> tuple[int, int]:
 
 
 class _Watched:
-    """A ranker that says how far it is."""
+    """A ranker that shows how many queries it has scored."""
 
-    def __init__(self, ranker: Ranker, queries: int) -> None:
+    def __init__(self, ranker: Ranker, progress: "_Progress") -> None:
         self.name = ranker.name
-        self._ranker, self._queries, self._done = ranker, queries, 0
-        self._line: Line | None = None
+        self._ranker, self._progress = ranker, progress
+        self.search_over = ranker.search_over
 
     def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The scores of the ranker itself."""
-        self._line = self._line or Line(f"ranking with {self.name}", self._queries)
-        found = self._ranker.score(query, titles)
+        """Score with the ranker itself, and count the query."""
+        self._progress.start()
+        scores = self._ranker.score(query, titles)
+        self._progress.add()
+        return scores
+
+    def prepared(self, titles: Sequence[str]) -> "_Watched":
+        """Prepare the ranker itself; the count goes on."""
+        self._progress.start()
+        return _Watched(self._ranker.prepared(titles), self._progress)
+
+
+class _Progress:
+    """Counts the queries that one ranker has scored, on one line."""
+
+    def __init__(self, name: str, queries: int) -> None:
+        self._label, self._queries, self._done = f"ranking with {name}", queries, 0
+        self._line: Line | None = None
+
+    def start(self) -> None:
+        """Start the clock, the first time: another ranker may have run before."""
+        self._line = self._line or Line(self._label, self._queries)
+
+    def add(self) -> None:
+        """Count one more query."""
         self._done += 1
-        self._line.show(self._done)
-        if self._done == self._queries:
-            self._line.close(self._done)
-        return found
+        if self._line:
+            self._line.show(self._done)
+            if self._done == self._queries:
+                self._line.close(self._done)

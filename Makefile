@@ -1,9 +1,10 @@
 # Two commands: `make demo` and `make test`. Both set up .venv in this folder first; nothing is installed elsewhere.
+# `make test-paths`, `make sanitize` and `make explore` test more than `make test` does: see below.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest table bench results inside clean
+.PHONY: demo test setup check pytest test-paths sanitize explore table bench results inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -28,6 +29,21 @@ check: setup
 
 pytest: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# The tests that touch C, once for each compiled path of this machine that `make test` does not use by default.
+test-paths: setup
+	$(BIN)/python tests/each_path.py
+
+# The same tests, for each compiled path, with the C compiled with AddressSanitizer and UBSan into build/sanitize.
+sanitize: setup
+	$(BIN)/python tests/each_path.py --sanitize
+
+# The property tests with new random examples. To repeat a run: make explore SEED=...
+SEED := $(or $(SEED),$(shell $(PYTHON) -c "import random; print(random.getrandbits(32))"))
+explore: setup
+	@echo "make explore SEED=$(SEED)"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED) \
+		|| { echo "to repeat: make explore SEED=$(SEED)"; exit 1; }
 
 # The paper's table, every system, on the data that is built in.
 table: setup

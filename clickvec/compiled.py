@@ -1,7 +1,7 @@
-"""What was compiled when the package was installed (hatch_build.py): `lstm.c`, where the processor can run it; the
-rest of the C finds its library here too.
+"""Load the C that was compiled at installation (hatch_build.py), and call `lstm.c`.
 
-It is used of its own accord; CLICKVEC_COMPILED=0 in the environment turns it off, and NumPy does all the work.
+The environment variable CLICKVEC_COMPILED chooses the compiled path, for encoding and for training: `avx512`, `avx2`, 0
+for none (NumPy and torch compute everything), or 1 for the fastest one that this machine has, which is the default.
 """
 
 import ctypes
@@ -11,20 +11,26 @@ from array import array
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.config import POOLINGS
+from clickvec.errors import ClickvecError
 from clickvec.forward import Array
 from clickvec.text import Ragged
 
+SWITCH = "CLICKVEC_COMPILED"
 PROCESSORS = ("avx512", "avx2")  # the fastest first
+_ON, _OFF = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _READ = (
     _POINTER, _LONG, _LONG, _POINTER, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER, _LONG, _POINTER,
 )  # fmt: skip
 _ROWS = (_POINTER, _POINTER, _FLOAT, _INT, _POINTER, _POINTER, _LONG, _POINTER, _LONG)
+_Found = TypeVar("_Found")
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Kernel(NamedTuple):
@@ -45,10 +51,10 @@ class Kernel(NamedTuple):
 
     def run(self, table: Array, texts: Ragged, packed: Array, pooling: str, backwards: bool) -> Array:
         """What an LSTM-RNN makes of texts in one direction, doubled: (texts, cells). The table is of float32."""
-        if table.strides[2] != table.itemsize:
-            table = np.ascontiguousarray(table)
+        if table.strides[2] != table.itemsize or not table.flags.aligned:
+            table = ready(table, np.float32)
         gates, _, cells = table.shape
-        steps, offsets = np.ascontiguousarray(texts.values, np.int32), np.ascontiguousarray(texts.offsets, np.int64)
+        steps, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
         order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
         found = np.zeros((len(order), cells), np.float32)
         failed = self.read(
@@ -76,7 +82,8 @@ class Kernel(NamedTuple):
 
     def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
         """(W l(t) + b) * scale of steps for one gate into `out`, (steps, cells): the bits that NumPy gives too."""
-        ids, offsets = np.ascontiguousarray(trigrams.values, np.int32), np.ascontiguousarray(trigrams.offsets, np.int64)
+        ids, offsets = ready(trigrams.values, np.int32), ready(trigrams.offsets, np.int64)
+        matrix = ready(matrix, np.float32)
         self.sum_rows(
             matrix.ctypes.data, bias.ctypes.data, scale, matrix.shape[1], ids.ctypes.data, offsets.ctypes.data,
             len(offsets) - 1, out.ctypes.data, out.strides[0] // 4,
@@ -85,8 +92,46 @@ class Kernel(NamedTuple):
 
 @cache
 def kernel() -> Kernel | None:
-    """The fastest that this processor can run, if it is wanted and was compiled."""
-    return next(filter(None, map(load, PROCESSORS)), None) if wanted() else None
+    """Return the kernel that CLICKVEC_COMPILED chooses; None if NumPy is to compute everything."""
+    return choose(load, "encoding")
+
+
+def choose(load: Callable[[str], _Found | None], work: str) -> _Found | None:
+    """Load the fastest of the paths that CLICKVEC_COMPILED allows. A path that it names must be available."""
+    paths = wanted()
+    found = next(filter(None, map(load, paths)), None)
+    if found is None and len(paths) == 1:
+        raise _unavailable(paths[0], work)
+    return found
+
+
+def wanted() -> tuple[str, ...]:
+    """Return the paths that CLICKVEC_COMPILED allows, the fastest first; none if it turns compiled code off."""
+    value = os.environ.get(SWITCH, "")
+    choice = value.lower()
+    if choice in _OFF:
+        return ()
+    if choice in _ON:
+        return PROCESSORS
+    if choice not in PROCESSORS:
+        raise ClickvecError(f"{SWITCH} is {value!r}; use {', '.join(('0', '1', *PROCESSORS))}")
+    if load(choice) is None:
+        raise _unavailable(choice, "encoding")
+    return (choice,)
+
+
+def _unavailable(path: str, work: str) -> ClickvecError:
+    others = (other for other in PROCESSORS if other != path and load(other))
+    return ClickvecError(
+        f"{SWITCH} is {path!r}, but for {work} that path was not compiled or this processor cannot run it; "
+        f"use {', '.join(('0', '1', *others))}"
+    )
+
+
+def ready(array: NDArray[_Number], dtype: type[_Number]) -> NDArray[_Number]:
+    """Return the array as C reads it: contiguous and aligned to its item size. Copy it only if it is not."""
+    contiguous: NDArray[_Number] = np.ascontiguousarray(array, dtype)
+    return contiguous if contiguous.flags.aligned else contiguous.copy()
 
 
 def load(processor: str) -> Kernel | None:
@@ -97,11 +142,6 @@ def load(processor: str) -> Kernel | None:
     found.lstm_read.argtypes, found.lstm_rows.argtypes = _READ, _ROWS
     found.lstm_rows.restype = None
     return Kernel(processor, found.lstm_lanes(), found.lstm_read, found.lstm_rows)
-
-
-def wanted() -> bool:
-    """Whether compiled code is to be used where there is some."""
-    return os.environ.get("CLICKVEC_COMPILED", "").lower() not in ("0", "false", "no", "off")
 
 
 def library(source: str, processor: str) -> ctypes.CDLL | None:

@@ -54,7 +54,7 @@ class FastTower:
         if not self._is_plain:
             self._bias = np.concatenate([way.bias for way in self._ways])
             self._scale = np.concatenate([way.scale for way in self._ways])
-        inputs = [np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")]
+        inputs = [_aligned(np.asarray(weight)) for name, weight in weights.items() if name.endswith(".input")]
         self._inputs = [matrix for matrix in inputs if matrix.dtype == np.float32 and matrix.flags.c_contiguous]
         self._is_float32 = len(self._inputs) == len(inputs)
 
@@ -103,6 +103,11 @@ class FastTower:
 
 
 _WAYS = ("forward", "backward")
+
+
+def _aligned(matrix: Array) -> Array:
+    """Return the matrix, or a copy if its address is no multiple of its item size, as C needs it."""
+    return matrix if matrix.flags.aligned else matrix.copy()
 
 
 def _kernel() -> "Kernel | None":

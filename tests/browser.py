@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed, so no page is opened")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage",
     "--no-first-run", "--hide-scrollbars", "--window-size=1400,1000",

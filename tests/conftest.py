@@ -1,6 +1,7 @@
 """Fixtures for all tests: a small model with random weights, and a simulated site with a model trained on it."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -9,8 +10,9 @@ from tiny import tiny_model
 
 from clickvec.encoder import Encoder
 
-# The same examples every time, however slow the machine is.
+# The same examples in every run; `make explore` tries new ones, with --hypothesis-profile=explore.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("repeatable")
 
 
@@ -20,6 +22,16 @@ def pytest_configure() -> None:
     On two cores that do other work too, the tests of training take a minute like this, and ten without.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped and why, the most frequent reason first."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:5} {reason}")
 
 
 @pytest.fixture

@@ -3,20 +3,24 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernels import each_path
 
 from clickvec import compiled as reading
 from clickvec import dataset
 from clickvec.config import Tower, recipe
-from clickvec.text import pack, ragged
+from clickvec.errors import ClickvecError
+from clickvec.text import Ragged, pack, ragged
 
 torch = pytest.importorskip("torch")
 
+from test_compiled import misaligned  # noqa: E402
 from test_learning import log_of  # noqa: E402
 
 from clickvec.train import compiled, loop, rows, towers, update  # noqa: E402
@@ -26,9 +30,7 @@ from clickvec.train.recurrence import Bag, Recurrence, Shape  # noqa: E402
 from clickvec.train.towers import TorchTower, make_batch  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
-KERNELS = [found for found in map(compiled.load, reading.PROCESSORS) if found]
-each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.processor)
-pytestmark = pytest.mark.skipif(not KERNELS, reason="not compiled, or not for this processor")
+each_kernel = pytest.mark.parametrize("kernel", each_path(compiled.load))
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, tolerance: float = 2e-6) -> None:
@@ -174,10 +176,11 @@ def test_rows_step_as_in_torch(kernel: Kernel, count: int, monkeypatch: pytest.M
         close(one, other)
 
 
-def test_rows_that_begin_elsewhere_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
+@each_kernel
+def test_rows_that_begin_elsewhere_are_left_to_torch(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", lambda: kernel)
     usual = torch.zeros(5, 48)
-    assert rows._kernel(usual, usual) is KERNELS[0]
+    assert rows._kernel(usual, usual) is kernel
     for other in (torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.zeros(48, 5).T, usual.double(), usual[:, 1:]):
         assert rows._kernel(usual, other) is None
     change, near = torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.ones(2, 48)
@@ -212,12 +215,13 @@ def test_the_losses_are_those_of_the_equations(kernel: Kernel, gamma: float) -> 
 # --- all of it ---------------------------------------------------------------------------------------------------
 
 
-def test_what_it_does_not_know_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_kernel
+def test_what_it_does_not_know_is_left_to_torch(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
+    monkeypatch.setattr(compiled, "kernel", lambda: kernel)
     monkeypatch.setattr(towers.CompiledRecurrence, "apply", lambda *given: asked.append(given) or given[0])
     usual = Tower("lstm", cells=16)
-    batch, lanes = make_batch(ragged([[0, 1], [1]]), ragged([[0], [1]])), KERNELS[0].lanes
+    batch, lanes = make_batch(ragged([[0, 1], [1]]), ragged([[0], [1]])), kernel.lanes
     for tower, bptt_steps, dtype, known in (
         (usual, 0, torch.float32, True),
         (Tower("lstm", cells=lanes + 1), 0, torch.float32, False),
@@ -243,12 +247,13 @@ def small_log() -> dataset.Dataset:
 
 @pytest.mark.parametrize("settings", [{}, {"tower": "bilstm"}, {"forget_gate": True, "shared_tower": True}], ids=str)
 @pytest.mark.parametrize("name", ["paper", "default"])
+@each_kernel
 def test_a_run_is_the_run_without_it(
-    name: str, settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, name: str, settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    for kernel in (KERNELS[0], None):
-        monkeypatch.setattr(compiled, "kernel", lambda kernel=kernel: kernel)
+    for used in (kernel, None):
+        monkeypatch.setattr(compiled, "kernel", lambda used=used: used)
         chosen = recipe(name, cells=32, batch_size=16, epochs=2, **settings)
         run = loop.Run(small_log(), chosen, tmp_path, None, torch.device("cpu"), "", True)
         pairs = np.arange(run.updates * 16).reshape(-1, 16) % len(run.data.pair_query)
@@ -262,8 +267,9 @@ def test_a_run_is_the_run_without_it(
         )
 
 
-def test_the_number_of_threads_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
+@each_kernel
+def test_the_number_of_threads_changes_nothing(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", lambda: kernel)
     rng, gradients = np.random.default_rng(0), []
     texts, trigrams = ragged(rng.integers(0, 40, (900, 6)).tolist()), ragged(rng.integers(0, 50, (40, 4)).tolist())
     before = torch.get_num_threads()
@@ -288,19 +294,142 @@ def test_it_can_be_turned_off() -> None:
     assert subprocess.run(call, env=clean, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "None\n"
 
 
+def speed_advice(tmp_path: Path, cells: int) -> list[str]:
+    """What training says about its speed before the first update."""
+    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"), "", True)
+    weights, said = np.ones(len(run.data.pair_query), np.float32), []
+    given = (run.data, recipe("paper", cells=cells), run.towers, run.sampler, weights, run.updates)
+    update.make(*given, said.append)
+    return said
+
+
 def test_training_says_that_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "kernel", lambda: None)
-    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"), "", True)
-    given = (run.data, run.recipe, run.towers, run.sampler, np.ones(len(run.data.pair_query), np.float32), run.updates)
-    said: list[str] = []
-    update.make(*given, said.append)
-    monkeypatch.setenv("CLICKVEC_COMPILED", "0")
-    update.make(*given, said.append)
-    assert said == ["nothing compiled for training can run here: torch does all of it, at about half the speed"]
-    monkeypatch.setattr(compiled, "kernel", lambda: KERNELS[0])
-    for cells in (16, 17):
-        update.make(run.data, recipe("paper", cells=cells), *given[2:], said.append)
-    assert said[1:] == [f"cells=17 do not fill registers of {KERNELS[0].lanes}: cells=32 would train faster"]
+    monkeypatch.delenv(reading.SWITCH, raising=False)
+    (said,) = speed_advice(tmp_path, 16)
+    assert "compiled" in said
+    monkeypatch.setenv(reading.SWITCH, "0")
+    assert speed_advice(tmp_path, 16) == []
+
+
+@each_kernel
+def test_training_says_which_cells_fill_registers(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "kernel", lambda: kernel)
+    monkeypatch.delenv(reading.SWITCH, raising=False)
+    assert speed_advice(tmp_path, 16) == []
+    (said,) = speed_advice(tmp_path, 17)
+    assert "cells=17" in said
+    assert f"cells={ {8: 24, 16: 32}[kernel.lanes] }" in said
+
+
+def test_a_path_that_training_does_not_have_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", compiled.kernel.__wrapped__)  # not what it gave before
+    monkeypatch.setattr(reading, "load", lambda _: True)
+    monkeypatch.setattr(compiled, "load", lambda _: None)
+    monkeypatch.setenv(reading.SWITCH, "avx2")
+    for tower in ("lstm", "rnn"):
+        with pytest.raises(ClickvecError, match=r"CLICKVEC_COMPILED is 'avx2', but for training .*use 0, 1"):
+            loop.Run(small_log(), recipe("paper", tower=tower), tmp_path, None, torch.device("cpu"), "", True)
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+Seen = tuple[str, tuple[float, ...]]  # the name of a function, and the numbers and addresses that it was given
+
+
+def watched(kernel: Kernel, see: Callable[[Seen], object]) -> Kernel:
+    """A kernel whose calls are seen before they are made."""
+
+    def watch(name: str) -> Callable[..., int]:
+        def call(*given: float) -> int:
+            see((name, given))
+            return kernel.functions[name](*given)
+
+        return call
+
+    return kernel._replace(functions={name: watch(name) for name in kernel.functions})
+
+
+@each_kernel
+def test_the_room_of_threads_is_for_as_many_as_there_are(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may call torch.set_num_threads at any time."""
+    calls: list[Seen] = []
+    using, rooms, threads = watched(kernel, calls.append), {}, iter(range(1, 1000))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: next(threads))
+    make_empty = torch.Tensor.new_empty
+
+    def new_empty(like: torch.Tensor, *shape: int) -> torch.Tensor:
+        made = make_empty(like, *shape)
+        rooms[made.data_ptr()] = made.shape
+        return made
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", new_empty)
+    table, bias, recurrent = leaves(3, (5, 48), (48,), (48, 16))
+    order = torch.arange(400)
+    found = CompiledRecurrence.apply(table, torch.arange(800) % 5, bias, recurrent, (400, 400), order, using)
+    found.sum().backward()
+    shared = [(given[-2], given[-1]) for name, given in calls if name in ("read_texts", "back_texts")]
+    assert len(shared) == 2
+    for room, count in shared:
+        assert rooms[room][0] == count
+
+
+@each_kernel
+@pytest.mark.parametrize("gates", [3, 4])
+def test_streaming_stores_go_where_they_can(kernel: Kernel, gates: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere than at a multiple of a register they end the process: torch's memory might begin there one day."""
+    given = leaves(3, (5, gates * 16), (gates * 16,), (gates * 16, 16))
+    steps, order = torch.tensor([0, 1, 2, 4]), torch.tensor([1, 0])
+
+    def run(using: Kernel) -> list[torch.Tensor]:
+        table, bias, recurrent = given
+        found = CompiledRecurrence.apply(table, steps, bias, recurrent, (2, 2), order, using)
+        return [found, *torch.autograd.grad(found.sum(), given)]
+
+    expected, make_empty, written = run(kernel), torch.Tensor.new_empty, []
+
+    def elsewhere(like: torch.Tensor, *shape: int | tuple[int, ...]) -> torch.Tensor:
+        sizes = shape[0] if isinstance(shape[0], tuple) else shape
+        return make_empty(like, int(np.prod(sizes)) + 1)[1:].view(sizes)
+
+    def see(call: Seen) -> None:
+        if call[0] == "read_texts":
+            written.extend(call[1][10 : 10 + gates - 1])
+            assert not [address for address in written if address % compiled.LINE]
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", elsewhere)
+    for one, other in zip(run(watched(kernel, see)), expected, strict=True):
+        assert torch.equal(one, other)
+    assert len(written) == gates - 1
+
+
+@each_kernel
+def test_misaligned_arrays_give_the_same(kernel: Kernel) -> None:
+    texts, trigrams = ragged([[3, 1], [], [2, 2, 0]]), ragged([[0], [1, 2], [], [4, 3]])
+    calls: list[Seen] = []
+    results, using = [], watched(kernel, calls.append)
+    for made in (np.copy, misaligned):
+        distinct, numbers = using.distinct(made(texts.values))
+        order, sizes, there, back = using.pack(numbers, made(texts.offsets))
+        taken = using.take(Ragged(made(trigrams.values), made(trigrams.offsets)), distinct)
+        results.append([distinct, numbers, order, torch.tensor(sizes), there, back, *taken])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+    arrays = {"number_values": (0,), "pack_texts": (1,), "find_starts": (0,), "take_rows": (0, 1)}
+    addresses = [given[place] for name, given in calls for place in arrays[name]]
+    assert not [address for address in addresses if address % 4]
+
+
+@each_kernel
+def test_what_is_not_contiguous_is_refused_or_copied(kernel: Kernel) -> None:
+    with pytest.raises(ValueError, match="contiguous"):
+        kernel.sum_bags(torch.zeros(16, 4).T, torch.tensor([0]), torch.tensor([0, 1]))
+    table, bias, recurrent = leaves(3, (5, 48), (48,), (48, 16))
+    given = (torch.tensor([0, 1, 2, 4]), bias, recurrent, (2, 2), torch.tensor([1, 0]), kernel)
+    expected = CompiledRecurrence.apply(table, *given)
+    assert torch.equal(CompiledRecurrence.apply(table.T.contiguous().T, *given), expected)
 
 
 @each_kernel

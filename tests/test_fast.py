@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from kernels import each_path
 
 from clickvec import compiled, fast, forward
 from clickvec.config import POOLINGS, RECURRENT, TOWERS, Tower
@@ -51,14 +52,11 @@ def random_texts(lengths: list[int]) -> Ragged:
     return ragged(rng.integers(0, STEPS, length).tolist() for length in lengths)
 
 
-@pytest.fixture(params=["numpy", *compiled.PROCESSORS])
+@pytest.fixture(params=[pytest.param(None, id="numpy"), *each_path(compiled.load)])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What reads batches: NumPy, or the compiled form for a kind of processor."""
-    kernel = None if request.param == "numpy" else compiled.load(request.param)
-    if kernel is None and request.param != "numpy":
-        pytest.skip("not compiled, or not for this processor")
-    monkeypatch.setattr(fast, "_kernel", lambda: kernel)
-    return str(request.param)
+    monkeypatch.setattr(fast, "_kernel", lambda: request.param)
+    return request.param.processor if request.param else "numpy"
 
 
 def run_fast(tower: Tower, weights: forward.Weights, texts: Ragged) -> forward.Array:

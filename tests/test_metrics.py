@@ -177,7 +177,7 @@ JUDGEMENTS = st.lists(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(JUDGEMENTS, min_size=1, max_size=4))
 def test_trec_eval_agrees_on_scores_and_ids_of_any_kind(lists: list[list[tuple[str, float, int]]]) -> None:
     queries, rankings = [], []
@@ -269,14 +269,12 @@ def test_queries_without_a_relevant_title_are_left_out() -> None:
 GRADES = st.lists(st.integers(0, 6), min_size=1, max_size=20)
 
 
-@settings(derandomize=True, deadline=None)
 @given(GRADES, st.integers(1, 25))
 def test_ndcg_lies_between_0_and_1_and_is_1_for_the_ideal_order(grades: list[int], k: int) -> None:
     assert 0 <= ndcg(grades, k) <= 1 + 1e-12
     assert ndcg(sorted(grades, reverse=True), k) == pytest.approx(1.0 if any(grades) else 0.0)
 
 
-@settings(derandomize=True, deadline=None)
 @given(GRADES, st.data(), st.integers(1, 25))
 def test_a_better_title_moved_up_never_lowers_ndcg(grades: list[int], data: st.DataObject, k: int) -> None:
     low = data.draw(st.integers(0, len(grades) - 1))
@@ -287,7 +285,6 @@ def test_a_better_title_moved_up_never_lowers_ndcg(grades: list[int], data: st.D
         assert ndcg(swapped, k) >= ndcg(grades, k) - 1e-12
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.text(max_size=3)), unique_by=lambda row: row[1]))
 def test_the_order_is_that_of_sorting_pairs(rows: list[tuple[float, str]]) -> None:
     order = rank_order([score for score, _ in rows], [doc_id for _, doc_id in rows])

@@ -249,7 +249,6 @@ def test_an_endless_line_is_not_kept_in_memory() -> None:
     assert bad.examples == ["endless:1: longer than 10,000,000 bytes"]
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(st.binary(max_size=12).filter(lambda raw: b"\n" not in raw), max_size=30), st.integers(1, 9))
 def test_a_block_reads_as_its_lines_do_one_by_one(raw: list[bytes], size: int) -> None:
     def read(pieces: list[bytes]) -> tuple[list[str], int]:
@@ -272,7 +271,7 @@ ROWS = st.lists(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.one_of(st.binary(max_size=60), ROWS.map(b"".join)), st.sampled_from(["a.tsv", "a.csv", "a.jsonl"]), st.booleans()
 )
@@ -428,7 +427,7 @@ LINES = st.one_of(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.sampled_from(["", "query\ttitle\tclicks", "title\tquery", "clicks\ttitle\tlang\tquery", "a\tb\tc\td\te\tf"]),
     st.lists(LINES, max_size=12),

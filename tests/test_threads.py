@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import ok
+from kernels import each_path
 from tiny import TEXTS, tiny_model
 
+from clickvec import compiled, fast, vectors
 from clickvec import encoder as encoder_module
-from clickvec import fast, vectors
 from clickvec.encoder import Encoder
 from clickvec.threads import cores, in_order
 
@@ -72,10 +73,11 @@ def test_or_there_is_one_for_each_core(setting: str, monkeypatch: pytest.MonkeyP
     assert 1 <= cores() <= (os.cpu_count() or 1)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_vectors_are_the_same_to_the_last_bit(compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not compiled:
-        monkeypatch.setattr(fast, "_kernel", lambda: None)
+@pytest.mark.parametrize("kernel", [pytest.param(None, id="numpy"), *each_path(compiled.load)])
+def test_vectors_are_the_same_to_the_last_bit(
+    kernel: compiled.Kernel | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast, "_kernel", lambda: kernel)
     monkeypatch.setattr(encoder_module, "CACHE_BYTES", 4 * 3 * 32 * 300)  # so that it is emptied on the way
     model = tiny_model(tmp_path / "model", cells=32)
     texts = [f"{TEXTS[number % len(TEXTS)]} {number % 701}" for number in range(2000)]

@@ -16,7 +16,7 @@ from clickvec.encoder import Encoder
 from clickvec.text import StepTable
 from clickvec.words import CompiledStepTable
 
-is_compiled = pytest.mark.skipif(words.functions() is None, reason="not compiled")
+is_compiled = pytest.mark.skipif(words.functions() is None, reason="words.c is not compiled, or is turned off")
 
 WHITE = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
 ANY = st.text(st.characters(exclude_categories=()))  # lone surrogates too

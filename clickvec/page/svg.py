@@ -187,7 +187,7 @@ def _dot(x: float, y: float, radius: float, class_: str) -> Html:
 
 def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers from at or below `low` to at or above `high`, a few of them."""
-    if not high > low:
+    if not high - low > 1e-11 * max(1.0, abs(low), abs(high)):  # too close for ticks of 12 decimals
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / (most - 1)
     unit = 10.0 ** math.floor(math.log10(rough))

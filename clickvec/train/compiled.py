@@ -1,7 +1,7 @@
 """`recurrence.c` and `gather.c`, where they were compiled at installation and the processor can run them.
 
 They are used of their own accord for what they know: float32, rows and cells that fill whole registers, LSTM-RNNs
-without peepholes, pooling and bptt_steps. CLICKVEC_COMPILED=0 in the environment turns them off.
+without peepholes, pooling and bptt_steps. CLICKVEC_COMPILED chooses the path: see clickvec/compiled.py.
 """
 
 import ctypes
@@ -65,7 +65,7 @@ class Kernel(NamedTuple):
         )
 
     def call(self, name: str, *arguments: Argument) -> int:
-        """Call a function, with numbers and the places of arrays, which are contiguous."""
+        """Call a function with numbers and the addresses of contiguous arrays."""
         return self.functions[name](*map(_as_number, arguments))
 
     def share(self, name: str, *arguments: Argument) -> None:
@@ -118,9 +118,7 @@ class Kernel(NamedTuple):
         bits = (2 * len(values) + 1).bit_length()
         found, numbers = (torch.empty(len(values), dtype=torch.int64) for _ in range(2))
         table = torch.full((2**bits, 2), -1, dtype=torch.int32)
-        count = self.call(
-            "number_values", np.ascontiguousarray(values, np.int32), len(values), table, bits, found, numbers
-        )
+        count = self.call("number_values", compiled.ready(values, np.int32), len(values), table, bits, found, numbers)
         return found[:count], numbers
 
     def pack(self, values: Tensor, offsets: NDArray[np.int64]) -> tuple[Tensor, tuple[int, ...], Tensor, Tensor]:
@@ -128,35 +126,50 @@ class Kernel(NamedTuple):
         texts, longest = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
         order, begin = (torch.empty(size, dtype=torch.int64) for size in (texts, longest + 2))
         there, back = (torch.empty_like(values) for _ in range(2))
-        self.call(
-            "pack_texts", values, np.ascontiguousarray(offsets, np.int64), texts, longest, order, begin, there, back
-        )
+        self.call("pack_texts", values, compiled.ready(offsets, np.int64), texts, longest, order, begin, there, back)
         return order, tuple(torch.diff(begin[: longest + 1]).tolist()), there, back
 
     def take(self, table: Ragged, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The values of some rows, one after the other, and where each row begins, and the end."""
-        offsets, starts = np.ascontiguousarray(table.offsets, np.int64), torch.empty(len(rows) + 1, dtype=torch.int64)
+        offsets, starts = compiled.ready(table.offsets, np.int64), torch.empty(len(rows) + 1, dtype=torch.int64)
         self.call("find_starts", offsets, rows, len(rows), starts)
         out = torch.empty(int(starts[-1]), dtype=torch.int64)
-        self.call("take_rows", np.ascontiguousarray(table.values, np.int32), offsets, rows, len(rows), starts, out)
+        self.call("take_rows", compiled.ready(table.values, np.int32), offsets, rows, len(rows), starts, out)
         return out, starts
+
+
+def is_aligned(tensor: Tensor) -> bool:
+    """Whether streaming stores may write to a tensor: to an address that is no multiple of LINE they crash."""
+    return tensor.data_ptr() % LINE == 0
+
+
+def _aligned(like: Tensor, *shape: int) -> Tensor:
+    """Return an empty tensor that streaming stores may write to, as torch's own memory nearly always is."""
+    made = like.new_empty(shape)
+    if is_aligned(made):
+        return made
+    larger = like.new_empty(made.numel() + LINE // made.element_size())
+    skipped = -larger.data_ptr() % LINE // made.element_size()
+    return larger[skipped : skipped + made.numel()].view(shape)
 
 
 def _as_number(argument: Argument) -> float | None:
     if isinstance(argument, Tensor):
+        if not argument.is_contiguous():
+            raise ValueError(f"compiled code needs a contiguous tensor, not one of strides {argument.stride()}")
         return argument.data_ptr()
     return argument.ctypes.data if isinstance(argument, np.ndarray) else argument
 
 
 @cache
 def kernel() -> Kernel | None:
-    """The fastest that this processor can run, if it is wanted and was compiled."""
-    return next(filter(None, map(load, compiled.PROCESSORS)), None) if compiled.wanted() else None
+    """Return the kernel that CLICKVEC_COMPILED chooses; None if torch is to compute everything."""
+    return compiled.choose(load, "training")
 
 
 def is_missing() -> bool:
     """Whether it is wanted, and not there."""
-    return compiled.wanted() and kernel() is None
+    return bool(compiled.wanted()) and kernel() is None
 
 
 def load(processor: str) -> Kernel | None:
@@ -203,14 +216,17 @@ class CompiledRecurrence(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         """The rows of the table may be some columns of a larger one. A text without a step gives zeros."""
         rows, cells = recurrent.shape
-        begin, threads = torch.tensor([*accumulate(sizes, initial=0)]), torch.get_num_threads()
+        begin = torch.tensor([*accumulate(sizes, initial=0)])
+        table = table if table.stride(1) == 1 else table.contiguous()
         packed = recurrent.view(rows // cells, cells // using.lanes, using.lanes, cells).permute(1, 3, 0, 2)
-        gates, squashed = table.new_empty(len(steps), rows), table.new_empty(len(steps), cells)
-        cell = torch.empty_like(squashed) if rows == 4 * cells else None
-        vectors, room = table.new_zeros(len(order), cells), table.new_empty(threads, 3, using.sums // 3, cells)
-        using.share(
-            "read_texts", rows // cells, cells, begin, len(sizes), order, table, table.stride(0), steps, bias,
-            packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells, cells), room,
+        gates, squashed = _aligned(table, len(steps), rows), _aligned(table, len(steps), cells)
+        cell = _aligned(table, len(steps), cells) if rows == 4 * cells else None
+        vectors = table.new_zeros(len(order), cells)
+        room = table.new_empty(torch.get_num_threads(), 3, using.sums // 3, cells)  # as many threads as have room
+        using.call(
+            "read_texts", rows // cells, cells, begin, len(sizes), order, table.data_ptr(), table.stride(0), steps,
+            bias, packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells, cells),
+            room, len(room),
         )  # fmt: skip
         ctx.save_for_backward(steps, recurrent, begin, order, gates, squashed, cell)
         ctx.distinct, ctx.using, ctx.is_done = len(table), using, False
@@ -229,9 +245,9 @@ class CompiledRecurrence(torch.autograd.Function):
         piece = using.piece(texts, rows // cells, cells)
         parts = recurrent.new_empty(-(-texts // piece), rows * (cells + 1))
         room = recurrent.new_empty(torch.get_num_threads(), 1 + len(begin), using.sums // 3, cells)
-        using.share(
+        using.call(
             "back_texts", rows // cells, cells, begin, len(begin) - 1, order, d_sums, squashed, cell,
-            gradient.contiguous(), recurrent, parts, piece, room,
+            gradient.contiguous(), recurrent, parts, piece, room, len(room),
         )  # fmt: skip
         d_table, whole = using.sum_bags(d_sums, *using.uses(steps, ctx.distinct)), parts.sum(dim=0)
         return d_table, None, whole[rows * cells :], whole[: rows * cells].view(rows, cells), None, None, None

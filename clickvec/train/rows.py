@@ -208,7 +208,7 @@ def _step(
 def _kernel(*matrices: Tensor) -> Kernel | None:
     """What is compiled, if it takes these; it writes whole registers to where torch's own memory begins."""
     found = compiled.kernel()
-    as_made = all(one.is_contiguous() and one.data_ptr() % compiled.LINE == 0 for one in matrices)
+    as_made = all(one.is_contiguous() and compiled.is_aligned(one) for one in matrices)
     return found if found and as_made and found.takes(*matrices) else None
 
 

@@ -70,6 +70,7 @@ def make(
     say: Callable[[str], object] = print,
 ) -> Update:  # fmt: skip
     """The fastest way that there is for this recipe on the device of the towers; `say` hears why it is not faster."""
+    compiled.kernel()  # a bad CLICKVEC_COMPILED ends the run here, before the first update
     device = next(iter(towers.tensors().values())).device
     wanted = device.type == "cuda" and can_be_fused(data, recipe)
     trouble = trouble_with_triton(recipe) if wanted else ""

@@ -12,7 +12,6 @@ from clickvec.readers.columns import OWN_NAMES, Columns
 from clickvec.readers.header import Schema
 from clickvec.readers.lines import MAX_BAD, BadLines, file_lines, name_of
 from clickvec.readers.records import open_source, records, wrong_width
-from clickvec.readers.titles import TITLES
 
 MAX_GRADE = 50  # 2^grade - 1 stays exact; a higher one is a score in per cent or an id in the wrong column
 
@@ -21,6 +20,9 @@ _JUDGED = Schema(
     layouts=(("query_id", "query", "doc_id", "title", "grade"),),
 )
 _QUERIES = Schema(columns=("query_id", "query"), layouts=(("query_id", "query"),))
+_TITLES = Schema(
+    columns=("doc_id", "title"), layouts=(("doc_id", "title"), ("doc_id", "title", "url")), aliases={"id": "doc_id"}
+)
 
 
 class JudgedQuery(NamedTuple):
@@ -121,7 +123,7 @@ def read_qrels(
     lines = list(_qrels_lines(Path(qrels), bad))
     bad.check(name, max_bad, len(lines), "judgement")
     texts, bad_queries = _texts(queries, _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad, columns)
-    names, bad_titles = _texts(titles, TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
+    names, bad_titles = _texts(titles, _TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
     rows = _JudgedRows(bad)
     for number, query_id, doc_id, grade in lines:
         if query_id not in texts:

@@ -105,7 +105,8 @@ def test_unknown_names_are_refused_with_the_cure(kind: str, form: str, file: Cal
         read(path)
     said = str(caught.value)
     assert said.startswith(f"{path}:1: ")
-    assert f"{', '.join(header.split())}; {' and '.join(missing)}" in said
+    assert f"{', '.join(header.split())}; {', '.join(missing[:-1])}" in said
+    assert f"{missing[-1]} {'are' if missing[1:] else 'is'} missing" in said
     assert f"--columns {cure}" in said
 
 

@@ -12,7 +12,7 @@ NAMES = ("query", "title", "clicks", "query_id", "doc_id", "grade", "text", "kin
 # Parts of the names that people give to our columns, for the example in an error.
 _HINTS = {
     "query": ("query", "search", "term", "keyword"),
-    "title": ("title", "name", "product", "document"),
+    "title": ("title", "name", "product", "document", "text", "query"),
     "query_id": ("query_id", "queryid", "qid"),
     "doc_id": ("doc", "sku", "id"),
     "grade": ("grade", "label", "relevance", "rating", "score"),
@@ -100,7 +100,7 @@ def lacking(
 
     `free` are the columns found that may be the missing ones; `header` is false if it is sure that names were found.
     """
-    said = f"{place}: found the columns {listed(found)}; {' and '.join(missing)} {_are(missing)} missing"
+    said = f"{place}: found the columns {listed(found)}; {_are(missing)} missing"
     separator = _other_separator(found)
     if separator:
         return ClickvecError(f"{said}. {separator}")
@@ -115,7 +115,9 @@ def lacking(
 
 
 def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    """`query is`, `query and title are`, `query, title and grade are`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
 def _other_separator(found: Sequence[str]) -> str | None:

@@ -101,32 +101,38 @@ class Keys:
         self._name, self._schema, self._columns = name, schema, columns
         self._names = [(column, schema.own_names(column), columns.names.get(column)) for column in schema.columns]
         self._mapped: set[str] = set()
-        self._begun = False
         self._lacking: ClickvecError | None = None  # what the first object lacks
         self._complete = False  # whether an object has had all the keys that are needed
+        self._last: tuple[str, ...] | None = None  # the keys of the last object: most have the keys of the one before
+        self._found: dict[str, str] = {}
+        self.other_kind: str | None = None  # what the last object is, if it is one of another kind of file
 
-    def find(self, number: int, value: Mapping[str, Any]) -> dict[str, str]:
+    def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
         """Give the key of each column that an object has; once found by the user's name, a column has no other."""
-        if not self._begun:
-            self._begun = True
-            self._columns.note(self._name, value, ())
+        names = tuple(value)
+        if names != self._last:
+            self._columns.note(self._name, names, ())
+            self._last, self._found = names, self._look_up(names)
+            self.other_kind = self._schema.other_kind(self._found, names)
+            missing = [] if self._complete else self._schema.missing(self._found)
+            self._complete = not missing
+            if missing and self._lacking is None:
+                used = self._found.values()
+                free = [name for name in names if name not in used]
+                self._lacking = lacking(f"{self._name}:{number}", names, missing, free, header=False)
+        return self._found
+
+    def _look_up(self, names: tuple[str, ...]) -> dict[str, str]:
         keys = {}
         for column, own, theirs in self._names:
-            if theirs is not None and theirs in value:
+            if theirs is not None and theirs in names:
                 keys[column] = theirs
-                if column not in self._mapped:
-                    self._mapped.add(column)
-                    self._columns.note(self._name, value, (column,))
+                self._mapped.add(column)
+                self._columns.note(self._name, names, (column,))
             elif column not in self._mapped:
-                key = next((key for key in own if key in value), None)
+                key = next((key for key in own if key in names), None)
                 if key is not None:
                     keys[column] = key
-        missing = [] if self._complete else self._schema.missing(keys)
-        self._complete = not missing
-        if missing and self._lacking is None:
-            found, used = list(value), keys.values()
-            free = [key for key in found if key not in used]
-            self._lacking = lacking(f"{self._name}:{number}", found, missing, free, header=False)
         return keys
 
     def check(self) -> None:

@@ -129,7 +129,7 @@ def _json_records(source: Source, schema: Schema) -> Iterator[Row]:
     keys = Keys(source.name, schema, source.columns)
     for number, value in json_objects(source):
         found = keys.find(number, value)
-        reason = schema.other_kind(found, value)
+        reason = keys.other_kind
         fields = []
         for column in schema.columns if reason is None else ():
             cell = value[found[column]] if column in found else schema.defaults.get(column)

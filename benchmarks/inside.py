@@ -196,7 +196,8 @@ def topics(inside: Inside) -> dict[str, Any]:
     """On the test queries of the built-in log, whose topics are known: cells against topics."""
     site = inside.folders["site"]
     queries = inside.work / "test-queries.txt"
-    queries.write_text("\n".join(query.query for query in inside.judged("site", "test")) + "\n", encoding="utf-8")
+    asked = ["query", *(query.query for query in inside.judged("site", "test"))]
+    queries.write_text("\n".join(asked) + "\n", encoding="utf-8")
     labels, clicks = str(site / "topics.tsv.gz"), str(site / "clicks.tsv.gz")
     return {
         name: json.loads(

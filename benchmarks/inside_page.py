@@ -236,7 +236,7 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--titles", titles, "-k", "6", "--least", "2", "--unlike"
     asked = inside.work / "paper-queries.txt"
-    asked.write_text("\n".join(QUERIES) + "\n", encoding="utf-8")
+    asked.write_text("\n".join(["query", *QUERIES]) + "\n", encoding="utf-8")
     table = inside.program("topics", long, str(asked), "--table", "--cells", "0,1,2,3,4,5,6,7", columns=120)
     return {
         "query_table": table[table.index("query  ") :].rstrip(),

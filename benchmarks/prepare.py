@@ -33,7 +33,7 @@ from train import texts
 from clickvec import dataset
 from clickvec.readers import BadLines, ClickLog
 from clickvec.readers.clicks import _CLICKS
-from clickvec.readers.records import records
+from clickvec.readers.records import open_source, records
 from clickvec.simulate import Site, impressions
 from clickvec.text import StepTable, Vocabulary
 
@@ -102,6 +102,7 @@ def write_logs(place: Path, pairs: int) -> None:
     queries, titles = texts(min(pairs, MILLION))
     for name, spell in LOGS.items():
         with (place / name).open("w") as file:
+            file.write("query\ttitle\tclicks\n")
             for at in range(pairs):
                 turn, row = divmod(at, MILLION)
                 more = f" {turn}" if turn else ""
@@ -113,7 +114,7 @@ def write_logs(place: Path, pairs: int) -> None:
 def row_by_row(path: Path) -> None:
     """The rival, with the file."""
     bad, rows = BadLines(), []
-    for _, (query, title, count) in records(path, _CLICKS, bad):
+    for _, (query, title, count) in records(open_source(path, bad), _CLICKS):
         if query.strip() and title.strip() and float(count) > 0:
             rows.append((query, title, float(count)))
     queries, titles, clicks = zip(*rows, strict=True)
@@ -147,7 +148,7 @@ def from_files(place: Path, pairs: int) -> dict[str, object]:
     for name in LOGS:
         start = place / f"start of {name}"
         with (place / name).open() as lines, start.open("w") as file:
-            file.writelines(islice(lines, PAIRS))
+            file.writelines(islice(lines, 1 + PAIRS))
         rival = min(pairs, PAIRS) / seconds(lambda start=start: row_by_row(start))
         for path in (place / name, place / f"{name}.gz"):
             if path.exists():

@@ -36,6 +36,7 @@ def write_titles(path: Path, count: int, words: list[str]) -> None:
     """Titles of eight words of the built-in log and a number, which no other title has."""
     rng = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
+        file.write("title\n")
         for first in range(0, count, 10_000):
             rows = rng.integers(0, len(words), (min(10_000, count - first), WORDS - 1)).tolist()
             file.writelines(

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from clickvec.dataset import Dataset
     from clickvec.evaluate import Evaluation
     from clickvec.rankers import Ranker
-    from clickvec.readers import BadLines, ClickLog, Judged, Titles
+    from clickvec.readers import BadLines, ClickLog, Columns, Judged, Titles
+
+
+def input_path(text: str) -> Path:
+    """Read a path from the command line; `-` is standard input, and a file of that name is ./-."""
+    path = Path(text)
+    return path.absolute() if text != "-" and path == Path("-") else path
 
 
 Out = Annotated[Path, typer.Option(help="The folder or file to write.")]
@@ -24,7 +30,26 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
-TitlesPath = Annotated[Path, typer.Argument(help="Titles: doc_id and title, or a title a line; TSV, CSV, JSON lines.")]
+TitlesPath = Annotated[
+    Path,
+    typer.Argument(
+        parser=input_path, help="Titles: title and, if there is one, doc_id; TSV, CSV, JSON lines; - is stdin."
+    ),
+]
+ColumnNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME=COLUMN,...",
+        help="What our columns are called in the files: query=search_term,title=name.",
+    ),
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="The files may have no header: the number of columns tells which is which.")
+]
+Shown = Annotated[
+    Path | None, typer.Option(parser=input_path, help="A judged set; its titles of grade 0 become negatives.")
+]
 
 
 class Verbs(TyperGroup):
@@ -105,34 +130,55 @@ def model_in(folder: Path) -> Path:
 
 def names_of(paths: Iterable[Path]) -> str:
     """File names for people; a byte that is no text, which a name may hold, becomes a question mark."""
-    return ", ".join(path.name for path in paths).encode(errors="replace").decode()
+    from clickvec.readers.lines import STDIN, name_of
+
+    names = (name_of(path) if path == STDIN else path.name for path in paths)
+    return ", ".join(names).encode(errors="replace").decode()
 
 
-def read_log(logs: list[Path], max_bad: float) -> "ClickLog":
+def read_columns(names: list[str] | None, no_header: bool, inputs: Iterable[Path | None]) -> "Columns":
+    """Read --columns and --no-header; refuse to read standard input twice."""
+    from clickvec.readers import Columns
+    from clickvec.readers.lines import STDIN
+
+    if list(inputs).count(STDIN) > 1:
+        raise typer.BadParameter("- is standard input, which can be read once; give the other files by their names")
+    try:
+        return Columns.parse(names or [], header=not no_header)
+    except ClickvecError as error:
+        raise typer.BadParameter(str(error), param_hint="--columns") from None
+
+
+def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog":
     """The pairs of click logs."""
     from clickvec.readers import read_clicks
 
-    log = read_clicks(logs, max_bad)
+    log = read_clicks(logs, max_bad, columns)
     report(log.bad)
     return log
 
 
-def read_data(logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float) -> "Dataset":
+def read_data(
+    logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float, columns: "Columns"
+) -> "Dataset":
     """The arrays of click logs."""
     from clickvec import dataset
 
-    return dataset.prepare(
-        read_log(logs, max_bad), max_words, max_trigrams, read_judged_set(shown, max_bad) if shown else None
-    )
+    log = read_log(logs, max_bad, columns)
+    judged = read_judged_set(shown, max_bad, columns) if shown else None
+    return dataset.prepare(log, max_words, max_trigrams, judged)
 
 
-def load_or_read(logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float) -> "Dataset":
+def load_or_read(
+    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
+) -> "Dataset":
     """The arrays of a data folder, or of click logs."""
     from clickvec import dataset
+    from clickvec.readers.lines import STDIN
 
-    prepared = [path for path in logs if (path / "data.json").exists()]
+    prepared = [path for path in logs if path != STDIN and (path / "data.json").exists()]
     if not prepared:
-        return read_data(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad)
+        return read_data(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all the logs together")
     if shown:
@@ -146,22 +192,27 @@ def load_or_read(logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad
     return data
 
 
-def read_judged_set(path: Path, max_bad: float, queries: Path | None = None, titles: Path | None = None) -> "Judged":
+def read_judged_set(
+    path: Path, max_bad: float, columns: "Columns", queries: Path | None = None, titles: Path | None = None
+) -> "Judged":
     """A judged set in one file, or TREC qrels with their queries and titles."""
     from clickvec.readers import read_judged, read_qrels
 
     if (queries is None) != (titles is None):
         raise typer.BadParameter("TREC qrels need both --queries and --titles")
-    judged = read_qrels(path, queries, titles, max_bad) if queries and titles else read_judged(path, max_bad)
+    if queries and titles:
+        judged = read_qrels(path, queries, titles, max_bad, columns)
+    else:
+        judged = read_judged(path, max_bad, columns)
     report(judged.bad)
     return judged
 
 
-def read_catalogue(path: Path, max_bad: float) -> "Titles":
+def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
     """Titles with their ids."""
     from clickvec.readers import read_titles
 
-    titles = read_titles(path, max_bad)
+    titles = read_titles(path, max_bad, columns)
     report(titles.bad)
     return titles
 

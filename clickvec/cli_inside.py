@@ -7,29 +7,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clickvec import cli_input as given
-from clickvec.cli_input import AsJson, MaxBad, ModelPath, Out, Overwrite
+from clickvec.cli_input import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
 
 if TYPE_CHECKING:
     from clickvec.encoder import Encoder
     from clickvec.explain.detections import Detections
     from clickvec.explain.topic_scores import TopicScore
     from clickvec.explain.topics import QueryTable, Topics
+    from clickvec.readers import Columns
 
 
 def topics(
     model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
     texts: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Queries: one a line, or a click log or judged set with them.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            parser=input_path,
+            help="Queries: a click log, a judged set or any file with a column query; - is stdin.",
+        ),
     ],
     titles: Annotated[bool, typer.Option("--titles", help="Read the titles of FILE, with the title tower.")] = False,
     cells: Annotated[str, typer.Option(help="The cells to show, by commas: 12,40. None: the most specific.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
     words: Annotated[int, typer.Option(min=1, help="How many words a cell.")] = 8,
     labels: Annotated[
-        Path | None, typer.Option(help="Known topics, as text and topic: score the cells against them.")
+        Path | None,
+        typer.Option(parser=input_path, help="Known topics, as text and topic: score the cells against them."),
     ] = None,
     clicks: Annotated[
-        list[Path] | None, typer.Option(help="With --labels, a click log to fit PLSA to; none: the labelled texts.")
+        list[Path] | None,
+        typer.Option(parser=input_path, help="With --labels, a click log to fit PLSA to; none: the labelled texts."),
     ] = None,
     table: Annotated[bool, typer.Option("--table", help="Print the table text by cell too.")] = False,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells are asked.")] = 5,
@@ -38,6 +46,8 @@ def topics(
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Of more texts than this, so many drawn by chance.")] = 50_000,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn by chance.")] = 0,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +68,10 @@ def topics(
     encoder, side = Encoder.load(given.model_in(model)), "title" if titles else "query"
     directions_of(encoder)  # refuses a model that does not read word by word, before anything else is read
     shown = _dimensions(cells, encoder)
-    read = read_texts(texts, side, max_bad)
+    columns = given.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
+    read = read_texts(texts, side, max_bad, columns)
+    if not labels:
+        columns.check_used()  # now, and not after all texts are read by the model
     given.report(read.bad)
     some = some_of(read.texts, most, seed)
     if len(some) < len(read.texts):
@@ -66,7 +79,7 @@ def topics(
     found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
     mapped = topics_of(found).top(words)
     by_cell = query_table_of(found) if table else None
-    scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad) if labels else None
+    scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
         typer.echo(json.dumps(_topics_json(mapped, shown, by_cell, scores), ensure_ascii=False))
         return
@@ -111,25 +124,33 @@ def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
 
 
 def _topic_scores(
-    encoder: "Encoder", found: "Detections", labels: Path, clicks: list[Path], seed: int, max_bad: float
+    encoder: "Encoder",
+    found: "Detections",
+    labels: Path,
+    clicks: list[Path],
+    seed: int,
+    max_bad: float,
+    columns: "Columns",
 ) -> "dict[str, TopicScore]":
     """How well the cells tell the known topics, beside an untrained model and, where scipy is installed, PLSA."""
     from importlib.util import find_spec
 
     from clickvec.explain.topic_scores import score_all
     from clickvec.readers import read_labels
+    from clickvec.readers.lines import name_of
     from clickvec.text import canonical
 
-    known = read_labels(labels, found.side, max_bad)
+    known = read_labels(labels, found.side, max_bad, columns)
     given.report(known.bad)
-    log = given.read_log(clicks, max_bad) if clicks else None
+    log = given.read_log(clicks, max_bad, columns) if clicks else None
+    columns.check_used()
     corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)] if log else known.texts
     if not find_spec("scipy"):
         given.tell("PLSA is left out: scipy is not installed; it comes with: pip install 'clickvec[baselines]'")
         corpus = ()
     topics = [known.topics.get(canonical(text)) for text in found.texts]
     if missing := topics.count(None):
-        given.tell(f"{missing:,} of {len(topics):,} texts have no topic in {labels}, and are not scored")
+        given.tell(f"{missing:,} of {len(topics):,} texts have no topic in {name_of(labels)}, and are not scored")
     return score_all(encoder, found, topics, corpus=corpus, seed=seed)
 
 
@@ -137,12 +158,15 @@ def nearest(
     folder: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
     words: Annotated[list[str], typer.Argument(help="Words; a phrase in quotes is one.")],
     titles: Annotated[
-        Path | None, typer.Option(help="Titles to look among, as for index; none: those of the index.")
+        Path | None,
+        typer.Option(parser=input_path, help="Titles to look among, as for index; none: those of the index."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words, and how many titles.")] = 10,
     least: Annotated[int, typer.Option(min=1, help="Leave out words that the titles hold fewer times.")] = 1,
     unlike: Annotated[bool, typer.Option("--unlike", help="Leave out words that share a letter trigram.")] = False,
     as_title: Annotated[bool, typer.Option("--as-title", help="Read the words with the title tower.")] = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -158,7 +182,9 @@ def nearest(
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
         raise typer.BadParameter(f"{folder} is a model, and has no titles; give some with --titles, or an index folder")
-    entries = index if titles is None else given.read_catalogue(titles, max_bad)
+    columns = given.read_columns(column_names, no_header, [titles])
+    entries = index if titles is None else given.read_catalogue(titles, max_bad, columns)
+    columns.check_used()
     texts = (entry.title for entry in entries or ())
     learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
     asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
@@ -176,17 +202,24 @@ def nearest(
 
 def report(
     model: ModelPath,
-    judged: Annotated[Path, typer.Option(help="A judged set.")],
+    judged: Annotated[Path, typer.Option(parser=input_path, help="A judged set.")],
     out: Out,
     titles: Annotated[
-        Path | None, typer.Option(help="A catalogue, for near words and the map. None: the judged titles.")
+        Path | None,
+        typer.Option(parser=input_path, help="A catalogue, for near words and the map. None: the judged titles."),
     ] = None,
     clicks: Annotated[
         list[Path] | None,
-        typer.Option(metavar="LOG", help="A click log, whose queries give words and topics. None: the judged queries."),
+        typer.Option(
+            metavar="LOG",
+            parser=input_path,
+            help="A click log, whose queries give words and topics. None: the judged queries.",
+        ),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
     overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
     """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
@@ -197,12 +230,14 @@ def report(
 
     check_output(out, [model, judged, titles, *(clicks or ())])
     write.check_place(out, overwrite)
-    encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad)
-    catalogue = [title.title for title in given.read_catalogue(titles, max_bad)] if titles else None
-    log = given.read_log(clicks, max_bad).queries if clicks else None
+    columns = given.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
+    encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad, columns)
+    catalogue = [title.title for title in given.read_catalogue(titles, max_bad, columns)] if titles else None
+    log = given.read_log(clicks, max_bad, columns).queries if clicks else None
+    columns.check_used()
     found = gather(
-        encoder, sets.queries, name=model.resolve().name, judged_name=judged.name, path=str(model), titles=catalogue,
-        log=log, worst=worst, progress=True,
+        encoder, sets.queries, name=model.resolve().name, judged_name=given.names_of([judged]), path=str(model),
+        titles=catalogue, log=log, worst=worst, progress=True,
     )  # fmt: skip
     write.write(found, out, overwrite)
     evaluation = found.ranking.evaluation

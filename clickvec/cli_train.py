@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clickvec import cli_input as given
-from clickvec.cli_input import AsJson, MaxBad, Out, Overwrite, tell
+from clickvec.cli_input import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path, tell
 from clickvec.errors import ClickvecError
 from clickvec.outputs import check_output, check_run_file
 
@@ -37,13 +37,18 @@ def simulate(
 
 def prepare(
     logs: Annotated[
-        list[Path], typer.Argument(help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too.")
+        list[Path],
+        typer.Argument(
+            parser=input_path, help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too; - is stdin."
+        ),
     ],
     out: Out,
-    shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
+    shown: Shown = None,
     max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last step.")] = 10,
     max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
     overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -56,17 +61,24 @@ def prepare(
     check_output(out, [*logs, shown])
     config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
     dataset.check_place(out, overwrite)
-    data = given.read_data(logs, shown, max_words, max_trigrams, max_bad)
+    columns = given.read_columns(column_names, no_header, (*logs, shown))
+    data = given.read_data(logs, shown, max_words, max_trigrams, max_bad, columns)
+    columns.check_used()
     dataset.save(data, out)
     facts = dataset.describe(data)
     typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
 
 
 def train(
-    logs: Annotated[list[Path], typer.Argument(help="Click logs, or one data folder made by prepare.")],
+    logs: Annotated[
+        list[Path],
+        typer.Argument(parser=input_path, help="Click logs, or one data folder made by prepare; - is stdin."),
+    ],
     out: Out,
-    dev: Annotated[Path | None, typer.Option(help="A judged set, measured after each epoch.")] = None,
-    shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
+    dev: Annotated[
+        Path | None, typer.Option(parser=input_path, help="A judged set, measured after each epoch.")
+    ] = None,
+    shown: Shown = None,
     recipe: Annotated[
         str, typer.Option(help="default: the best we have measured; paper: the paper's own.")
     ] = "default",
@@ -76,6 +88,8 @@ def train(
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
     overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -88,8 +102,10 @@ def train(
     loop = given.import_training()
     loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
     loop.pick_device(device)
-    data = on_disk(given.load_or_read(logs, shown, chosen, max_bad), out)
-    judged = given.read_judged_set(dev, max_bad) if dev else None
+    columns = given.read_columns(column_names, no_header, (*logs, dev, shown))
+    data = on_disk(given.load_or_read(logs, shown, chosen, max_bad, columns), out)
+    judged = given.read_judged_set(dev, max_bad, columns) if dev else None
+    columns.check_used()
     model = loop.train(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
         about_data=given.names_of(logs),
@@ -105,11 +121,17 @@ def train(
 
 def evaluate(
     models: Annotated[list[str], typer.Argument(help="Model folders; bm25 is the lexical baseline.")],
-    judged: Annotated[Path, typer.Option(help="A judged set, or TREC qrels with --queries and --titles.")],
-    queries: Annotated[Path | None, typer.Option(help="With qrels: query_id and query.")] = None,
-    titles: Annotated[Path | None, typer.Option(help="With qrels: doc_id and title.")] = None,
-    catalogue: Annotated[Path | None, typer.Option(help="Titles to search: adds Recall@100 and MRR@10.")] = None,
+    judged: Annotated[
+        Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --titles.")
+    ],
+    queries: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: query_id and query.")] = None,
+    titles: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: doc_id and title.")] = None,
+    catalogue: Annotated[
+        Path | None, typer.Option(parser=input_path, help="Titles to search: adds Recall@100 and MRR@10.")
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="Write the TREC run of the one model given.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -125,8 +147,10 @@ def evaluate(
         raise typer.BadParameter("one run file holds one system; give one model with --run")
     if run:
         check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
-    sets = given.read_judged_set(judged, max_bad, queries, titles)
-    known = given.read_catalogue(catalogue, max_bad) if catalogue else None
+    columns = given.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
+    sets = given.read_judged_set(judged, max_bad, columns, queries, titles)
+    known = given.read_catalogue(catalogue, max_bad, columns) if catalogue else None
+    columns.check_used()
     rankers = [given.make_ranker(name, sets, known) for name in models]
     result = measure.evaluate(rankers, sets)
     if known:
@@ -140,11 +164,11 @@ def evaluate(
 
 
 def compare(
-    clicks: Annotated[list[Path], typer.Option(help="A click log. Repeatable.")],
-    dev: Annotated[Path, typer.Option(help="A judged set, to choose settings on.")],
-    test: Annotated[Path, typer.Option(help="A judged set, to report.")],
+    clicks: Annotated[list[Path], typer.Option(parser=input_path, help="A click log. Repeatable.")],
+    dev: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to choose settings on.")],
+    test: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to report.")],
     out: Out,
-    shown: Annotated[Path | None, typer.Option(help="A judged set; its titles of grade 0 become negatives.")] = None,
+    shown: Shown = None,
     systems: Annotated[str, typer.Option(help="The rows, by commas: lstm,bm25,hybrid-mix. None: all.")] = "",
     recipe: Annotated[str, typer.Option(help="default or paper, for what is trained here.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
@@ -155,6 +179,8 @@ def compare(
         list[Path] | None, typer.Option(help="Prose for Skip-Thought; none: the manual of Python. Repeatable.")
     ] = None,
     skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -171,16 +197,18 @@ def compare(
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     write.check()
-    log = given.read_log(clicks, max_bad)
+    columns = given.read_columns(column_names, no_header, (*clicks, dev, test, shown))
+    log = given.read_log(clicks, max_bad, columns)
     names = {
         "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
         "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
     }  # fmt: skip
     material = Material(
-        log, given.read_judged_set(dev, max_bad), given.read_judged_set(test, max_bad),
-        given.read_judged_set(shown, max_bad) if shown else None, tuple(prose or ()), skip_thoughts,
+        log, given.read_judged_set(dev, max_bad, columns), given.read_judged_set(test, max_bad, columns),
+        given.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
         {name: [given.names_of([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
+    columns.check_used()
     found = compare(
         material, out, recipe=recipe, keys=keys, seeds=seeds,
         settings=settings or [], device=device, jobs=jobs, say=tell,

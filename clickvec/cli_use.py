@@ -1,16 +1,25 @@
 """The verbs that put a model to use: shrink, encode, index, search, rerank, info."""
 
-import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clickvec import cli_input as given
-from clickvec.cli_input import AsJson, MaxBad, ModelPath, Out, Overwrite, TitlesPath, report, tell
+from clickvec.cli_input import (
+    AsJson,
+    ColumnNames,
+    MaxBad,
+    ModelPath,
+    NoHeader,
+    Out,
+    Overwrite,
+    TitlesPath,
+    report,
+    tell,
+)
 
 if TYPE_CHECKING:
     from clickvec.readers import BadLines
@@ -47,6 +56,8 @@ def encode(
     ] = "float32",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
     overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
     """Write the vectors of titles as .npy, a row for each good line, or as .parquet, with ids and titles beside them.
@@ -59,20 +70,22 @@ def encode(
     from clickvec.outputs import check_output_file
     from clickvec.parquet import wanted
     from clickvec.readers import BadLines
+    from clickvec.readers.lines import name_of
     from clickvec.vectors import check_call, write_vectors
 
     check_output_file(out, [model, titles])
     check_call(out, titles, vectors, resume, overwrite)
+    columns = given.read_columns(column_names, no_header, [titles])
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
         out, encoder, titles, queries=queries, precision=vectors,
-        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad,
+        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns,
     )  # fmt: skip
     report(bad)
     if written.out_of_step and not wanted(out):
         tell(
-            f"some lines before {titles}:{written.out_of_step} have no row of their own, so that from there on row and "
-            "line numbers differ; .parquet has the ids beside the vectors"
+            f"some lines before {name_of(titles)}:{written.out_of_step} have no row of their own, so that from there "
+            "on row and line numbers differ; .parquet has the ids beside the vectors"
         )
     if written.zeros:
         tell(
@@ -87,6 +100,8 @@ def index(
     out: Out,
     vectors: Annotated[str, typer.Option(help="float32, float16 or int8: what the vectors are kept as.")] = "float32",
     overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
     """Build an index of titles, with a copy of the model in it.
@@ -101,7 +116,9 @@ def index(
     check(vectors, "vectors")  # now, and not after an hour of encoding
     check_output(out, [model, titles])
     check_place(out, overwrite)
-    encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad)
+    columns = given.read_columns(column_names, no_header, [titles])
+    encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad, columns)
+    columns.check_used()
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
     built = Index.build(
         encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True, vectors=vectors
@@ -139,13 +156,9 @@ def search(
 
 def _lines(bad: "BadLines") -> Iterator[list[str]]:
     """The lines of stdin as they come, a blank one for one that is no text, so that answers stay beside questions."""
-    from clickvec.readers.lines import stream_lines
+    from clickvec.readers.lines import standard_input, stream_lines
 
-    return (lines for _, lines in stream_lines(_stdin(), "standard input", bad))
-
-
-def _stdin() -> BinaryIO:
-    return sys.stdin.buffer if sys.stdin else io.BytesIO()  # it may be closed
+    return (lines for _, lines in stream_lines(standard_input(), "standard input", bad))
 
 
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
@@ -153,9 +166,10 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     from clickvec.encoder import Encoder
     from clickvec.rankers.rerank import rerank_lines
     from clickvec.readers import BadLines
+    from clickvec.readers.lines import standard_input
 
     bad = BadLines()
-    for line in rerank_lines(Encoder.load(model), _stdin(), bad, max_bad):
+    for line in rerank_lines(Encoder.load(model), standard_input(), bad, max_bad):
         typer.echo(line)
     report(bad)
 

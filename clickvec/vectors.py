@@ -26,8 +26,9 @@ from clickvec.bounded import make
 from clickvec.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.outputs import check_output_file, resolve
-from clickvec.readers import BadLines, stream_title_blocks, stream_titles
-from clickvec.readers.lines import MAX_BAD
+from clickvec.readers import BadLines, Columns, stream_title_blocks, stream_titles
+from clickvec.readers.columns import OWN_NAMES
+from clickvec.readers.lines import MAX_BAD, STDIN, name_of
 from clickvec.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.snapshot import open_folder
 from clickvec.temporary import locked
@@ -40,7 +41,7 @@ _TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # what would hold ot
 _NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")  # state.tmp: of earlier versions
 _BEGUN_WITH = {
     "model": "another model",
-    "titles": "other titles",
+    "titles": "other titles or columns",
     "queries": "the other tower",
     "vectors": "--vectors {}",
 }
@@ -51,7 +52,7 @@ class _State:
     """What a run was begun with, and how far it is."""
 
     model: str  # the fingerprint
-    titles: str | None  # the hash of the file; none for a pipe, which nobody can read again
+    titles: str | None  # the hash of the file, and its columns; none for a pipe, which nobody can read again
     queries: bool  # whether the query tower reads them
     vectors: str  # float32, float16 or int8
     overwrite: bool  # whether the result may take the place of what is there
@@ -101,6 +102,7 @@ def write_vectors(
     overwrite: bool = False,
     max_bad: float = MAX_BAD,
     bad: BadLines | None = None,
+    columns: Columns = OWN_NAMES,
 ) -> Written:
     """Encode the titles of a file into `out`, by the query tower if so told.
 
@@ -108,7 +110,7 @@ def write_vectors(
     """
     check_call(out, titles, precision, resume, overwrite)
     place, bad = _Place(out), BadLines() if bad is None else bad
-    state = _State(encoder.fingerprint, _name(titles), queries, precision, overwrite)
+    state = _State(encoder.fingerprint, _name(titles, columns), queries, precision, overwrite)
     try:
         with files.made(place.folder), locked(place.folder / "lock", str(out)):
             check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
@@ -117,8 +119,8 @@ def write_vectors(
                     _take_over(place, state, encoder.dimensions)
                 else:
                     place.state.unlink(missing_ok=True)
-                _encode(place, state, encoder, titles, max_bad, bad)
-                _finish(place, state, titles, encoder.dimensions)
+                _encode(place, state, encoder, _texts(titles, state, max_bad, bad, columns))
+                _finish(place, state, titles, columns, encoder.dimensions)
             finally:
                 if not place.state.exists():  # there is nothing to go on with
                     shutil.rmtree(place.folder, ignore_errors=True)
@@ -143,8 +145,10 @@ def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite:
         raise ClickvecError(f"vectors are written as .npy or .parquet, not as text; give {out} another ending")
     if parquet.wanted(out):
         parquet.check()
-    if (resume or parquet.wanted(out)) and titles.exists() and not titles.is_file():
-        raise ClickvecError(f"{titles} is no plain file, and --resume and Parquet have to read it twice; save it first")
+    if (resume or parquet.wanted(out)) and (titles == STDIN or (titles.exists() and not titles.is_file())):
+        raise ClickvecError(
+            f"{name_of(titles)} is no plain file, and --resume and Parquet have to read it twice; save it first"
+        )
     place = _Place(out)
     _check_folder(place.folder)
     saved = None if overwrite and not resume else place.saved()
@@ -174,12 +178,13 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _name(titles: Path) -> str | None:
-    """A name for the titles that changes when they do."""
-    if not titles.is_file():
+def _name(titles: Path, columns: Columns) -> str | None:
+    """A name for the titles that changes when they do, or when other columns of the file are read."""
+    if titles == STDIN or not titles.is_file():
         return None
     with titles.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        name = hashlib.file_digest(file, "sha256").hexdigest()
+    return name if columns == OWN_NAMES else f"{name} {dict(columns.names)} {columns.header}"
 
 
 def _take_over(place: _Place, now: _State, dimensions: int) -> None:
@@ -200,10 +205,10 @@ def _take_over(place: _Place, now: _State, dimensions: int) -> None:
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_bad: float, bad: BadLines) -> None:
+def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str]) -> None:
     """Write the rows that are missing. A run goes on after a whole batch, so a batch always has the same titles."""
     encode = encoder.encode_query if state.queries else encoder.encode_document
-    texts = islice(_texts(titles, state, max_bad, bad), state.rows, None)
+    texts = islice(titles, state.rows, None)
     line, saved = Line("encoding", start=state.rows), time.monotonic()
     with files.open_to_write(place.rows, keep=state.rows > 0) as file:
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
@@ -228,10 +233,10 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Path, max_ba
         file.write(_header(state, encoder.dimensions))
 
 
-def _texts(titles: Path, state: _State, max_bad: float, bad: BadLines) -> Iterator[str]:
+def _texts(titles: Path, state: _State, max_bad: float, bad: BadLines, columns: Columns) -> Iterator[str]:
     """The titles from the first on; notes the first whose row is not its line, counted from 0 below the header."""
     row = 0
-    for lines, texts in stream_title_blocks(titles, bad, max_bad):
+    for lines, texts in stream_title_blocks(titles, bad, max_bad, columns):
         below = 1 + bad.headers
         if state.out_of_step is None and lines and lines[-1] - below != row + len(lines) - 1:
             state.out_of_step = next(line for place, line in enumerate(lines) if line - below != row + place)
@@ -249,13 +254,14 @@ def _save(place: _Place, state: _State, file: BinaryIO) -> None:
         saved.write(files.as_json(dataclasses.asdict(state)).encode())
 
 
-def _finish(place: _Place, state: _State, titles: Path, dimensions: int) -> None:
+def _finish(place: _Place, state: _State, titles: Path, columns: Columns, dimensions: int) -> None:
     """Put the result in its place; from then on there is nothing to go on with."""
     whole = place.rows
     if parquet.wanted(place.out):
         whole = place.folder / "vectors.parquet"
+        read = stream_titles(titles, BadLines(), 1.0, columns)
         with files.open_to_write(whole) as file:
-            parquet.write(file, stream_titles(titles, BadLines(), 1.0), _read_rows(place.rows, state, dimensions))
+            parquet.write(file, read, _read_rows(place.rows, state, dimensions))
     files.put_file(whole, place.final)
     place.state.unlink(missing_ok=True)
 

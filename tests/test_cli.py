@@ -273,7 +273,9 @@ def test_qrels_give_what_the_one_file_gives(site: Path, trained: Path, tmp_path:
     judged = read_judged(site / "test.tsv.gz")
     rows = [(q.query_id, d, g) for q in judged for d, g in zip(q.doc_ids, q.grades.tolist(), strict=True)]
     (tmp_path / "qrels").write_text("".join(f"{query_id} 0 {doc_id} {grade}\n" for query_id, doc_id, grade in rows))
-    (tmp_path / "queries.tsv").write_text("".join(f"{query.query_id}\t{query.query}\n" for query in judged))
+    (tmp_path / "queries.tsv").write_text(
+        "query_id\tquery\n" + "".join(f"{query.query_id}\t{query.query}\n" for query in judged)
+    )
     (tmp_path / "qrels.gz").write_bytes(gzip.compress((tmp_path / "qrels").read_bytes()))
     (tmp_path / "queries.tsv.gz").write_bytes(gzip.compress((tmp_path / "queries.tsv").read_bytes()))
     one = means(trained, "bm25", "--judged", site / "test.tsv.gz")
@@ -310,7 +312,7 @@ def test_encode_writes_what_the_encoder_gives(site: Path, trained: Path, tmp_pat
     found = np.load(tmp_path / "new" / "titles.npy")
     assert (found.dtype, found.shape) == (np.float32, (len(titles), 8))
     np.testing.assert_array_equal(found, encoder.encode_document(titles))
-    (tmp_path / "queries.txt").write_text("pizza\nhotels in shanghai\n")
+    (tmp_path / "queries.txt").write_text("title\npizza\nhotels in shanghai\n")
     ok("encode", trained, tmp_path / "queries.txt", "--queries", "--out", tmp_path / "queries.npy")
     queries = encoder.encode_query(["pizza", "hotels in shanghai"])
     np.testing.assert_array_equal(np.load(tmp_path / "queries.npy"), queries)

@@ -21,13 +21,18 @@ from clickvec.arrays import write_arrays
 from clickvec.folder import open_model, verify_model
 from clickvec.temporary import locked
 
+HEADERS = {
+    "log": "query\ttitle\tclicks\n",
+    "judged": "query_id\tquery\tdoc_id\ttitle\tgrade\n",
+    "titles": "doc_id\ttitle\n",
+}
 PAIRS = [("pizza near me", "fresh pizza delivery"), ("上海 酒店", "上海 的 酒店"), ("فندق", "فنادق شنغهاي"), ("a", "b")]
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.tsv"
-    path.write_text("".join(f"{query}\t{title}\t{n}\n" for n, (query, title) in enumerate(PAIRS, 1)))
+    path.write_text(HEADERS["log"] + "".join(f"{query}\t{title}\t{n}\n" for n, (query, title) in enumerate(PAIRS, 1)))
     return path
 
 
@@ -41,7 +46,7 @@ def fingerprint(*logs: Path, out: Path) -> str:
 def test_the_same_log_in_every_form_gives_the_same_model(log: Path, tmp_path: Path) -> None:
     text = log.read_text()
     forms = {
-        "header.tsv": "query\ttitle\tclicks\n" + text,
+        "Title.tsv": text.replace("query\ttitle", " Query\tTITLE", 1),
         "crlf.tsv": text.replace("\n", "\r\n"),
         "bom.tsv": "\ufeff" + text,
         "log.csv": "".join('"{}","{}",{}\r\n'.format(*line.split("\t")) for line in text.splitlines()),
@@ -69,7 +74,7 @@ def test_quotes_commas_and_line_ends_inside_csv_fields(trained: Path, tmp_path: 
 
 def test_a_query_of_ten_thousand_words(indexed: Path, trained: Path, tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(10_000))
-    (tmp_path / "log.tsv").write_text(f"{long}\tpizza\npizza\t{long}\n")
+    (tmp_path / "log.tsv").write_text(f"query\ttitle\n{long}\tpizza\npizza\t{long}\n")
     ok("train", tmp_path / "log.tsv", "--out", tmp_path / "m", *SMALL)
     for model in (trained, tmp_path / "m"):
         out = ok("rerank", model, stdin=f"{long}\t1\t{long}\npizza\t2\t{long}\n")
@@ -84,7 +89,7 @@ def test_every_script_in_texts_and_in_names(log: Path, tmp_path: Path) -> None:
     strange = folder / os.fsdecode(b"log \xff.tsv")
     shutil.copy(log, strange)
     fingerprint(strange, out=folder / "model")
-    (tmp_path / "titles.txt").write_text("".join(f"{title}\n" for _, title in PAIRS))
+    (tmp_path / "titles.txt").write_text("title\n" + "".join(f"{title}\n" for _, title in PAIRS))
     ok("index", folder / "model", tmp_path / "titles.txt", "--out", folder / "index")
     found = json.loads(ok("search", folder / "index", "上海 酒店", "--json"))
     assert sorted(hit["title"] for hit in found["hits"]) == sorted(title for _, title in PAIRS)
@@ -100,7 +105,7 @@ def test_every_script_in_texts_and_in_names(log: Path, tmp_path: Path) -> None:
 def test_a_log_to_learn_nothing_from_is_said_in_words(
     pairs: list[tuple[str, str]], recipe: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "log.tsv").write_text("".join(f"{query}\t{title}\n" for query, title in pairs))
+    (tmp_path / "log.tsv").write_text("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in pairs))
     done = run("train", tmp_path / "log.tsv", "--out", tmp_path / "m", "--recipe", recipe, *SMALL)
     assert done.status == 0
     assert "no pair had a title to beat, so nothing was learned" in done.err
@@ -133,9 +138,9 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
         "1 column, expected", "4 columns, expected", "not UTF-8: byte 0xff at 1", "NUL byte", "blank query",
         "blank title", "clicks is '-1'", "clicks is 'many'", "longer than 10,000,000 bytes",
     )  # fmt: skip
-    for number, (line, reason) in enumerate(zip(shown[1:], reasons, strict=True), 5):
+    for number, (line, reason) in enumerate(zip(shown[1:], reasons, strict=True), 6):
         assert line.startswith(f"  {log}:{number}: {reason}")
-    log.write_bytes(b"\n".join(bad))
+    log.write_bytes(b"\n".join([HEADERS["log"].strip().encode(), *bad]))
     none = refused("train", log, "--out", tmp_path / "none", "--max-bad", "1")
     assert "none of its 8 lines is a good pair with a click; first: " in none
 
@@ -145,7 +150,8 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
 
 def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     """Files that are wrong in ways of their own, and what is said of them."""
-    whole = gzip.compress(b"".join(b"%d\tpizza %d\n" % (number, number) for number in range(5000)))
+    rows = b"".join(b"%d\tpizza %d\n" % (number, number) for number in range(5000))
+    whole = gzip.compress(b"query_id\tquery\tdoc_id\ttitle\tclicks\tgrade\n" + rows)
     written = {
         "empty.tsv": (b"", "empty.tsv is empty"),
         "empty.tsv.gz": (gzip.compress(b""), "empty.tsv.gz is empty"),
@@ -160,13 +166,6 @@ def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "missing": (tmp_path / "missing", "missing does not exist"),
         "folder": (tmp_path / "folder", "folder is a folder; name the file inside it"),
     }
-
-
-HEADERS = {
-    "log": "query\ttitle\tclicks\n",
-    "judged": "query_id\tquery\tdoc_id\ttitle\tgrade\n",
-    "titles": "doc_id\ttitle\n",
-}
 
 
 @pytest.mark.parametrize(
@@ -219,12 +218,14 @@ def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp
     assert a_judged_set in refused("prepare", clicks, judged, *out)
     (tmp_path / "both.tsv").write_text("grade\tquery\ttitle\tclicked\n3\tpizza\tfresh pizza\t1\n")
     assert json.loads(ok("prepare", tmp_path / "both.tsv", "--out", tmp_path / "data", "--json"))["pairs"] == 1
-    lacking = "the header names query, title, clicks; it lacks query_id, doc_id, grade"
+    lacking = "clicks.tsv.gz:1: found the columns query, title, clicks; query_id, doc_id and grade are missing"
     assert lacking in refused("train", clicks, "--dev", clicks, *out)
     assert lacking in refused("evaluate", trained, "--judged", clicks)
     plain = gzip.decompress(judged.read_bytes()).decode()
     (tmp_path / "no header.tsv").write_text(plain.split("\n", 1)[1])
-    assert "5 columns, expected query, title, clicks" in refused("train", tmp_path / "no header.tsv", *out)
+    assert "--no-header" in refused("train", tmp_path / "no header.tsv", *out)
+    too_wide = refused("train", tmp_path / "no header.tsv", *out, "--no-header")
+    assert "5 columns, expected query, title, clicks" in too_wide
     names, *rows = (line.split("\t") for line in plain.splitlines())
     (tmp_path / "judged.jsonl").write_text(
         "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)

@@ -22,7 +22,9 @@ def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def titles(tmp_path: Path) -> Path:
     path = tmp_path / "titles.tsv"
-    path.write_text("".join(f"{place}\t{title}\n" for place, title in enumerate(TEXTS)), encoding="utf-8")
+    path.write_text(
+        "doc_id\ttitle\n" + "".join(f"{place}\t{title}\n" for place, title in enumerate(TEXTS)), encoding="utf-8"
+    )
     return path
 
 
@@ -42,7 +44,7 @@ def test_a_model_with_titles_and_an_index_say_the_same(model_folder: Path, title
 
 def test_other_titles_than_those_of_the_index(index: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
-    other.write_text("cheap hotels\ncheap hotels\nhotels\n")
+    other.write_text("title\ncheap hotels\ncheap hotels\nhotels\n")
     found = json.loads(ok("nearest", index, "hotel", "--titles", other, "--json"))
     assert [(near["title"], near["count"]) for near in found["titles"]] in (
         [("cheap hotels", 2), ("hotels", 1)],

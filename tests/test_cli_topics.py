@@ -10,7 +10,7 @@ from command import ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.readers import read_labels, read_texts
+from clickvec.readers import Columns, read_labels, read_texts
 
 LABELS = "text\ttopic\n" + "".join(f"{text}\t{'repair' if 'bath' in text else 'travel'}\n" for text in TEXTS[:6])
 
@@ -24,7 +24,7 @@ def wide_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def queries(tmp_path: Path) -> Path:
     path = tmp_path / "queries.txt"
-    path.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    path.write_text("".join(f"{text}\n" for text in ["query", *TEXTS]), encoding="utf-8")
     return path
 
 
@@ -196,14 +196,16 @@ def test_wrong_usage(model_folder: Path, queries: Path, labels: Path) -> None:
 
 def test_bad_files_are_named(model_folder: Path, queries: Path, labels: Path, tmp_path: Path) -> None:
     strange, empty, other = tmp_path / "strange.txt", tmp_path / "empty.txt", tmp_path / "other.tsv"
-    strange.write_text("zzz qqq\nxxx\n")
+    strange.write_text("query\nzzz qqq\nxxx\n")
     empty.write_text("")
     other.write_text("text\ttopic\nsomething else\ttravel\n")
     assert refused("topics", model_folder, tmp_path / "none.txt") == f"{tmp_path / 'none.txt'} does not exist"
     assert refused("topics", model_folder, empty) == f"{empty} is empty"
     assert "none of the 2 texts has a letter trigram" in refused("topics", model_folder, strange)
     assert "there is nothing to score" in refused("topics", model_folder, queries, "--labels", other)
-    assert "none of its 8 lines" in refused("topics", model_folder, queries, "--labels", queries)
+    assert "queries.txt:1: found the columns query; text and topic are missing" in refused(
+        "topics", model_folder, queries, "--labels", queries
+    )
     assert "is not a whole model folder" in refused("topics", tmp_path, queries)
 
 
@@ -228,7 +230,8 @@ def test_queries_come_from_whatever_has_them(tmp_path: Path) -> None:
         "lines.jsonl": ['{"query": "new york"}', '{"query": "hotels, cheap", "title": "x"}'],
     }
     for name, lines in files.items():
-        assert read_texts(written(tmp_path / name, *lines)).texts == ("new york", "hotels, cheap"), name
+        read = read_texts(written(tmp_path / name, *lines), columns=Columns(header=False))
+        assert read.texts == ("new york", "hotels, cheap"), name
 
 
 def test_titles_too(tmp_path: Path) -> None:
@@ -239,7 +242,8 @@ def test_titles_too(tmp_path: Path) -> None:
         "clicks.tsv": ["query\ttitle\tclicks", "q\ta guide\t3", "r\tb\t1"],
         "judged.tsv": ["1\tq\td1\ta guide\t0", "1\tq\td2\tb\t1"],
     }.items():
-        assert read_texts(written(tmp_path / name, *lines), "title").texts == ("a guide", "b"), name
+        read = read_texts(written(tmp_path / name, *lines), "title", columns=Columns(header=False))
+        assert read.texts == ("a guide", "b"), name
 
 
 def test_blank_lines_of_a_table_are_bad(tmp_path: Path) -> None:

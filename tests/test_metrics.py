@@ -228,8 +228,8 @@ def test_run_file_to_the_letter(tmp_path: Path) -> None:
 def test_qrels_file_is_read_back(tmp_path: Path) -> None:
     queries = [judged_query([2, 0], "q1"), judged_query([1], "q2")]
     write_qrels(tmp_path / "qrels", queries)
-    (tmp_path / "queries").write_text("q1\ta query\nq2\ta query\n")
-    (tmp_path / "titles").write_text("d0\td0\nd1\td1\n")
+    (tmp_path / "queries").write_text("query_id\tquery\nq1\ta query\nq2\ta query\n")
+    (tmp_path / "titles").write_text("doc_id\ttitle\nd0\td0\nd1\td1\n")
     again = read_qrels(tmp_path / "qrels", tmp_path / "queries", tmp_path / "titles")
     assert [query[:4] for query in again] == [query[:4] for query in queries]
     assert [query.grades.tolist() for query in again] == [[2, 0], [1]]

@@ -447,7 +447,7 @@ def test_the_verb_writes_a_page_and_its_numbers(tmp_path: Path) -> None:
 def test_the_same_report_twice_is_the_same_byte_for_byte(tmp_path: Path) -> None:
     model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS))
     catalogue = tmp_path / "titles.txt"
-    catalogue.write_text("".join(f"{text}\n" for text in TEXTS[:5]))
+    catalogue.write_text("".join(f"{text}\n" for text in ["title", *TEXTS[:5]]))
     log = tmp_path / "clicks.tsv"
     log.write_text("query\ttitle\n" + "".join(f"{text}\t{text}\n" for text in TEXTS[:6]))
     logs = ("--clicks", log, "--clicks", log)

@@ -194,7 +194,7 @@ def test_topics_fit_the_terminal_and_do_not_steer_it(columns: int, word: str) ->
 def test_topics_of_queries_that_would_steer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     queries = tmp_path / "queries.txt"
-    queries.write_text("".join(f"{text} hotels\x1b[2J {text}\n" for text in TEXTS), encoding="utf-8")
+    queries.write_text("query\n" + "".join(f"{text} hotels\x1b[2J {text}\n" for text in TEXTS), encoding="utf-8")
     for kind in ("lstm", "bilstm"):
         out = ok("topics", tiny_model(tmp_path / kind, kind), queries, "--table", "--active", "2")
         assert max(map(width, out.split("\n"))) <= 70

@@ -92,7 +92,9 @@ def test_vectors_are_the_same_to_the_last_bit(
 def test_files_are_the_same_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "BATCH_SIZE", 50)
     model = tiny_model(tmp_path / "model", cells=32)
-    (tmp_path / "titles.txt").write_text("".join(f"{TEXTS[k % len(TEXTS)]} {k % 701}\n" for k in range(2000)))
+    (tmp_path / "titles.txt").write_text(
+        "title\n" + "".join(f"{TEXTS[k % len(TEXTS)]} {k % 701}\n" for k in range(2000))
+    )
     for threads in ("1", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
         ok("encode", model, tmp_path / "titles.txt", "--out", tmp_path / f"{threads}.npy")

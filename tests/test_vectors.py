@@ -50,7 +50,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(vectors, "SAVE_SECONDS", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so that a test knows which batch comes when
     tiny_model(tmp_path / "model")
-    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in [*TEXTS, *TEXTS[:4]]))
+    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS, *TEXTS[:4]]))
     return tmp_path
 
 
@@ -176,7 +176,8 @@ def test_only_the_same_run_goes_on(few: Path) -> None:
     model, titles, out = few / "model", few / "titles.txt", ("--out", few / "out.npy", "--resume")
     for arguments, what in (
         ((few / "other", titles, *out), "another model"),
-        ((model, few / "more.txt", *out), "other titles"),
+        ((model, few / "more.txt", *out), "other titles or columns"),
+        ((model, titles, *out, "--no-header"), "other titles or columns"),
         ((model, titles, *out, "--queries"), "the other tower"),
         ((model, titles, *out, "--vectors", "int8"), "--vectors float32"),
     ):
@@ -236,7 +237,7 @@ def test_a_damaged_state(few: Path) -> None:
 
 
 def test_a_full_disk_after_some_rows_says_how_to_go_on(few: Path) -> None:
-    (few / "titles.txt").write_text("".join(f"{text}\n" for text in TEXTS * 20))
+    (few / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS * 20]))
     call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy")
     with small_disk(2000):
         said = refused(*call)
@@ -254,7 +255,7 @@ def test_a_full_disk_after_some_rows_says_how_to_go_on(few: Path) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_rows_are_those_of_the_encoder(precision: str, tmp_path: Path) -> None:
     model, titles = tiny_model(tmp_path / "model"), tmp_path / "titles.txt"
-    titles.write_text("".join(f"{text}\n" for text in TEXTS))
+    titles.write_text("".join(f"{text}\n" for text in ["title", *TEXTS]))
     encoder = Encoder.load(model)
     for way, expected in (((), encoder.encode_document(TEXTS)), (("--queries",), encoder.encode_query(TEXTS))):
         ok("encode", model, titles, "--vectors", precision, "--out", tmp_path / "v.npy", "--overwrite", *way)
@@ -356,7 +357,7 @@ def test_parquet_has_ids_titles_and_the_same_vectors(
 ) -> None:
     monkeypatch.setattr("clickvec.parquet.GROUP_ROWS", 5)
     titles = few / "titles.tsv"
-    titles.write_text("".join(f"x{number}\t{text}\n" for number, text in enumerate(TEXTS)) + "bad\n")
+    titles.write_text("id\ttitle\n" + "".join(f"x{number}\t{text}\n" for number, text in enumerate(TEXTS)) + "bad\n")
     call = ("encode", few / "model", titles, "--vectors", precision, "--max-bad", "0.5", "--out")
     ok(*call, few / "out.parquet")
     ok(*call, few / "out.npy")

@@ -76,7 +76,7 @@ def test_it_encodes_indexes_and_searches_without_extras(bare: Path, tmp_path: Pa
     loaded = "from clickvec import compiled, words; print(bool(compiled.kernel()), bool(words.functions()))"
     assert there(bare / "python", "-c", loaded).stdout == f"{bool(compiled.kernel())} {bool(words.functions())}\n"
     model = tiny_model(tmp_path / "model")
-    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS]))
     for arguments in [
         ("encode", model, tmp_path / "titles.txt", "--out", tmp_path / "vectors.npy"),
         ("index", model, tmp_path / "titles.txt", "--out", tmp_path / "index"),
@@ -95,8 +95,8 @@ def test_it_encodes_indexes_and_searches_without_extras(bare: Path, tmp_path: Pa
 
 
 def test_what_needs_an_extra_says_which(bare: Path, tmp_path: Path) -> None:
-    (tmp_path / "log.tsv").write_text("a\tb\n")
-    (tmp_path / "judged.tsv").write_text("1\ta\t1\tb\t1\n")
+    (tmp_path / "log.tsv").write_text("query\ttitle\na\tb\n")
+    (tmp_path / "judged.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\ta\t1\tb\t1\n")
     for arguments, module, extra in [
         (("train", tmp_path / "log.tsv", "--out", tmp_path / "m"), "torch", "train"),
         (("evaluate", "bm25", "--judged", tmp_path / "judged.tsv"), "bm25s", "baselines"),

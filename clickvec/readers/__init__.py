@@ -2,10 +2,11 @@
 
 Texts are given as they stand in the file; text.py makes words of them. A bad line is skipped, counted and named in
 `.bad`; ClickvecError comes only when nothing is left or more than `max_bad` of the lines are bad. How bytes become
-lines is in lines.py, how lines become fields in records.py.
+lines is in lines.py, how lines become fields in records.py. `Columns` says how the columns of a file are named.
 """
 
 from clickvec.readers.clicks import ClickLog, read_clicks
+from clickvec.readers.columns import Columns
 from clickvec.readers.judged import Judged, JudgedQuery, read_judged, read_qrels
 from clickvec.readers.lines import BadLines
 from clickvec.readers.texts import Labels, Texts, read_labels, read_texts
@@ -22,6 +23,7 @@ from clickvec.readers.titles import (
 __all__ = [
     "BadLines",
     "ClickLog",
+    "Columns",
     "Judged",
     "JudgedQuery",
     "Labels",

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.readers.lines import MAX_BAD, BadLines, file_lines
-from clickvec.readers.records import Schema, records, wrong_width
-from clickvec.readers.titles import TITLES
+from clickvec.readers.columns import OWN_NAMES, Columns
+from clickvec.readers.header import Schema
+from clickvec.readers.lines import MAX_BAD, BadLines, file_lines, name_of
+from clickvec.readers.records import open_source, records, wrong_width
 
 MAX_GRADE = 50  # 2^grade - 1 stays exact; a higher one is a score in per cent or an id in the wrong column
 
@@ -19,6 +20,9 @@ _JUDGED = Schema(
     layouts=(("query_id", "query", "doc_id", "title", "grade"),),
 )
 _QUERIES = Schema(columns=("query_id", "query"), layouts=(("query_id", "query"),))
+_TITLES = Schema(
+    columns=("doc_id", "title"), layouts=(("doc_id", "title"), ("doc_id", "title", "url")), aliases={"id": "doc_id"}
+)
 
 
 class JudgedQuery(NamedTuple):
@@ -91,38 +95,44 @@ class _JudgedRows:
         )
 
 
-def read_judged(path: str | Path, max_bad: float = MAX_BAD) -> Judged:
+def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Judged:
     """A judged set in one file: `query_id query doc_id title grade`."""
-    path, bad = Path(path), BadLines()
-    rows = _JudgedRows(bad)
-    for number, (*row, text) in records(path, _JUDGED, bad):
+    bad = BadLines()
+    rows, source = _JudgedRows(bad), open_source(path, bad, columns)
+    for number, (*row, text) in records(source, _JUDGED):
         grade = _grade(text)
         if grade is None:
-            bad.add(str(path), number, *_bad_grade(text))
+            bad.add(source.name, number, *_bad_grade(text))
         else:
-            rows.add(str(path), number, row, grade)
-    return rows.judged(str(path), max_bad)
+            rows.add(source.name, number, row, grade)
+    return rows.judged(source.name, max_bad)
 
 
-def read_qrels(qrels: str | Path, queries: str | Path, titles: str | Path, max_bad: float = MAX_BAD) -> Judged:
+def read_qrels(
+    qrels: str | Path,
+    queries: str | Path,
+    titles: str | Path,
+    max_bad: float = MAX_BAD,
+    columns: Columns = OWN_NAMES,
+) -> Judged:
     """A judged set from TREC qrels (`qid 0 docid grade`), `query_id query` and `doc_id title` files.
 
     A negative grade counts as 0, as trec_eval has it. Each file is held to `max_bad` by itself.
     """
-    qrels, bad = Path(qrels), BadLines()
-    lines = list(_qrels_lines(qrels, bad))
-    bad.check(str(qrels), max_bad, len(lines), "judgement")
-    texts, bad_queries = _texts(Path(queries), _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad)
-    names, bad_titles = _texts(Path(titles), TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad)
+    bad, name = BadLines(), name_of(Path(qrels))
+    lines = list(_qrels_lines(Path(qrels), bad))
+    bad.check(name, max_bad, len(lines), "judgement")
+    texts, bad_queries = _texts(queries, _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad, columns)
+    names, bad_titles = _texts(titles, _TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
     rows = _JudgedRows(bad)
     for number, query_id, doc_id, grade in lines:
         if query_id not in texts:
-            bad.add(str(qrels), number, "unknown query", f"query {query_id} is not in {queries}")
+            bad.add(name, number, "unknown query", f"query {query_id} is not in {name_of(Path(queries))}")
         elif doc_id not in names:
-            bad.add(str(qrels), number, "unknown title", f"title {doc_id} is not in {titles}")
+            bad.add(name, number, "unknown title", f"title {doc_id} is not in {name_of(Path(titles))}")
         else:
-            rows.add(str(qrels), number, (query_id, texts[query_id], doc_id, names[doc_id]), grade)
-    judged = rows.judged(str(qrels), max_bad)
+            rows.add(name, number, (query_id, texts[query_id], doc_id, names[doc_id]), grade)
+    judged = rows.judged(name, max_bad)
     bad.merge(bad_queries)
     bad.merge(bad_titles)
     return judged
@@ -135,23 +145,26 @@ def _qrels_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str, int
             if not line:
                 continue
             if len(fields) != 4:
-                bad.add(str(path), number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
+                bad.add(name_of(path), number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
                 continue
             grade = _grade(fields[3], lowest=-(10**9))
             if grade is None:
-                bad.add(str(path), number, *_bad_grade(fields[3]))
+                bad.add(name_of(path), number, *_bad_grade(fields[3]))
             else:
                 yield number, fields[0], fields[2], max(grade, 0)
 
 
-def _texts(path: Path, schema: Schema, wanted: set[str], max_bad: float) -> tuple[dict[str, str], BadLines]:
+def _texts(
+    path: str | Path, schema: Schema, wanted: set[str], max_bad: float, columns: Columns
+) -> tuple[dict[str, str], BadLines]:
     """The texts of the wanted ids, and those only: a catalogue may be far larger than the set that is judged."""
     bad, texts, read = BadLines(), dict[str, str](), 0
-    for _, (key, text) in records(path, schema, bad):
+    source = open_source(path, bad, columns)
+    for _, (key, text) in records(source, schema):
         read += 1
         if key in wanted:
             texts.setdefault(key, text)
-    bad.check(str(path), max_bad, read, "text with its id")
+    bad.check(source.name, max_bad, read, "text with its id")
     return texts, bad
 
 

@@ -4,11 +4,13 @@ A line ends with "\\n" or "\\r\\n" and with nothing else: U+2028, form feed and 
 nothing of columns: records.py splits lines into fields; clicks.py, judged.py and titles.py give them their meaning.
 """
 
+import io
+import sys
 import zlib
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,7 +21,10 @@ from clickvec.readers.unpack import Unpacked
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
 MAX_BAD = 0.01  # the share of bad lines that a reader takes by default
+STDIN = Path("-")  # standard input; a file of this name is given by its whole path
 _CHUNK_BYTES = 1 << 20
+
+LineBlock = tuple[int, list[str]]  # the number of the first line, lines without their ends
 
 # What people hand over in place of text, by its first bytes. Read as text it would only give strange bad lines.
 _FOREIGN = {
@@ -40,12 +45,17 @@ class BadLines:
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     _files: dict[str, int] = field(default_factory=dict, repr=False)
+    _first_of: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
     _first: list[tuple[int, int, str]] = field(default_factory=list, repr=False)  # file, line, what to show
 
     @property
     def examples(self) -> list[str]:
         """The first bad lines, in the order of the files."""
         return [text for _, _, text in self._first]
+
+    def first_of(self, name: str) -> tuple[int, str] | None:
+        """The first bad line of a file: its number, and what to show."""
+        return self._first_of.get(name)
 
     def add(self, name: str, line: int, reason: str, detail: str | None = None, lines: int = 1) -> None:
         """Count a bad line; `reason` is the kind, and `detail`, where given, is what the example says in its place."""
@@ -55,6 +65,8 @@ class BadLines:
         if len(self._first) < MAX_EXAMPLES or place < self._first[-1]:
             insort(self._first, place)  # bytes, columns and values are looked at in turn, and not line by line
             del self._first[MAX_EXAMPLES:]
+        if name not in self._first_of or line < self._first_of[name][0]:
+            self._first_of[name] = (line, place[2])
 
     def merge(self, other: "BadLines") -> None:
         """Take over the counts of another file."""
@@ -85,13 +97,23 @@ class BadLines:
             )
 
 
-def file_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, list[str]]]:
+def name_of(path: Path) -> str:
+    """What messages call a file."""
+    return "standard input" if path == STDIN else str(path)
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of standard input, which may be closed: then there are none."""
+    return sys.stdin.buffer if sys.stdin else io.BytesIO()
+
+
+def file_lines(path: Path, bad: BadLines) -> Iterator[LineBlock]:
     """The lines of a plain or gzip file, as `stream_lines` gives them."""
     with _open(path) as stream:
-        yield from stream_lines(stream, str(path), bad)
+        yield from stream_lines(stream, name_of(path), bad)
 
 
-def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[tuple[int, list[str]]]:
+def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlock]:
     """Blocks of (number of the first line, lines without their ends).
 
     A line that is no text is counted in `bad` and leaves an empty line in its place, which callers skip; so numbers
@@ -169,17 +191,24 @@ def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked where its first bytes, not its name, say gzip."""
+    with _open_packed(path) as file:
+        start = _read(file.peek, name_of(path))
+        foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
+        if foreign:
+            raise ClickvecError(f"{name_of(path)} is {foreign}")
+        yield cast(BinaryIO, Unpacked(file)) if start.startswith(b"\x1f\x8b") else file
+
+
+def _open_packed(path: Path) -> AbstractContextManager[io.BufferedReader]:
+    """The bytes of a file as they are."""
+    if path == STDIN:
+        stream = cast(io.BufferedReader, standard_input())  # not ours to close
+        return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError as error:
         raise ClickvecError(f"{path} does not exist") from error
     except IsADirectoryError as error:
         raise ClickvecError(f"{path} is a folder; name the file inside it") from error
     except OSError as error:
         raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from error
-    with file:
-        start = _read(file.peek, str(path))
-        foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
-        if foreign:
-            raise ClickvecError(f"{path} is {foreign}")
-        yield cast(BinaryIO, Unpacked(file)) if start.startswith(b"\x1f\x8b") else file

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from clickvec.readers.columns import OWN_NAMES, Columns
+from clickvec.readers.header import Schema
 from clickvec.readers.lines import MAX_BAD, BadLines
-from clickvec.readers.records import Schema, records
+from clickvec.readers.records import open_source, records
 from clickvec.text import canonical
 
 _JUDGED = ("query_id", "query", "doc_id", "title", "grade")
@@ -45,31 +47,37 @@ class Labels(NamedTuple):
     bad: BadLines
 
 
-def read_texts(path: str | Path, column: str = "query", max_bad: float = MAX_BAD) -> Texts:
-    """The column `query` or `title` of a click log, a judged set or a catalogue; or of each line, all of it."""
-    path, bad, found = Path(path), BadLines(), dict[str, None]()
-    for number, (text, _) in records(path, _SCHEMAS[column], bad):
+def read_texts(
+    path: str | Path, column: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+) -> Texts:
+    """The column `query` or `title` of a click log, a judged set or a catalogue."""
+    bad, found = BadLines(), dict[str, None]()
+    source = open_source(path, bad, columns)
+    for number, (text, _) in records(source, _SCHEMAS[column]):
         if text.strip():
             found[text] = None
         else:
-            bad.add(str(path), number, f"blank {column}")
-    bad.check(str(path), max_bad, len(found), column)
+            bad.add(source.name, number, f"blank {column}")
+    bad.check(source.name, max_bad, len(found), column)
     return Texts(tuple(found), bad)
 
 
-def read_labels(path: str | Path, kind: str = "query", max_bad: float = MAX_BAD) -> Labels:
+def read_labels(
+    path: str | Path, kind: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+) -> Labels:
     """`text topic`, and where there is a column `kind` only the lines that have this one or none."""
-    path, bad, found, texts = Path(path), BadLines(), dict[str, str](), dict[str, None]()
-    for number, (text, of, topic) in records(path, _LABELS, bad):
+    bad, found, texts = BadLines(), dict[str, str](), dict[str, None]()
+    source = open_source(path, bad, columns)
+    for number, (text, of, topic) in records(source, _LABELS):
         key = canonical(text)
         if not key or not topic.strip():
-            bad.add(str(path), number, "blank topic" if key else "blank text")
+            bad.add(source.name, number, "blank topic" if key else "blank text")
             continue
         texts[key] = None
         if of not in ("", kind):
             continue
         if found.setdefault(key, topic) != topic:
             detail = f"the topic of {text[:40]!r} is {topic!r} here and {found[key]!r} before"
-            bad.add(str(path), number, "a text with two topics", detail)
-    bad.check(str(path), max_bad, len(texts), "text with its topic")
+            bad.add(source.name, number, "a text with two topics", detail)
+    bad.check(source.name, max_bad, len(texts), "text with its topic")
     return Labels(found, tuple(texts), bad)

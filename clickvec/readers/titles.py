@@ -7,8 +7,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from clickvec.readers.columns import OWN_NAMES, Columns
+from clickvec.readers.header import Keys, Schema
 from clickvec.readers.lines import MAX_BAD, BadLines, stream_lines
-from clickvec.readers.records import Schema, columns, file_format, json_cell, json_objects, table, wrong_width
+from clickvec.readers.records import Source, json_cell, json_objects, open_source, table, wrong_width
+from clickvec.readers.records import columns as read_columns
 
 TITLES = Schema(
     columns=("doc_id", "title"),
@@ -57,83 +60,97 @@ class ResultList(NamedTuple):
     titles: tuple[str, ...]
 
 
-def read_titles(path: str | Path, max_bad: float = MAX_BAD) -> Titles:
+def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Titles:
     """The titles of a file, with distinct ids: of two lines with one id the second is bad."""
-    path, bad, seen = Path(path), BadLines(), dict[str, Title]()
-    for number, entry in _titles(path, bad):
+    bad, seen = BadLines(), dict[str, Title]()
+    source = open_source(path, bad, columns)
+    for number, entry in _titles(source):
         if entry.id in seen:
-            bad.add(str(path), number, "id given twice", f"id {entry.id} is given twice")
+            bad.add(source.name, number, "id given twice", f"id {entry.id} is given twice")
         else:
             seen[entry.id] = entry
-    bad.check(str(path), max_bad, len(seen), "title")
+    bad.check(source.name, max_bad, len(seen), "title")
     return Titles(tuple(seen.values()), bad)
 
 
-def stream_titles(path: str | Path, bad: BadLines, max_bad: float = MAX_BAD) -> Iterator[Title]:
+def stream_titles(
+    path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+) -> Iterator[Title]:
     """As `read_titles`, one at a time, for catalogues larger than memory: ids are not compared, shares judged last."""
-    kept = 0
-    for _, entry in _titles(Path(path), bad):
+    kept, source = 0, open_source(path, bad, columns)
+    for _, entry in _titles(source):
         kept += 1
         yield entry
-    bad.check(str(path), max_bad, kept, "title")
+    bad.check(source.name, max_bad, kept, "title")
 
 
-def stream_title_blocks(path: str | Path, bad: BadLines, max_bad: float = MAX_BAD) -> Iterator[TitleBlock]:
-    """The titles of what `stream_titles` gives, and their lines, some at a time; of a table, in a fifth of the time."""
-    path, kept = Path(path), 0
-    for lines, titles in _json_blocks(path, bad) if file_format(path) == "jsonl" else _table_blocks(path, bad):
+def stream_title_blocks(
+    path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+) -> Iterator[TitleBlock]:
+    """The titles of what `stream_titles` gives, and their lines, some at a time; of a table, in a fifth of the time.
+
+    A name in `columns` that the file lacks is an error: of a table, before its first title is given.
+    """
+    kept, source = 0, open_source(path, bad, columns)
+    is_table = source.format != "jsonl"
+    for lines, titles in _table_blocks(source) if is_table else _json_blocks(source):
+        if is_table:
+            columns.check_used()
         kept += len(titles)
         yield lines, titles
-    bad.check(str(path), max_bad, kept, "title")
+    bad.check(source.name, max_bad, kept, "title")
+    columns.check_used()
 
 
-def _json_blocks(path: Path, bad: BadLines) -> Iterator[TitleBlock]:
-    return (([line], [entry.title]) for line, entry in _titles(path, bad))
+def _json_blocks(source: Source) -> Iterator[TitleBlock]:
+    return (([line], [entry.title]) for line, entry in _titles(source))
 
 
-def _table_blocks(path: Path, bad: BadLines) -> Iterator[TitleBlock]:
-    for lines, (ids, titles) in columns(path, _WITH_ANY_ID, bad):
+def _table_blocks(source: Source) -> Iterator[TitleBlock]:
+    for lines, (ids, titles) in read_columns(source, _WITH_ANY_ID):
         if not (all(map(str.strip, ids)) and all(map(str.strip, titles))):
             rows = zip(lines, ids, titles, strict=True)
-            good = [(line, title) for line, key, title in rows if not _is_blank(path, line, key, title, bad)]
+            good = [(line, title) for line, key, title in rows if not _is_blank(source, line, key, title)]
             lines, titles = [line for line, _ in good], [title for _, title in good]
         yield lines, titles
 
 
-def _titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
+def _titles(source: Source) -> Iterator[tuple[int, Title]]:
     """Entries with their line numbers. Where a line has no id, its number from 0, less the header, is its id."""
-    rows = _json_titles(path, bad) if file_format(path) == "jsonl" else _table_titles(path, bad)
-    for number, entry in rows:
-        if not _is_blank(path, number, entry.id, entry.title, bad):
+    for number, entry in _json_titles(source) if source.format == "jsonl" else _table_titles(source):
+        if not _is_blank(source, number, entry.id, entry.title):
             yield number, entry
 
 
-def _is_blank(path: Path, number: int, key: str, title: str, bad: BadLines) -> bool:
+def _is_blank(source: Source, number: int, key: str, title: str) -> bool:
     """Whether an id or a title is missing; then it is counted."""
     blank = "doc_id" if not key.strip() else "title" if not title.strip() else None
     if blank:
-        bad.add(str(path), number, f"blank {blank}")
+        source.bad.add(source.name, number, f"blank {blank}")
     return blank is not None
 
 
-def _table_titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
-    names, rows = table(path, TITLES, bad)
-    title = names.index("title")
-    doc_id = names.index("doc_id") if "doc_id" in names else None
-    others = [(name, i) for i, name in enumerate(names) if i not in (title, doc_id)]
+def _table_titles(source: Source) -> Iterator[tuple[int, Title]]:
+    header, rows = table(source, TITLES)
+    title, doc_id = header.at["title"], header.at.get("doc_id")
+    others = [(name, i) for i, name in enumerate(header.names) if i not in (title, doc_id)]
     for number, fields in rows:
-        key = str(number - 1 - bad.headers) if doc_id is None else fields[doc_id]
+        key = str(number - 1 - header.lines) if doc_id is None else fields[doc_id]
         yield number, Title(key, fields[title], {name: fields[i] for name, i in others})
 
 
-def _json_titles(path: Path, bad: BadLines) -> Iterator[tuple[int, Title]]:
-    for number, value in json_objects(path, bad):
-        title = json_cell(value.pop("title", None))
-        key = json_cell(value.pop("doc_id" if "doc_id" in value else "id", number - 1))
+def _json_titles(source: Source) -> Iterator[tuple[int, Title]]:
+    keys = Keys(source.name, TITLES, source.columns)
+    for number, value in json_objects(source):
+        found = keys.find(number, value)
+        title = json_cell(value[found["title"]]) if "title" in found else None
+        key = json_cell(value[found["doc_id"]] if "doc_id" in found else number - 1)
         if title is None or key is None:
-            bad.add(str(path), number, "no title" if title is None else "id is not text")
+            source.bad.add(source.name, number, "no title" if title is None else "id is not text")
         else:
-            yield number, Title(key, title, value)
+            used = found.values()
+            yield number, Title(key, title, {name: cell for name, cell in value.items() if name not in used})
+    keys.check()
 
 
 def read_result_lists(

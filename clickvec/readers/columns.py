@@ -1,0 +1,148 @@
+"""How the columns of a user's files are named, and the error where a file lacks the columns that a reader needs."""
+
+import csv
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clickvec.errors import ClickvecError
+
+NAMES = ("query", "title", "clicks", "query_id", "doc_id", "grade", "text", "kind", "topic")
+
+# Parts of the names that people give to our columns, for the example in an error.
+_HINTS = {
+    "query": ("query", "search", "term", "keyword"),
+    "title": ("title", "name", "product", "document", "text", "query"),
+    "query_id": ("query_id", "queryid", "qid"),
+    "doc_id": ("doc", "sku", "id"),
+    "grade": ("grade", "label", "relevance", "rating", "score"),
+    "text": ("text", "query", "title", "name"),
+    "topic": ("topic", "label", "category", "class"),
+}
+_MOST_SHOWN = 20  # columns in a message, and the first characters of each
+_MOST_LETTERS = 40
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of columns in files: `names` has ours and the file's, as in {"query": "search_term"}.
+
+    A name applies to every file that has such a column; the other files are read by our own names. Pass one object to
+    all readers of a task, then call `check_used`. With `header=False`, a file without header is read by the number of
+    its columns.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    header: bool = True
+    _used: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _files: dict[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse names that no reader knows, and names where there is no header to hold them."""
+        for name, column in self.names.items():
+            if name not in NAMES:
+                raise ClickvecError(f"there is no column {name!r} to name; the columns are {', '.join(NAMES)}")
+            if not column.strip():
+                raise ClickvecError(f"the name for the column {name} is blank; write {name}=COLUMN")
+        if self.names and not self.header:
+            raise ClickvecError("a file without a header has no names to map; leave out --columns or --no-header")
+
+    @classmethod
+    def parse(cls, texts: Sequence[str], *, header: bool = True) -> "Columns":
+        """Parse `query=search_term,title=name`; as in CSV, quotes around one part keep a comma in it."""
+        try:
+            parts = [part for row in csv.reader(texts) for part in row or [""]]
+        except csv.Error as error:
+            raise ClickvecError(f"expected query=search_term,title=name, not {list(texts)!r}: {error}") from None
+        names: dict[str, str] = {}
+        for part in parts:
+            name, equals, column = (piece.strip() for piece in part.partition("="))
+            if not (name and equals):
+                raise ClickvecError(
+                    f"expected query=search_term,title=name, not {part!r}; the columns are {', '.join(NAMES)}"
+                )
+            if name in names:
+                raise ClickvecError(f"the column {name} is named twice; the columns are {', '.join(NAMES)}")
+            names[name] = column
+        return cls(names, header)
+
+    def note(self, file: str, found: Iterable[str], used: Iterable[str]) -> None:
+        """Remember the columns found in a file, and which of our columns have been found by the user's names."""
+        if self.names:
+            self._files.setdefault(file, list(found))
+            self._used.update(used)
+
+    def check_used(self) -> None:
+        """Raise if a name applied to none of the files read so far: a typing error must not pass in silence."""
+        for name, column in self.names.items():
+            if name not in self._used:
+                files = "; ".join(f"{file} has {listed(found)}" for file, found in self._files.items())
+                raise ClickvecError(
+                    f"--columns {name}={column} applies to no file that is read here"
+                    + (f": {files}" if files else "; leave it out")
+                )
+
+
+OWN_NAMES = Columns()
+
+
+def listed(names: Sequence[str]) -> str:
+    """Column names for a message; the first of them, where there are many."""
+    shown = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..." for name in names[:_MOST_SHOWN]]
+    more = len(names) - len(shown)
+    return (", ".join(name or "''" for name in shown) or "none") + (f" and {more} more" if more else "")
+
+
+def lacking(
+    place: str, found: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
+) -> ClickvecError:
+    """Make the error of a file that lacks columns: those found, those missing, and the option that helps.
+
+    `free` are the columns found that may be the missing ones; `header` is false if it is sure that names were found.
+    """
+    said = f"{place}: found the columns {listed(found)}; {_are(missing)} missing"
+    separator = _other_separator(found)
+    if separator:
+        return ClickvecError(f"{said}. {separator}")
+    example = _example(free, missing)
+    options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]
+    if header:
+        options.insert(1 if example else 0, "give --no-header if the file has no header")
+    if len(found) == 1 and "," in found[0]:
+        options.append("name the file .csv if its columns are separated by commas")
+    cure = ", or ".join(options)
+    return ClickvecError(f"{said}. {cure[0].upper()}{cure[1:]}")
+
+
+def _are(names: Sequence[str]) -> str:
+    """`query is`, `query and title are`, `query, title and grade are`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
+
+
+def _other_separator(found: Sequence[str]) -> str | None:
+    """What to do with a line that is one column only because its columns are separated in another way."""
+    line = found[0] if len(found) == 1 else ""
+    if line.lstrip().startswith("{"):
+        return "If the file holds JSON lines, name it .jsonl"
+    if "\t" in line:
+        return "Columns of a .csv file are separated by commas; if they are separated by tabs, name it .tsv"
+    known = {part.strip().strip('"').lower() for part in line.split(",")} & {*NAMES, "id", "clicked"}
+    if "," in line and known:
+        return "Columns are separated by tabs; if they are separated by commas, name the file .csv"
+    return None
+
+
+def _example(free: Sequence[str], missing: Sequence[str]) -> str | None:
+    """Write `query=search_term,title=name` for these columns; None if none of them looks like a missing one."""
+    free = [name for name in free if len(name) <= _MOST_LETTERS and not set(",\"'\n") & set(name)]
+    parts = []
+    for column in missing:
+        likely = (name for hint in _HINTS.get(column, ()) for name in free if hint in name.lower())
+        name = next(likely, None)
+        if name is not None:
+            free.remove(name)
+        parts.append((column, name))
+    if all(name is None for _, name in parts):
+        return None
+    return shlex.quote(",".join(f"{column}={name or 'COLUMN'}" for column, name in parts))

@@ -1,19 +1,18 @@
 """The command line: one verb a stage, in the order of the flow. Results to stdout, the rest to stderr.
 
-Exit 0: done; 1: bad data or a bad model, in one sentence; 2: wrong usage; 130: stopped by Ctrl-C. Every verb imports
-what it needs when it runs, so that `--help` answers at once.
+Exit 0: done; 1: bad data or a bad model, in one sentence; 2: wrong usage; 128 and the number of a signal that stopped
+it, so 130 for Ctrl-C. Every verb imports what it needs when it runs, so that `--help` answers at once.
 """
 
-import io
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import clickvec
-from clickvec import cli_explain, cli_inside, cli_train, cli_use
-from clickvec.cli_input import Out, Verbs
+from clickvec import cli_explain, cli_inside, cli_train, cli_use, ending, streams
+from clickvec.cli_input import Out
+from clickvec.cli_verbs import Verb, Verbs
 
 app = typer.Typer(
     cls=Verbs,
@@ -23,7 +22,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"clickvec {clickvec.__version__}")
+        streams.give(f"clickvec {clickvec.__version__}")
         raise typer.Exit
 
 
@@ -36,14 +35,19 @@ def about(
     """Turn a search click log into a small semantic search engine that you can look inside."""
 
 
-@app.command()
+@app.command(cls=Verb)
 def demo(out: Out = Path("out/demo")) -> None:
     """The whole story on the built-in log: simulate, train, evaluate, index, search, explain, report."""
     from clickvec.demo import run
 
     def verb(arguments: list[str]) -> None:
-        if status := app(arguments, standalone_mode=False):
-            raise typer.Exit(status)
+        try:
+            status = app(arguments, standalone_mode=False)
+        except streams.OutputLost as lost:  # what it writes is what counts
+            streams.tell(f"{lost}; the demo goes on without it")
+        else:
+            if status:
+                raise typer.Exit(status)
 
     run(verb, out)
 
@@ -53,14 +57,13 @@ for verb in (
     cli_use.shrink, cli_use.encode, cli_use.index, cli_use.search, cli_use.rerank,
     cli_explain.explain, cli_inside.topics, cli_inside.nearest, cli_inside.report, cli_use.info,
 ):  # fmt: skip
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 
 
 def main() -> None:
     """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a query or a path may hold bytes that are no text
-            stream.reconfigure(errors="backslashreplace")
+    streams.open_streams()
+    ending.stop_on_signals()
     app()
 
 

@@ -1,6 +1,5 @@
 """The verb that looks inside a pair of query and title: explain."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ from clickvec import cli_input as given
 from clickvec.cli_input import AsJson
 from clickvec.errors import ClickvecError
 from clickvec.outputs import check_new_file
+from clickvec.streams import give, give_json
 
 if TYPE_CHECKING:
     from clickvec.explain.keywords import Rule
@@ -79,12 +79,13 @@ def explain(
             written.write(page.encode(errors="replace"))
         given.tell(f"{html}: the page")
     if as_json:
-        typer.echo(json.dumps(look.as_json(), ensure_ascii=False))
+        give_json(look.as_json())
     else:
         from clickvec.screen.explanation import show
         from clickvec.screen.screen import this_screen
 
-        typer.echo(show(look, this_screen(), everything=everything))
+        screen = this_screen()
+        give(show(look, screen, everything=everything), coloured=screen.colour)
 
 
 def _look(
@@ -120,12 +121,10 @@ def _tell_how_read(index: "Index", text: str | None) -> None:
         return
     other = index.find(text, ids=False)
     if other not in (None, one):
-        from clickvec.screen.screen import clean
-
         read, also = index[one], index[other]
         given.tell(
-            clean(f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, ")
-            + clean(f"which is named by its own id, {also.id!r}")
+            f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, "
+            f"which is named by its own id, {also.id!r}"
         )
 
 

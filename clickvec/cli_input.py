@@ -1,15 +1,14 @@
 """What the verbs of the command line share: reading what the user names, telling what was skipped, guarding files."""
 
-import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
+from clickvec.errors import ClickvecError
+from clickvec.screen.screen import counted
+from clickvec.streams import tell as tell  # the verbs take it from here
 
 if TYPE_CHECKING:
     from clickvec.config import Recipe
@@ -52,43 +51,10 @@ Shown = Annotated[
 ]
 
 
-class Verbs(TyperGroup):
-    """Runs a verb; when that cannot go on, one sentence and the exit status."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
-        try:
-            return super().invoke(ctx)
-        except ClickvecError as error:
-            raise end(str(error), 130 if isinstance(error, Interrupted) else 1) from None
-        except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush it again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            raise end("stopped", 130) from None
-        except OSError as error:
-            place = os.fsdecode(error.filename) if error.filename else "the output cannot be written"
-            raise end(f"{place}: {error.strerror or error}", 1) from None
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
-                raise
-            raise end(NO_MEMORY, 1) from None
-
-
-def end(sentence: str, status: int) -> typer.Exit:
-    """Say why, and end with this status."""
-    tell(f"clickvec: {sentence}")
-    return typer.Exit(status)
-
-
-def tell(text: str) -> None:
-    """Say something that is no result: to stderr."""
-    typer.echo(text, err=True)
-
-
 def report(bad: "BadLines") -> None:
     """Say how many lines were skipped, and why the first of them."""
     if bad.count:
-        tell(f"{bad.count:,} of {bad.total:,} lines skipped:")
+        tell(f"{bad.count:,} of {counted(bad.total, 'line')} skipped:")
         for example in bad.examples:
             tell(f"  {example}")
         if bad.count > len(bad.examples):

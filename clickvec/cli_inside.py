@@ -1,6 +1,5 @@
 """The verbs that look inside a whole model: topics, nearest, report."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +7,7 @@ import typer
 
 from clickvec import cli_input as given
 from clickvec.cli_input import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
+from clickvec.streams import give, give_json, summarise
 
 if TYPE_CHECKING:
     from clickvec.encoder import Encoder
@@ -81,7 +81,7 @@ def topics(
     by_cell = query_table_of(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
-        typer.echo(json.dumps(_topics_json(mapped, shown, by_cell, scores), ensure_ascii=False))
+        give_json(_topics_json(mapped, shown, by_cell, scores))
         return
     screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
     parts = [topic_map(mapped, shown, screen, most=None if cells or everything else MOST)]
@@ -89,7 +89,7 @@ def topics(
         parts.append(query_blocks(by_cell, shown, screen))
     if scores:
         parts.append(score_table(scores, screen))
-    typer.echo("\n\n".join(parts))
+    give("\n\n".join(parts), coloured=screen.colour)
     given.tell(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
 
 
@@ -138,6 +138,7 @@ def _topic_scores(
     from clickvec.explain.topic_scores import score_all
     from clickvec.readers import read_labels
     from clickvec.readers.lines import name_of
+    from clickvec.screen.screen import counted
     from clickvec.text import canonical
 
     known = read_labels(labels, found.side, max_bad, columns)
@@ -150,7 +151,8 @@ def _topic_scores(
         corpus = ()
     topics = [known.topics.get(canonical(text)) for text in found.texts]
     if missing := topics.count(None):
-        given.tell(f"{missing:,} of {len(topics):,} texts have no topic in {name_of(labels)}, and are not scored")
+        texts = counted(len(topics), "text")
+        given.tell(f"{missing:,} of {texts} have no topic in {name_of(labels)}, and are not scored")
     return score_all(encoder, found, topics, corpus=corpus, seed=seed)
 
 
@@ -195,9 +197,9 @@ def nearest(
     screen = this_screen(most=1_000)
     for place, near in enumerate(found):
         if as_json:
-            typer.echo(json.dumps(near.as_json(), ensure_ascii=False))
+            give_json(near.as_json())
         else:
-            typer.echo(("\n" if place else "") + show(near, screen))
+            give(("\n" if place else "") + show(near, screen), coloured=screen.colour)
 
 
 def report(
@@ -242,4 +244,4 @@ def report(
     write.write(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
-    typer.echo(f"{out / write.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")
+    summarise(f"{out / write.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")

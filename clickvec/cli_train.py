@@ -1,6 +1,5 @@
 """The verbs from a click log to a model that is measured: simulate, prepare, train, evaluate, compare."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,8 @@ from clickvec import cli_input as given
 from clickvec.cli_input import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path, tell
 from clickvec.errors import ClickvecError
 from clickvec.outputs import check_output, check_run_file
+from clickvec.screen.screen import counted
+from clickvec.streams import give, give_json, summarise
 
 
 def simulate(
@@ -32,7 +33,10 @@ def simulate(
         )
     summary = write(out, impressions, seed, dev_queries, test_queries, log)
     facts = summary._asdict()
-    typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
+    if as_json:
+        give_json(facts)
+    else:
+        summarise(f"{out}: {given.plain(facts)}")
 
 
 def prepare(
@@ -66,7 +70,10 @@ def prepare(
     columns.check_used()
     dataset.save(data, out)
     facts = dataset.describe(data)
-    typer.echo(json.dumps(facts) if as_json else f"{out}: {given.plain(facts)}")
+    if as_json:
+        give_json(facts)
+    else:
+        summarise(f"{out}: {given.plain(facts)}")
 
 
 def train(
@@ -112,11 +119,11 @@ def train(
     )  # fmt: skip
     if as_json:
         kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
-        typer.echo(json.dumps(kept))
+        give_json(kept)
     else:
         from clickvec.train.card import headline
 
-        typer.echo(f"{out}: {headline(model)}")
+        summarise(f"{out}: {headline(model)}")
 
 
 def evaluate(
@@ -155,12 +162,16 @@ def evaluate(
     result = measure.evaluate(rankers, sets)
     if known:
         result = result.beside(given.measure_catalogue(rankers, sets, known))
-    typer.echo(json.dumps(result.as_json()) if as_json else table(result.as_table()))
-    left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
-    absent = f", {result.absent:,} of {result.relevant:,} relevant titles not in the catalogue" if result.absent else ""
-    tell(f"{len(result.query_ids):,} queries{left_out}{absent}")
     if run:
         write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
+    if as_json:
+        give_json(result.as_json())
+    else:
+        give(table(result.as_table()))
+    left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
+    relevant = counted(result.relevant, "relevant title")
+    absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
+    tell(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
 
 
 def compare(
@@ -215,4 +226,7 @@ def compare(
     )  # fmt: skip
     findings = write.write(found, log, out)
     screen = this_screen(piped=100, most=1_000)
-    typer.echo(json.dumps(page.as_json(findings)) if as_json else page.for_terminal(findings, screen))
+    if as_json:
+        give_json(page.as_json(findings))
+    else:
+        summarise(page.for_terminal(findings, screen))

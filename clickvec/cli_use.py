@@ -20,8 +20,11 @@ from clickvec.cli_input import (
     report,
     tell,
 )
+from clickvec.screen.screen import counted
+from clickvec.streams import clean, give, give_bytes, give_json, summarise
 
 if TYPE_CHECKING:
+    from clickvec.index import Hit, Index
     from clickvec.readers import BadLines
 
 
@@ -39,11 +42,10 @@ def shrink(
     check_output(out, [model])
     small, size, before = write_shrunk(model, out, weights, overwrite)
     facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
-    typer.echo(
-        json.dumps({"model": str(out), **facts})
-        if as_json
-        else f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}"
-    )
+    if as_json:
+        give_json({"model": str(out), **facts})
+    else:
+        summarise(f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}")
 
 
 def encode(
@@ -88,10 +90,9 @@ def encode(
             "on row and line numbers differ; .parquet has the ids beside the vectors"
         )
     if written.zeros:
-        tell(
-            f"{written.zeros:,} of {written.rows:,} texts have no letter trigram that the model knows: their rows are 0"
-        )
-    typer.echo(f"{out}: {written.rows:,} vectors of {encoder.dimensions} numbers")
+        texts = counted(written.rows, "text")
+        tell(f"{written.zeros:,} of {texts} have no letter trigram that the model knows: their rows are 0")
+    summarise(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'number')}")
 
 
 def index(
@@ -125,8 +126,9 @@ def index(
     )
     built.save(out, overwrite=overwrite)
     if built.unreachable:
-        tell(f"{built.unreachable:,} titles have no letter trigram that the model knows: no query will find them")
-    typer.echo(f"{out}: {len(built):,} titles")
+        titles_without = counted(built.unreachable, "title has", "titles have")
+        tell(f"{titles_without} no letter trigram that the model knows: no query can find them")
+    summarise(f"{out}: {counted(len(built), 'title')}")
 
 
 def search(
@@ -138,20 +140,36 @@ def search(
     """Search an index."""
     from clickvec.index import Index
     from clickvec.readers import BadLines
-    from clickvec.screen.screen import clean
 
     opened, bad = Index.open(folder), BadLines()
     for asked in [queries] if queries else _lines(bad):
         for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
             if as_json:
-                typer.echo(json.dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False))
+                give_json({"query": query, "hits": [hit._asdict() for hit in hits]})
                 continue
-            if query.strip() and (not queries or len(queries) > 1):
-                typer.echo(f"{clean(query)}:")
-            for hit in hits:
-                payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
-                typer.echo(clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}"))
+            head = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
+            if head or hits:
+                give("\n".join([*head, *map(_hit_line, hits)]))
+            if not hits and (queries or query.strip()):  # a blank line of stdin is no query
+                tell(f"nothing found for {query!r}: {_why_nothing(opened, query)}")
     report(bad)
+
+
+def _hit_line(hit: "Hit") -> str:
+    payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
+    return clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+
+
+def _why_nothing(index: "Index", query: str) -> str:
+    from clickvec.text import canonical
+
+    if not canonical(query):
+        return "the query has no words"
+    if not len(index):
+        return "the index is empty"
+    if not index.encoder.encode_query([query]).any():
+        return "the model knows no letter trigram of the query"
+    return "the model knows no letter trigram of any title in the index"
 
 
 def _lines(bad: "BadLines") -> Iterator[list[str]]:
@@ -162,15 +180,18 @@ def _lines(bad: "BadLines") -> Iterator[list[str]]:
 
 
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
-    """Re-order another engine's results: query, id, title by tabs from stdin, one list a query; the score is added."""
+    """Re-order another engine's results: query, id, title by tabs from stdin, one list a query; the score is added.
+
+    Queries, ids and titles come out byte for byte as they came in. Lines end with LF, those that came with CRLF too.
+    """
     from clickvec.encoder import Encoder
-    from clickvec.rankers.rerank import rerank_lines
+    from clickvec.rankers.rerank import reranked
     from clickvec.readers import BadLines
     from clickvec.readers.lines import standard_input
 
     bad = BadLines()
-    for line in rerank_lines(Encoder.load(model), standard_input(), bad, max_bad):
-        typer.echo(line)
+    for lines in reranked(Encoder.load(model), standard_input(), bad, max_bad):
+        give_bytes("".join(f"{line}\n" for line in lines).encode())
     report(bad)
 
 
@@ -187,6 +208,7 @@ def info(
     facts = about_model(opened) | {"encoded here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"
-    typer.echo(
-        json.dumps(facts) if as_json else "\n".join(f"{name}: {given.plain(value)}" for name, value in facts.items())
-    )
+    if as_json:
+        give_json(facts)
+    else:
+        give("\n".join(clean(f"{name}: {given.plain(value)}") for name, value in facts.items()))

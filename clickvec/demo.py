@@ -7,14 +7,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-import typer
-
 from clickvec import plots
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.explain import read
 from clickvec.files import replacing_file
 from clickvec.index import Index
 from clickvec.outputs import check_output
+from clickvec.streams import summarise
 
 IMPRESSIONS = 600_000
 MARKER = ".clickvec-demo"  # tells the folder of an earlier demo, which may be replaced
@@ -35,13 +34,13 @@ def run(verb: Callable[[list[str]], None], out: Path) -> None:
         f'explain {index} "{SEARCHES[0]}"',
         f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite",
     ):
-        typer.echo(f"\n$ clickvec {command}")
+        summarise(f"\n$ clickvec {command}")
         verb(shlex.split(command))
     opened = Index.open(out / "index")
     lines = opened.encoder.model.metrics.splitlines()
     plots.training_curve([json.loads(line) for line in lines], out / "training.png")
     _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
-    typer.echo(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
+    summarise(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
 
 
 def _draw_first_hit(index: Index, query: str, path: Path) -> None:

@@ -3,15 +3,17 @@
 Its message is one sentence or two: what is wrong, where, and the cure. The command line prints it and exits with 1.
 """
 
-NO_MEMORY = "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less"
-
 
 class ClickvecError(Exception):
     """Something the user can mend; the message says what, where and how."""
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
-    """The user stopped a run; its state is saved."""
+    """The user stopped a run, with a signal if its number is given; its state is saved."""
+
+    def __init__(self, message: str, signal: int = 0) -> None:
+        super().__init__(message)
+        self.signal = signal
 
 
 def missing_extra(module: str, extra: str) -> ClickvecError:

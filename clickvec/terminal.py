@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
+from clickvec import streams
+
 Item = TypeVar("Item", bound=Sized)
 EVERY_SECONDS = 10.0
 
@@ -32,7 +34,7 @@ class Line:
     def __init__(self, label: str, total: int | None = None, unit: str = "", start: int = 0) -> None:
         self.label, self.total, self.unit, self.start = label, total, unit, start
         self._begun = self._shown = time.monotonic()
-        self._live = sys.stderr.isatty()
+        self._live = streams.is_terminal(sys.stderr)
 
     def show(self, done: int, note: str = "", *, force: bool = False) -> None:
         """Show the state, if it is time to."""
@@ -47,20 +49,18 @@ class Line:
             bar = f" {'━' * round(20 * share):╌<20}" if self._live else ""
             text = f"{self.label}{bar} {share:.0%} of {self.total:,}, {_clock(left)} left"
         text += f", {rate:,.0f}{self.unit}/s" + (f", {note}" if note else "")
-        sys.stderr.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
-        sys.stderr.flush()
+        (streams.redraw if self._live else streams.tell)(text)
 
     def clear(self) -> None:
         """Take the line off the terminal, to print something else."""
         if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            streams.redraw("")
 
     def close(self, done: int) -> None:
         """The last state, and an end of line."""
         if self._live:
             self.show(done, force=True)
-            sys.stderr.write("\n")
+            streams.tell("")
 
 
 def _clock(seconds: float) -> str:
@@ -71,7 +71,7 @@ def _clock(seconds: float) -> str:
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Rows as aligned columns: text to the left, numbers to the right; the first row is the head."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[streams.clean(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     numeric = [all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
     lines = [

@@ -431,7 +431,7 @@ def test_sigterm_ends_the_workers_and_the_same_command_goes_on(
         workers = children(running.pid)
         running.send_signal(signal.SIGTERM)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out) == (130, "")
+    assert (running.returncode, out) == (128 + signal.SIGTERM, "")
     assert sentence(err) == "stopped; the same command goes on from here"
     assert len(workers) >= 2
     assert wait_until(lambda: not any(map(is_there, workers)), 5)

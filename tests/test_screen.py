@@ -15,8 +15,9 @@ from clickvec.explain.topic_scores import Measure, TopicScore
 from clickvec.explain.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
 from clickvec.index import Index
 from clickvec.screen import nearest
-from clickvec.screen.screen import Screen, apart, cell_name, clean, clip, counted, level, pad, width
+from clickvec.screen.screen import Screen, apart, cell_name, clip, counted, level, pad, width
 from clickvec.screen.topics import query_blocks, score_table, topic_map
+from clickvec.streams import clean
 
 NASTY = "\x1b[31mred\x1b[0m\x07 \u202eevil 上海"
 

@@ -132,8 +132,8 @@ def _follow_parent() -> None:
 def _error(bench: Bench, task: Task) -> ClickvecError | None:
     try:
         bench.record(task)
-    except Interrupted:
-        raise Interrupted(f"{task}: stopped; the same command goes on from here") from None
+    except Interrupted as stopped:
+        raise Interrupted(f"{task}: stopped; the same command goes on from here", stopped.signal) from None
     except (ClickvecError, RuntimeError, MemoryError, OSError) as error:  # torch: RuntimeError, for want of memory too
         return ClickvecError(f"{task}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return None
@@ -158,8 +158,8 @@ def _terminable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    if threading.current_thread() is not threading.main_thread() or callable(signal.getsignal(signal.SIGTERM)):
+        yield  # a handler of the program's own does it
         return
     before = signal.signal(signal.SIGTERM, stop)
     try:

@@ -9,7 +9,7 @@ from clickvec.rankers.neural import Neural
 from clickvec.readers import BadLines, read_result_lists
 
 
-def rerank_lines(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) -> Iterator[str]:
+def reranked(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) -> Iterator[list[str]]:
     """For each list of `query id title` lines, its lines, best first, with the score as a fourth column.
 
     Equal scores keep the order they came in: the other engine's opinion breaks the tie.
@@ -20,6 +20,6 @@ def rerank_lines(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: flo
         scores = dict(zip(distinct, ranker.score(results.query, distinct).tolist(), strict=True))
         # rank_order breaks ties by id, descending: ids that count down keep the order of arrival.
         arrival = [f"{len(results.ids) - place:012}" for place in range(len(results.ids))]
-        for place in rank_order([scores[title] for title in results.titles], arrival):
-            title = results.titles[place]
-            yield f"{results.query}\t{results.ids[place]}\t{title}\t{scores[title]:.6f}"
+        order = rank_order([scores[title] for title in results.titles], arrival)
+        rows = ((results.ids[place], results.titles[place]) for place in order)
+        yield [f"{results.query}\t{doc_id}\t{title}\t{scores[title]:.6f}" for doc_id, title in rows]

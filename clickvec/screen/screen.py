@@ -4,15 +4,14 @@ With colour, green raises and red lowers; without, plus and minus signs say the 
 """
 
 import os
-import re
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_OWN = re.compile(r"\x1b\[[0-9;]*m")  # the only escape codes that we write
-_JOINERS = "\u200c\u200d"  # these shape letters in some scripts, and emoji; other format characters can hide text
+from clickvec.streams import COLOURS, clean, is_terminal
+
 _LEVELS = (0.08, 0.35, 0.7)  # of the largest size: where weak, middling and strong begin
 _STYLES = ("", "3{}", "1;3{}", "7;3{}")
 GREEN, RED = 2, 1
@@ -23,23 +22,9 @@ ARROWS = {"left to right": "l->r", "right to left": "r->l", "": ""}
 WIDEST = 120  # columns of running text that one likes to read
 
 
-def clean(text: str) -> str:
-    """The text without what a terminal obeys: a control character is shown as its picture, white space as a space."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in _JOINERS else _picture(char) for char in text)
-
-
-def _picture(char: str) -> str:
-    code = ord(char)
-    if char in "\t\n\r\v\f" or (code > 0x7F and char.isspace()):
-        return " "
-    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
-
-
 def width(text: str) -> int:
     """How many columns a text takes; our own escape codes take none."""
-    plain = _OWN.sub("", text) if "\x1b" in text else text
+    plain = COLOURS.sub("", text) if "\x1b" in text else text
     return len(plain) if plain.isascii() else sum(map(_columns, plain))
 
 
@@ -184,8 +169,7 @@ def this_screen(*, piped: int = 80, most: int = WIDEST) -> Screen:
 
     Text that goes elsewhere is `piped` columns wide; no text is wider than `most`.
     """
-    nobody = not sys.stdout or not sys.stdout.isatty()  # it may be closed
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or nobody
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(sys.stdout)
     columns = shutil.get_terminal_size((piped, 24)).columns
     return Screen(min(max(columns, 60), most), not plain)
 

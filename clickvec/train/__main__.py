@@ -7,8 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from clickvec import config, dataset
-from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
+from clickvec import config, dataset, ending, streams
 from clickvec.readers import read_judged
 from clickvec.train.card import headline
 from clickvec.train.loop import train
@@ -16,6 +15,27 @@ from clickvec.train.loop import train
 
 def main() -> int:
     """Parse the arguments, train, and print the scores of the model that was kept."""
+    streams.open_streams()
+    ending.stop_on_signals()
+    return ending.run(_work, has_settings=lambda: True)
+
+
+def _work() -> int:
+    with streams.printed():
+        given = _arguments()
+    data = dataset.load(given.data)
+    settings = [f"max_words={data.max_words}", *given.settings]
+    recipe = config.recipe(given.recipe, tower=given.tower, file=given.recipe_file, settings=settings)
+    dev = read_judged(given.dev) if given.dev else None
+    model = train(
+        data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
+        about_data=given.data.name,
+    )  # fmt: skip
+    streams.summarise(f"{given.out}: {headline(model)}")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m clickvec.train", description=__doc__)
     parser.add_argument("data", type=Path, help="a data folder")
     parser.add_argument("--out", type=Path, required=True, help="the model folder to write")
@@ -29,26 +49,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--resume", action="store_true", help="go on with the unfinished run at --out")
     parser.add_argument("--overwrite", action="store_true", help="replace what is at --out")
-    given = parser.parse_args()
-    try:
-        data = dataset.load(given.data)
-        settings = [f"max_words={data.max_words}", *given.settings]
-        recipe = config.recipe(given.recipe, tower=given.tower, file=given.recipe_file, settings=settings)
-        dev = read_judged(given.dev) if given.dev else None
-        model = train(
-            data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
-            about_data=given.data.name,
-        )  # fmt: skip
-    except ClickvecError as error:
-        sys.stderr.write(f"clickvec: {error}\n")
-        return 130 if isinstance(error, Interrupted) else 1
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):  # as torch says it
-            raise
-        sys.stderr.write(f"clickvec: {NO_MEMORY}\n")
-        return 1
-    sys.stdout.write(f"{given.out}: {headline(model)}\n")
-    return 0
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

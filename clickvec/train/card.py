@@ -5,6 +5,7 @@ from typing import Any
 
 from clickvec.config import Recipe
 from clickvec.folder import Model
+from clickvec.streams import clean
 
 
 def training(
@@ -27,7 +28,7 @@ def write(model: Model) -> str:
         "Turns search queries and titles into vectors whose cosine says how well they match. Open it with",
         '`clickvec.Encoder.load(FOLDER)`, or `clickvec search`, after `clickvec index`.', "",
         "## Data", "",
-        *([f"From {data['from']}.", ""] if data["from"] else []),
+        *([f"From {clean(data['from'])}.", ""] if data["from"] else []),
         "| | |", "|---|---|", *(f"| {name} | {_number(value)} |" for name, value in data.items() if name != "from"), "",
         "## Training", "",
         f"Kept: epoch {about['kept_epoch']} of {about['recipe']['epochs']}.", "",

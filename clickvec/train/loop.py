@@ -8,7 +8,6 @@ import json
 import math
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clickvec import dataset, files, folder
+from clickvec import dataset, files, folder, streams
 from clickvec.config import Recipe
 from clickvec.dataset import Dataset
 from clickvec.encoder import Encoder
@@ -99,7 +98,7 @@ class Run:
             while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._one_epoch(stop)
 
-    def _one_epoch(self, stop: threading.Event) -> None:
+    def _one_epoch(self, stop: "_Stop") -> None:
         state, size = self.state, self.recipe.batch_size
         self._shuffle()
         line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
@@ -127,7 +126,7 @@ class Run:
                 self._save_checkpoint()
                 if stop.is_set():
                     line.clear()
-                    raise Interrupted(f"{self._stopped('stopped')}; go on with --resume")
+                    raise Interrupted(f"{self._stopped('stopped')}; go on with --resume", stop.signal)
         state.seconds += time.monotonic() - begun
         line.clear()
         self._end_epoch(float(negatives))
@@ -248,7 +247,7 @@ class Run:
 
     def _say(self, sentence: str | None) -> None:
         if sentence and not self.quiet:
-            sys.stderr.write(sentence + "\n")
+            streams.tell(sentence)
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
@@ -278,16 +277,26 @@ def _describe(row: dict[str, Any], epochs: int) -> str:
     return text
 
 
+class _Stop(threading.Event):
+    """Set when a run should stop after the minibatch under way."""
+
+    signal = 0  # the number of the signal that set it
+
+
 @contextmanager
-def _stop_flag() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM, so that the minibatch under way is finished; a second one ends at once."""
-    flag = threading.Event()
+def _stop_flag() -> Iterator[_Stop]:
+    """Set by the first Ctrl-C, SIGTERM or SIGHUP, which ends the minibatch under way; a second one ends at once."""
+    flag = _Stop()
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none, and nohup ignores it
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        before[hangup] = signal.getsignal(hangup)
 
     def stop(number: int, frame: FrameType | None) -> None:
+        flag.signal = number
         flag.set()
         signal.signal(number, before[number])
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from clickvec import forward
 from clickvec.arrays import write_arrays
-from clickvec.config import POOLINGS, TOWERS, Tower
+from clickvec.config import MAX_COUNT, POOLINGS, TOWERS, Tower, check_tower
 from clickvec.errors import ClickvecError
 from clickvec.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.snapshot import Snapshot, about_file, open_folder
@@ -177,6 +177,12 @@ def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
         raise ValueError(f"kind: {tower.kind!r}")
     if tower.pooling not in POOLINGS:
         raise ValueError(f"pooling: {tower.pooling!r}")
+    if settings["max_words"] > MAX_COUNT:
+        raise ValueError(f"max_words: {settings['max_words']:.2g}")
+    try:
+        check_tower(tower)
+    except ClickvecError as error:
+        raise ValueError(str(error)) from None
 
 
 def verify_model(path: Path) -> Model:

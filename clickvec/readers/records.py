@@ -11,6 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clickvec.bounded import parse_json
 from clickvec.errors import ClickvecError
 from clickvec.readers.columns import OWN_NAMES, Columns
 from clickvec.readers.header import LOOK_AHEAD, Header, Keys, Row, Schema, find_header
@@ -89,8 +90,8 @@ def json_objects(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line:
                 continue
             try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                value = parse_json(line)
+            except ValueError as error:
                 source.bad.add(source.name, number, "not JSON", f"not JSON: {error}")
                 continue
             if not isinstance(value, dict):

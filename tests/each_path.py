@@ -80,7 +80,8 @@ def main() -> None:
     for path in compiled.PROCESSORS:
         if path not in here:
             print(f"{compiled.SWITCH}={path} is not tested: it was not compiled, or this processor cannot run it")
-    for path in here if sanitized else [*here, "0"][1:]:
+    others = [*here[1:], "0"] if any(map(compiled.load, compiled.PROCESSORS)) else []
+    for path in here if sanitized else others:
         run(path, folder, environment)
 
 

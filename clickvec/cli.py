@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec import cli_explain, cli_inside, cli_train, cli_use
+from clickvec import cli_explain, cli_inside, cli_train, cli_use, threads
 from clickvec.cli_input import Out, Verbs
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ def about(
     ] = False,
 ) -> None:
     """Turn a search click log into a small semantic search engine that you can look inside."""
+    threads.check_environment()
 
 
 @app.command()

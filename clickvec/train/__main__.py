@@ -10,6 +10,7 @@ from pathlib import Path
 from clickvec import config, dataset
 from clickvec.errors import NO_MEMORY, ClickvecError, Interrupted
 from clickvec.readers import read_judged
+from clickvec.threads import check_environment
 from clickvec.train.card import headline
 from clickvec.train.loop import train
 
@@ -31,6 +32,7 @@ def main() -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace what is at --out")
     given = parser.parse_args()
     try:
+        check_environment()
         data = dataset.load(given.data)
         settings = [f"max_words={data.max_words}", *given.settings]
         recipe = config.recipe(given.recipe, tower=given.tower, file=given.recipe_file, settings=settings)

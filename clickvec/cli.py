@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec import cli_explain, cli_inside, cli_train, cli_use, ending, streams
+from clickvec import cli_explain, cli_inside, cli_train, cli_use, ending, streams, threads
 from clickvec.cli_input import Out
 from clickvec.cli_verbs import Verb, Verbs
 
@@ -33,6 +33,7 @@ def about(
     ] = False,
 ) -> None:
     """Turn a search click log into a small semantic search engine that you can look inside."""
+    threads.check_environment()
 
 
 @app.command(cls=Verb)

@@ -69,7 +69,7 @@ def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | N
     times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
     trigrams, word_trigrams = most_frequent(words, times, max_trigrams)
     (query_steps, title_steps), step_words = _steps((query_words, title_words), max_words, words, in_order=not shown)
-    parts = word_trigrams.take(step_words.values)
+    parts = joined([word_trigrams.take(part.values) for _, part in slices(step_words)])  # to spare memory
     return Dataset(
         trigrams, max_words, Ragged(parts.values, parts.offsets[step_words.offsets]), query_steps, title_steps, width,
         pair_query, pair_title, clicks, clicked, passed_over,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ok
+from command import ok, refused
 from kernels import each_path
 from tiny import TEXTS, tiny_model
 
@@ -65,6 +65,23 @@ def test_an_error_comes_out(threads: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_number_of_threads_can_be_set(setting: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
     assert cores() == expected
+
+
+@pytest.mark.parametrize("setting", ["abc", "0", "-2", "1.5", "²", "9" * 5000, "1000000", ",2"])
+def test_the_command_line_refuses_what_is_no_number_of_threads(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    said = refused("info", "absent")
+    assert "OMP_NUM_THREADS" in said
+    assert setting[:10] in said
+    assert "1 to 9,999" in said
+    assert len(said) < 200
+    assert 1 <= cores() <= (os.cpu_count() or 1)  # and the library goes on
+
+
+@pytest.mark.parametrize("setting", ["", " ", "2", " 3 ", "4,2"])
+def test_what_is_a_number_of_threads_is_accepted(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    assert "absent" in refused("info", "absent")
 
 
 @pytest.mark.parametrize("setting", ["", "0", "many", "-2"])

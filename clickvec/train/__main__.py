@@ -10,6 +10,7 @@ from pathlib import Path
 from clickvec import config, dataset, ending, streams
 from clickvec.outputs import check_output
 from clickvec.readers import read_judged
+from clickvec.threads import check_environment
 from clickvec.train.card import headline
 from clickvec.train.loop import train
 
@@ -24,6 +25,7 @@ def main() -> int:
 def _work() -> int:
     with streams.printed():
         given = _arguments()
+    check_environment()
     check_output(given.out, [given.data, given.dev, given.recipe_file])
     data = dataset.load(given.data)
     settings = [f"max_words={data.max_words}", *given.settings]

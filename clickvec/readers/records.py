@@ -165,9 +165,9 @@ def _tsv_columns(source: Source, schema: Schema) -> Iterator[Block]:
         if len(head) == wanted:
             break
     names, at, headers = _header(source, head, schema)
-    if headers:
-        number, lines = next(block for block in reversed(first) if block[0] <= head[0][0])
-        lines[head[0][0] - number] = ""  # blank lines are skipped
+    if headers:  # what is before the header is blank
+        below = head[0][0] + 1
+        first = [(max(number, below), lines[max(below - number, 0) :]) for number, lines in first]
     for number, lines in chain(first, source.lines):
         numbers, fields = _split(number, lines, names, source)
         absent = {column: [schema.defaults[column]] * len(numbers) for column in schema.columns if column not in at}

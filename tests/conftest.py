@@ -12,7 +12,7 @@ from clickvec.encoder import Encoder
 
 # The same examples in every run; `make explore` tries new ones, with --hypothesis-profile=explore.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("explore", max_examples=300, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("repeatable")
 
 

@@ -25,7 +25,7 @@ def commands(at: Path) -> dict[str, list[str]]:
     """A command for each verb, without --out."""
     site = at / "site"
     judged = [f"--dev={site}/dev.tsv.gz", f"--test={site}/test.tsv.gz"]
-    small = ["--set=cells=16", "--set=epochs=3"]
+    small = ["--set=cells=8", "--set=epochs=3"]
     return {
         "train": ["train", f"{site}/clicks.tsv.gz", *judged[:1], *small],
         "encode": ["encode", f"{at}/model", f"{at}/many.tsv"],
@@ -47,11 +47,11 @@ def must(*arguments: object) -> None:
 
 def set_up(at: Path) -> None:
     """A site, a model, and a long catalogue."""
-    must("simulate", at / "site", "--impressions", 60_000, "--dev-queries", 40, "--test-queries", 40)
-    must("train", at / "site/clicks.tsv.gz", "--out", at / "model", "--set=cells=16", "--set=epochs=1")
+    must("simulate", at / "site", "--impressions", 20_000, "--dev-queries", 20, "--test-queries", 20)
+    must("train", at / "site/clicks.tsv.gz", "--out", at / "model", "--set=cells=8", "--set=epochs=1")
     with (at / "many.tsv").open("w") as file:
         file.write("doc_id\ttitle\n")
-        file.writelines(f"{i}\tguide to hotel {i % 977} in street {i % 7919} of town {i}\n" for i in range(150_000))
+        file.writelines(f"{i}\tguide to hotel {i % 977} in street {i % 7919} of town {i}\n" for i in range(60_000))
 
 
 def contents(path: Path) -> dict[str, str]:

@@ -48,9 +48,9 @@ def check_run_file(run: Path, reads: Iterable[Path | None]) -> None:
 
 def check_output_file(out: Path, reads: Iterable[Path | None] = ()) -> None:
     """Refuse an output file that the guard refuses, or that would replace a folder, a device or a pipe."""
-    check_output(out, reads)
     if out.exists() and not out.is_file():
         raise ClickvecError(f"{out} is {'a folder' if out.is_dir() else 'no plain file'}; name a file to write")
+    check_output(out, reads)
 
 
 def check_outside(path: Path) -> None:

@@ -308,7 +308,7 @@ def test_a_damaged_model_is_one_sentence_in_every_verb(
 def test_an_index_of_another_model(indexed: Path, tmp_path: Path) -> None:
     shutil.copytree(indexed, tmp_path / "index")
     shutil.rmtree(tmp_path / "index" / "model")
-    tiny_model(tmp_path / "index" / "model")
+    tiny_model(tmp_path / "other").rename(tmp_path / "index" / "model")
     about = json.loads((tmp_path / "index" / "index.json").read_text())
     about["files"] = {name: size for name, size in about["files"].items() if not name.startswith("model/")}
     (tmp_path / "index" / "index.json").write_text(json.dumps(about))
@@ -325,6 +325,10 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     train = ("train", tmp_path / "data", "--out", tmp_path / "m")
     trigrams = (tmp_path / "data" / "trigrams.txt").read_text().splitlines(keepends=True)
     (tmp_path / "data" / "trigrams.txt").write_text("".join(trigrams[:-1]))
+    assert "trigrams.txt has" in refused(*train)
+    about = json.loads((tmp_path / "data" / "data.json").read_text())
+    del about["files"]  # as of a folder that was written before they were recorded
+    (tmp_path / "data" / "data.json").write_text(json.dumps(about))
     assert "the data is damaged: steps holds numbers that lead nowhere; make it again with prepare" in refused(*train)
     write_arrays(tmp_path / "data" / "data.safetensors", {"pair_query": np.zeros(1, np.int32)})
     assert "data is damaged: it lacks or misspells 'pair_title'; make it again with prepare" in refused(*train)
@@ -403,14 +407,17 @@ def test_what_is_read_is_not_replaced(site: Path, trained: Path, tmp_path: Path)
     before = contents(tmp_path)
     titles, judged = tmp_path / "titles.tsv.gz", tmp_path / "dev.tsv.gz"
     for out in (titles, tmp_path / "link"):
-        assert "is read here" in refused("encode", trained, titles, "--out", out, "--overwrite")
-    assert "is read here" in refused("evaluate", trained, "--judged", judged, "--run", judged)
-    assert "is read here" in refused("evaluate", trained, "--judged", judged, "--catalogue", titles, "--run", titles)
+        assert "is read by this command" in refused("encode", trained, titles, "--out", out, "--overwrite")
+    assert "is read by this command" in refused("evaluate", trained, "--judged", judged, "--run", judged)
+    assert "is read by this command" in refused(
+        "evaluate", trained, "--judged", judged, "--catalogue", titles, "--run", titles
+    )
     clicks = tmp_path / "clicks.tsv.gz"
     for command in (("train", clicks), ("prepare", clicks), ("index", trained, titles)):
         for place in (clicks, titles):
-            assert "is a file, and a folder is to be written" in refused(*command, "--out", place, "--overwrite")
-        assert "a folder with other things in it" in refused(*command, "--out", tmp_path, "--overwrite")
+            said = refused(*command, "--out", place, "--overwrite")
+            assert "is a file, and a folder is to be written" in said or "is read by this command" in said
+        assert "which this command reads" in refused(*command, "--out", tmp_path, "--overwrite")
     assert contents(tmp_path) == before
 
 
@@ -420,8 +427,8 @@ def test_places_that_are_no_names(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for command in (("train", site / "clicks.tsv.gz"), ("prepare", site / "clicks.tsv.gz")):
-        assert "; choose another --out" in refused(*command, "--out", place)
-    assert "is no name for a folder" in refused("index", trained, site / "titles.tsv.gz", "--out", place)
+        assert "; choose another" in refused(*command, "--out", place)
+    assert "; choose another" in refused("index", trained, site / "titles.tsv.gz", "--out", place)
     if place != "new/../..":
         assert "is a folder; name a file" in refused("encode", trained, site / "titles.tsv.gz", "--out", place)
     assert list(tmp_path.iterdir()) == []

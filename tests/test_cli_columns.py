@@ -232,7 +232,8 @@ def test_impossible_clicks_are_bad_lines(verb: str, count: str, files: Path) -> 
     for name, line in {"log.tsv": table, "log.jsonl": json.dumps(value)}.items():
         (files / name).write_text(line)
         said = refused(verb, files / name, "--out", files / "out", *more)
-        assert f"{name}:{1 + (name == 'log.tsv')}: clicks is " in said
+        assert f"{name}:{1 + (name == 'log.tsv')}: " in said
+        assert "clicks is " in said or "NaN is not a finite number" in said
     assert not (files / "out").exists()
 
 

@@ -474,7 +474,7 @@ def test_the_model_itself_is_not_written_over(tmp_path: Path) -> None:
     before = contents(model)
     for file in ("config.json", "weights.safetensors"):
         said = refused("explain", model, QUERY, TITLE, "--html", model / file, "--overwrite")
-        assert "is read here" in said
+        assert "which is a model folder; choose a place outside of it" in said
     assert contents(model) == before
 
 

@@ -204,7 +204,7 @@ def switched(value: str, *arguments: str | Path) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize("processor", [pytest.param(name, id=name) for name in compiled.PROCESSORS])
 def test_it_chooses_a_path_or_ends_in_one_sentence(processor: str, tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model")
-    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in ("title", *TEXTS)))
     for verb in (
         ("info", model, "--json"),
         ("encode", model, tmp_path / "titles.txt", "--out", tmp_path / "vectors.npy"),

@@ -500,7 +500,7 @@ def test_it_touches_no_folder_of_another_kind(tmp_path: Path) -> None:
     (foreign / "report.json").write_text('{"coverage": 99}')
     assert "is no report of clickvec" in refused("report", model, "--judged", file, "--out", foreign, "--overwrite")
     assert (foreign / "report.json").read_text() == '{"coverage": 99}'
-    assert "is a file" in refused("report", model, "--judged", file, "--out", file)
+    assert "is read by this command" in refused("report", model, "--judged", file, "--out", file)
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing_behind(tmp_path: Path) -> None:

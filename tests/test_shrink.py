@@ -198,7 +198,7 @@ def test_what_cannot_be_shrunk(tmp_path: Path) -> None:
     for out in (path, tmp_path / "link"):
         assert "is read by this command and would be replaced" in refused("shrink", path, "--out", out, "--overwrite")
     assert "holds a model already" in refused("shrink", path, "--out", tmp_path / "other")
-    assert "is a folder with other things in it" in refused("shrink", path, "--out", tmp_path, "--overwrite")
+    assert "which this command reads" in refused("shrink", path, "--out", tmp_path, "--overwrite")
     assert "there is no model folder at" in refused("shrink", tmp_path / "none", "--out", tmp_path / "x")
     assert contents(tmp_path) == before
     ok("shrink", path, "--out", tmp_path / "other", "--overwrite")

@@ -154,7 +154,7 @@ def test_the_file_behind_a_link_that_the_user_made_is_replaced(tmp_path: Path) -
 def wait_for_temporary(folder: Path, running: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and running.poll() is None:
-        if any(name.endswith(".partial") for name in names(folder)):
+        if any(folder.glob(".*.partial/*/*")):  # it has begun to write there
             return
         time.sleep(0.001)
     pytest.fail(f"it wrote nothing: {running.poll()}")

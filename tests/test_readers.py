@@ -388,7 +388,7 @@ def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
         read_judged(tmp_path)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read every file")
 def test_no_permission(file: File) -> None:
     path = file("q\tt\t1\n")
     path.chmod(0)

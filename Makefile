@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest test-paths sanitize explore table bench results inside clean
+.PHONY: demo test setup check pytest test-paths sanitize explore table bench results reliability inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -63,6 +63,12 @@ bench: setup
 	$(BIN)/python benchmarks/prepare.py
 	$(BIN)/python benchmarks/train.py --threads 2 --rounds 2
 	$(BIN)/python benchmarks/train.py --run --epochs 1
+
+# The counts of docs/reliability.md: opens beside a writer, damaged files, killed runs; half an hour on two cores.
+reliability: setup
+	$(BIN)/python benchmarks/opens.py
+	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/kills.py
 
 # docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
 DATA ?= ../shared/data

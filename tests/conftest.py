@@ -11,8 +11,12 @@ from tiny import tiny_model
 from clickvec.encoder import Encoder
 
 # The same examples in every run; `make explore` tries new ones, with --hypothesis-profile=explore.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("explore", max_examples=300, deadline=None, print_blob=True)
+# Hypothesis has other defaults where the variable CI is set, so each setting that matters is given here.
+SLOW = [hypothesis.HealthCheck.too_slow]  # a busy machine is no reason to fail
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=SLOW)
+hypothesis.settings.register_profile(
+    "explore", derandomize=False, max_examples=300, deadline=None, print_blob=True, suppress_health_check=SLOW
+)
 hypothesis.settings.load_profile("repeatable")
 
 

@@ -93,10 +93,6 @@ class Snapshot:
         """The bytes of a file, mapped into memory."""
         return arrays.map_file(self.file(name))
 
-    def about(self, name: str) -> dict[str, Any]:
-        """Size and sample of a file, by which `check` knows it again."""
-        return {"bytes": _size(self.file(name)), "sample": sample(self.file(name))}
-
     def sha256(self, name: str) -> str:
         """The hash of all bytes of a file."""
         digest, file = hashlib.sha256(), self.file(name)

@@ -19,18 +19,25 @@ from clickvec.outputs import check_output, kind_of
 OUTPUTS = ("out", "html", "png", "run")  # the parameters of verbs that name an output
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model, another model, an index, a data folder and plain files."""
-    tiny_model(tmp_path / "model")
-    tiny_model(tmp_path / "other", seed=1)
-    Index.build(Encoder.load(tmp_path / "model"), TEXTS).save(tmp_path / "index")
-    (tmp_path / "titles.tsv").write_text("doc_id\ttitle\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(TEXTS)))
+    at = tmp_path_factory.mktemp("outputs")
+    tiny_model(at / "model")
+    tiny_model(at / "other", seed=1)
+    Index.build(Encoder.load(at / "model"), TEXTS).save(at / "index")
+    (at / "titles.tsv").write_text("doc_id\ttitle\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(TEXTS)))
     rows = (f"q\t{TEXTS[0]}\t{i}\t{text}\t{int(i < 2)}\n" for i, text in enumerate(TEXTS))
-    (tmp_path / "judged.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n" + "".join(rows))
-    (tmp_path / "clicks.tsv").write_text("query\ttitle\n" + "".join(f"{t}\t{t} page\n" for t in TEXTS))
-    ok("prepare", tmp_path / "clicks.tsv", "--out", tmp_path / "data")
-    return tmp_path
+    (at / "judged.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n" + "".join(rows))
+    (at / "clicks.tsv").write_text("query\ttitle\n" + "".join(f"{t}\t{t} page\n" for t in TEXTS))
+    ok("prepare", at / "clicks.tsv", "--out", at / "data")
+    return at
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
 
 
 def commands(at: Path, out: Path) -> dict[tuple[str, str], list[str | Path]]:

@@ -1,5 +1,6 @@
 """What every ranker does, and the base class of those that need no preparation."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
@@ -34,12 +35,12 @@ class Ranker(Protocol):
         ...
 
 
-class BaseRanker:
+class BaseRanker(ABC):
     """The base class of rankers: nothing to prepare, and a search that scores every title."""
 
+    @abstractmethod
     def score(self, query: str, titles: Sequence[str], /) -> NDArray[np.float32]:
         """One finite score a title; higher is better. The titles are distinct."""
-        raise NotImplementedError
 
     def prepared(self, titles: Sequence[str], /) -> Self:
         """Return the ranker itself: each score is computed when it is asked for."""

@@ -15,11 +15,11 @@ setup: $(VENV)/ready
 
 # .wheels holds the run-time dependencies as files: a test installs our wheel from there into an empty environment.
 # Installing compiles what is written in C, where there is a compiler.
-$(VENV)/ready: pyproject.toml constraints.txt hatch_build.py $(wildcard clickvec/*.[ch] clickvec/train/*.c)
+$(VENV)/ready: pyproject.toml constraints.txt clickvec/native/build.py $(wildcard clickvec/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy safetensors typer
-	@ls clickvec/_lstm_*.so > /dev/null 2>&1 || echo "nothing was compiled, so all is slower; with a C compiler: $(BIN)/python hatch_build.py"
+	@ls clickvec/native/_lstm_*.so > /dev/null 2>&1 || echo "nothing was compiled, so all is slower; with a C compiler: $(BIN)/python clickvec/native/build.py"
 	touch $@
 
 check: setup

@@ -26,18 +26,20 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec import compiled, fast, folder, forward
-from clickvec import encoder as encoder_module
 from clickvec.config import Tower
-from clickvec.encoder import BATCH_SIZE, Encoder
-from clickvec.simulate import Site
-from clickvec.text import StepTable, Vocabulary
-from clickvec.threads import in_order
-from clickvec.words import step_table
+from clickvec.lab.simulate import Site
+from clickvec.model import encoder as encoder_module
+from clickvec.model import fast, folder, forward
+from clickvec.model.encoder import BATCH_SIZE, Encoder
+from clickvec.model.threads import in_order
+from clickvec.native import lstm
+from clickvec.native.words import step_table
+from clickvec.text.token_table import StepTable
+from clickvec.text.trigrams import Vocabulary
 
 WORDS, TRIGRAMS, ROUNDS = 9, 50_000, 21
 ONE_CORE = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-FORMS = ["NumPy", "compiled"] if compiled.kernel() else ["NumPy"]
+FORMS = ["NumPy", "compiled"] if lstm.kernel() else ["NumPy"]
 RNG = np.random.default_rng(0)
 
 
@@ -103,7 +105,7 @@ def model2vec() -> Callable[[list[str]], object] | None:
 def minilm() -> Callable[[list[str]], object] | None:
     if importlib.util.find_spec("sentence_transformers") is None:
         return None
-    from clickvec.rankers import Transformer
+    from clickvec.lab.transformer import Transformer
 
     return Transformer()._encode
 
@@ -130,7 +132,7 @@ def opening(model: Path) -> float:
 
 def as_compiled(encoder: Encoder, wanted: bool) -> None:
     """Have texts read by the compiled form from now on, or by NumPy; what was known is forgotten."""
-    kernel = compiled.kernel() if wanted else None
+    kernel = lstm.kernel() if wanted else None
     fast._kernel = lambda: kernel
     encoder_module.step_table = step_table if wanted else StepTable
     encoder._query._forget()

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickvec import forward
+from clickvec.cli.bar import table
 from clickvec.config import Tower
-from clickvec.encoder import Encoder
-from clickvec.folder import Model
-from clickvec.terminal import table
+from clickvec.model import forward
+from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model
 
 WORDS = 9
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-'"
@@ -136,7 +136,7 @@ def by_cells() -> list[Point]:
 
 def draw(points: list[Point], path: Path) -> None:
     """Seconds against each size."""
-    from clickvec.plots.style import GREY, PALE, RUST, TEAL, drawing
+    from clickvec.render.figures.style import GREY, PALE, RUST, TEAL, drawing
 
     panels = {
         "titles": {"titles": ("encoding", RUST)},

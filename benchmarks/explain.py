@@ -19,14 +19,14 @@ from itertools import islice
 
 import numpy as np
 
-from clickvec import folder, forward
 from clickvec.config import Tower
-from clickvec.encoder import Encoder
 from clickvec.errors import ClickvecError
-from clickvec.explain import METHODS, explain, why_not
-from clickvec.rankers import Transformer
-from clickvec.simulate import Site
-from clickvec.text import Vocabulary
+from clickvec.explanation import METHODS, explain, why_not
+from clickvec.lab.simulate import Site
+from clickvec.lab.transformer import Transformer
+from clickvec.model import folder, forward
+from clickvec.model.encoder import Encoder
+from clickvec.text.trigrams import Vocabulary
 
 PAIRS = 150
 RIVAL = "all-MiniLM-L6-v2 scores it"

@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
-from clickvec import folder
-from clickvec.cli import app
-from clickvec.snapshot import about_file
+from clickvec.cli.app import app
+from clickvec.model import folder
+from clickvec.storage.snapshot import about_file
 
 SECONDS = 60.0  # after which a command hangs
 MEMORY = 12 * 2**30
@@ -154,9 +154,9 @@ def make_good(at: Path) -> None:
 
 def begin_runs(at: Path) -> None:
     """A training and an encoding that were stopped half-way."""
-    from clickvec import vectors
-    from clickvec.encoder import Encoder
-    from clickvec.train.loop import Run
+    from clickvec.model.encoder import Encoder
+    from clickvec.search import vectors
+    from clickvec.training.loop import Run
 
     finish = Run.finish
     Run.finish = lambda self, out: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]

@@ -24,10 +24,10 @@ from rival import make as make_rival
 from train import TRIGRAMS, prepared
 
 from clickvec.config import Recipe, recipe
-from clickvec.dataset import Dataset
-from clickvec.train.negatives import Sampler
-from clickvec.train.pair import TowerPair
-from clickvec.train.update import Plain, Seed, make
+from clickvec.data.dataset import Dataset
+from clickvec.training.negatives import Sampler
+from clickvec.training.pair import TowerPair
+from clickvec.training.update import Plain, Seed, make
 
 PAIRS, WARM, CELLS, GATES = 200_000, 10, 96, 3
 IN_BATCH = {"batch_negatives": True}

@@ -58,8 +58,7 @@ def made_up(pairs: int) -> tuple[list[str], list[str]]:
 
 def prepare(pairs: int, place: Path) -> Row:
     """Make the data folder of a log; the time is that of arrays from texts, and of writing them."""
-    from clickvec import dataset
-    from clickvec.readers import BadLines, ClickLog
+    from clickvec.data import BadLines, ClickLog, dataset
 
     log = ClickLog(*made_up(pairs), np.ones(pairs), BadLines())
     begun, processor = time.perf_counter(), time.process_time()
@@ -103,9 +102,9 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
     """One epoch on a data folder, the model written at the end; then, up to so many pairs, one mining by itself."""
     import torch
 
-    from clickvec import dataset
     from clickvec.config import recipe as named
-    from clickvec.train import loop
+    from clickvec.data import dataset
+    from clickvec.training import loop
 
     chosen = named(recipe, epochs=1)
     on = loop.pick_device(device)
@@ -185,7 +184,7 @@ def measure(full: bool, device: str, threads: int, within: str | None) -> Row:
 
 def draw(report: Row, path: Path) -> None:
     """Time and memory against pairs."""
-    from clickvec.plots.style import GREY, PALE, RUST, TEAL, drawing
+    from clickvec.render.figures.style import GREY, PALE, RUST, TEAL, drawing
 
     default, paper = report["rows"]["default"], report["rows"]["paper"]
     with drawing(path, 8.0, 3.6) as figure:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import bm25s
 
-from clickvec.readers import read_clicks
+from clickvec.data import read_clicks
 
 MOST_TITLES = 300_000  # searched; of more, as many at random
 FOUND, RANDOM = 40, 20

@@ -20,14 +20,14 @@ from typing import Any
 import inside_page
 import numpy as np
 
-from clickvec.compare.significance import randomisation_test
-from clickvec.encoder import Encoder
-from clickvec.explain.checks import SHARES, attenuation_check, deletion_check, keyword_check
-from clickvec.explain.detections import detect
-from clickvec.explain.topic_scores import cells, score, signed_cells, untrained
-from clickvec.metrics import with_relevant
-from clickvec.readers import JudgedQuery, read_clicks, read_judged, read_labels, read_texts
-from clickvec.text import canonical, split_words
+from clickvec.data import JudgedQuery, read_clicks, read_judged, read_labels, read_texts
+from clickvec.evaluation.metrics import with_relevant
+from clickvec.explanation.detections import detect
+from clickvec.lab.checks import SHARES, attenuation_check, deletion_check, keyword_check
+from clickvec.lab.compare.significance import randomisation_test
+from clickvec.lab.topic_scores import cells, score, signed_cells, untrained
+from clickvec.model.encoder import Encoder
+from clickvec.text.tokens import canonical, split_words
 
 IMPRESSIONS = 600_000
 LONG = "--recipe paper --set cells=32 --set epochs=50 --set step=0.03"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clickvec import plots
-from clickvec.compare.significance import holm
-from clickvec.explain import Keywords, explain, keywords, map_titles, read, versus
-from clickvec.readers import read_labels, read_titles
-from clickvec.text import canonical
+from clickvec.data import read_labels, read_titles
+from clickvec.explanation import Keywords, explain, keywords, map_titles, read, versus
+from clickvec.lab.compare.significance import holm
+from clickvec.render import figures
+from clickvec.text.tokens import canonical
 
 if TYPE_CHECKING:
     from inside import Inside
@@ -254,15 +254,15 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
     ):  # fmt: skip
         encoder = inside.encoder("site", model)
         query, title = (read(encoder, side, text) for side, text in zip(("query", "title"), PAIRS[name], strict=True))
-        plots.explanation(query, title, images / f"gates-{name}-{model}.png", same_range=same_range)
+        figures.explanation(query, title, images / f"gates-{name}-{model}.png", same_range=same_range)
     curves = found["deletion"]["site lstm title"]["curves"]
-    plots.deletion_curves(
+    figures.deletion_curves(
         {method: [value / curve[0] for value in curve] for method, curve in curves.items()},
         images / "deletion.png",
         across="words of the title left out, in tenths",
     )
-    plots.contributions(explain(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png")
-    plots.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
+    figures.contributions(explain(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png")
+    figures.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
     _cells_by_topic(found["words_of_topics"], images / "topics.png")
     _title_map(inside, images / "titles.png")
 
@@ -287,7 +287,7 @@ def _cells_by_topic(found: Mapping[str, Any], path: Path) -> None:
     lift = counts / counts.sum(axis=1, keepdims=True) / (counts.sum(axis=0) / counts.sum())
     order = np.argsort(lift.argmax(axis=1) - lift.max(axis=1) / 1000, kind="stable")
     rows = [f"{cell // 2} {'+' if cell % 2 else '-'}" for cell in order.tolist()]
-    plots.topic_map(
+    figures.topic_map(
         rows,
         found["topics"],
         lift[order],
@@ -305,4 +305,4 @@ def _title_map(inside: "Inside", path: Path) -> None:
     known = [title for title in titles if topics.get(canonical(title))]
     flat = map_titles(inside.encoder("site", "lstm"), known, 800)
     groups = [str(topics[canonical(title)]) for title in flat.titles]
-    plots.title_map(flat.places, flat.titles, groups, path, title="titles of the built-in log, coloured by topic")
+    figures.title_map(flat.places, flat.titles, groups, path, title="titles of the built-in log, coloured by topic")

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec import Encoder, Index, folder, forward
+from clickvec import Encoder, Index
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.text import Vocabulary
+from clickvec.model import folder, forward
+from clickvec.text.trigrams import Vocabulary
 
 TITLES = [
     f"{first} {second} guide" for first in ("hotel", "pizza", "tax", "bath") for second in ("paris", "rome", "oslo")

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec import dataset
 from clickvec.config import recipe
-from clickvec.encoder import Encoder
-from clickvec.readers import BadLines, ClickLog, Judged, read_clicks, read_judged
-from clickvec.train import loop, mining
+from clickvec.data import BadLines, ClickLog, Judged, dataset, read_clicks, read_judged
+from clickvec.model.encoder import Encoder
+from clickvec.training import loop, mining
 
 HELD, AMONG = 4_000, 40_000
 Pairs = list[tuple[str, str]]

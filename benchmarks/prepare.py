@@ -30,12 +30,12 @@ from pathlib import Path
 import numpy as np
 from train import texts
 
-from clickvec import dataset
-from clickvec.readers import BadLines, ClickLog
-from clickvec.readers.clicks import _CLICKS
-from clickvec.readers.records import open_source, records
-from clickvec.simulate import Site, impressions
-from clickvec.text import StepTable, Vocabulary
+from clickvec.data import BadLines, ClickLog, dataset
+from clickvec.data.clicks import _CLICKS
+from clickvec.data.records import open_source, records
+from clickvec.lab.simulate import Site, impressions
+from clickvec.text.token_table import StepTable
+from clickvec.text.trigrams import Vocabulary
 
 PAIRS, IMPRESSIONS, REPEATS, MILLION = 100_000, 1_000_000, 3, 1_000_000
 CHILD = (

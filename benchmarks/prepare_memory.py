@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from clickvec.simulate import Site, impressions
+from clickvec.lab.simulate import Site, impressions
 
 MEGABYTE = 1_000_000
 BLOCK = 1_000_000  # impressions drawn at a time

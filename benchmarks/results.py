@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickvec.compare.material import Material
-from clickvec.compare.result import Comparison
-from clickvec.compare.run import compare
-from clickvec.compare.systems import systems
-from clickvec.readers import read_clicks, read_judged
+from clickvec.data import read_clicks, read_judged
+from clickvec.lab.compare.material import Material
+from clickvec.lab.compare.result import Comparison
+from clickvec.lab.compare.run import compare
+from clickvec.lab.compare.systems import systems
 
 
 class Part(NamedTuple):

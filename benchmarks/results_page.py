@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec import plots
-from clickvec.compare import page
-from clickvec.compare.material import Material
-from clickvec.compare.page import Findings, pipe_table
-from clickvec.compare.result import Comparison, Row
-from clickvec.compare.significance import randomisation_test, t_test
+from clickvec.lab.compare import result_page
+from clickvec.lab.compare.material import Material
+from clickvec.lab.compare.result import Comparison, Row
+from clickvec.lab.compare.result_page import Findings, pipe_table
+from clickvec.lab.compare.significance import randomisation_test, t_test
+from clickvec.render import figures
 
 Found = Mapping[str, tuple[Material, Comparison]]
 NOTES = Path(__file__).with_name("results_notes.md")  # what we make of the figures
@@ -43,12 +43,12 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
     (docs / "results").mkdir(parents=True, exist_ok=True)
     sections = [HEAD.strip()]
     for name, (made_from, comparison) in found.items():
-        findings = page.examine(comparison, made_from.log)
-        (docs / "results" / f"{name}.md").write_text(page.markdown(findings, titles[name]), encoding="utf-8")
+        findings = result_page.examine(comparison, made_from.log)
+        (docs / "results" / f"{name}.md").write_text(result_page.markdown(findings, titles[name]), encoding="utf-8")
         sections.append(section(name, titles[name], findings))
         if comparison.curves and comparison.about["recipe"] == "paper":
             figure = docs / "images" / f"cost-{name.split('-')[0]}.png"
-            plots.cost_curve(comparison.curves, figure)
+            figures.cost_curve(comparison.curves, figure)
             sections.append(
                 f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*The paper's figure: the training cost "
                 "of LSTM-RNN and RNN by epoch, on a logarithmic axis, with the same γ.*"
@@ -65,10 +65,14 @@ def section(name: str, title: str, findings: Findings) -> str:
     best = max(row.mean("test")[2] for row in comparison.rows)
     for number, (row, beaten) in enumerate(zip(comparison.rows, findings.beaten(), strict=True), 1):
         spread = f"{row.spread('test')[2]:.1f}" if len(row.test) > 1 else ""
-        test = f"**{figures(row, 'test')}**" if row.mean("test")[2] == best else figures(row, "test")
-        cost = [page.size(row.parameters), page.duration(row.train_seconds), page.rate(row.queries_per_second)]
+        test = f"**{ndcg(row, 'test')}**" if row.mean("test")[2] == best else ndcg(row, "test")
+        cost = [
+            result_page.size(row.parameters),
+            result_page.duration(row.train_seconds),
+            result_page.rate(row.queries_per_second),
+        ]
         lines.append([
-            str(number), f"`{row.key}`", row.label, test, spread, figures(row, "dev"), page.number_ranges(beaten),
+            str(number), f"`{row.key}`", row.label, test, spread, ndcg(row, "dev"), result_page.number_ranges(beaten),
             *cost, row.commit,
         ])  # fmt: skip
     queries = {split: len(found) for split, found in comparison.queries.items()}
@@ -86,7 +90,7 @@ def seeds(comparison: Comparison) -> str:
     return f"{most} seeds" if most > 1 else "one seed"
 
 
-def figures(row: Row, split: str) -> str:
+def ndcg(row: Row, split: str) -> str:
     return " / ".join(f"{mean:.1f}" for mean in row.mean(split))
 
 
@@ -101,7 +105,7 @@ def marks(found: Found) -> str:
         for key in ("bm25", "transformer", "lstm", "bilstm", "hybrid-rrf", "hybrid-mix"):
             if key in rows:
                 tests = ["", ""] if key == "bm25" else [over(rows[key], rows["bm25"], s) for s in ("dev", "test")]
-                lines.append([name, rows[key].label, figures(rows[key], "dev"), figures(rows[key], "test"), *tests])
+                lines.append([name, rows[key].label, ndcg(rows[key], "dev"), ndcg(rows[key], "test"), *tests])
     return (
         "## `default` beside BM25 and the transformer\n\nTwo-sided p values of single comparisons, not corrected; the "
         f"pages above have them corrected.\n\n{pipe_table(lines)}"

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from clickvec.text import Ragged, pack
-from clickvec.train.loop import Run
-from clickvec.train.negatives import Candidates
+from clickvec.model.packing import pack
+from clickvec.text.ragged import Ragged
+from clickvec.training.loop import Run
+from clickvec.training.negatives import Candidates
 
 Update = Callable[[np.ndarray, np.random.Generator, int], object]
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from clickvec.encoder import Encoder
-from clickvec.evaluate import evaluate
-from clickvec.index import Index
-from clickvec.rankers.neural import Neural
-from clickvec.readers import Judged, read_judged, read_titles
-from clickvec.shrink import PRECISIONS, one_over_length, shrink_vectors, write_shrunk
-from clickvec.terminal import table
+from clickvec.cli.bar import table
+from clickvec.data import Judged, read_judged, read_titles
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.neural import Neural
+from clickvec.model.encoder import Encoder
+from clickvec.model.shrink import PRECISIONS, one_over_length, shrink_vectors, write_shrunk
+from clickvec.search.index import Index
 
 REPEATS, K, QUERIES = 7, 10, 500
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clickvec import simulate
+from clickvec.lab import simulate
 
 COUNTS = (1_000_000, 5_000_000)
 TARGET = 200_000  # impressions a second

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec import folder, forward
 from clickvec.config import Tower
+from clickvec.model import folder, forward
 
 REPEATS = 9
 

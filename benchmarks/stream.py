@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from clickvec import folder, forward
+from clickvec.cli.bar import table
 from clickvec.config import Tower
-from clickvec.simulate.site import Site
-from clickvec.terminal import table
-from clickvec.text import Vocabulary
+from clickvec.lab.simulate.site import Site
+from clickvec.model import folder, forward
+from clickvec.text.trigrams import Vocabulary
 
 TRIGRAMS, WORDS = 50_000, 9
 CHILD = (

@@ -48,8 +48,7 @@ def random_trials(space: str, count: int, towers: list[str], seed: int) -> list[
 
 @cache
 def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int) -> Any:  # noqa: ANN401
-    from clickvec import dataset
-    from clickvec.readers import read_clicks, read_judged
+    from clickvec.data import dataset, read_clicks, read_judged
 
     return dataset.prepare(read_clicks(clicks), max_words, 50_000, read_judged(shown) if shown else None)
 
@@ -58,12 +57,12 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
     import torch
 
     from clickvec import config
-    from clickvec.encoder import Encoder
+    from clickvec.data import read_judged
     from clickvec.errors import ClickvecError
-    from clickvec.evaluate import evaluate
-    from clickvec.rankers.neural import Neural
-    from clickvec.readers import read_judged
-    from clickvec.train.loop import train
+    from clickvec.evaluation.evaluate import evaluate
+    from clickvec.evaluation.neural import Neural
+    from clickvec.model.encoder import Encoder
+    from clickvec.training.loop import train
 
     torch.set_num_threads(given.threads)
     recipe = config.recipe(given.recipe, settings=settings)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clickvec.simulate import Site
-from clickvec.text import StepTable, Vocabulary
+from clickvec.lab.simulate import Site
+from clickvec.text.token_table import StepTable
+from clickvec.text.trigrams import Vocabulary
 
 TITLES, WORDS, REPEATS = 200_000, 9, 7
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from clickvec.train.update import Seed
+    from clickvec.training.update import Seed
 
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
@@ -66,8 +66,7 @@ def texts(pairs: int) -> tuple[list[str], list[str]]:
 
 def prepared(pairs: int):  # noqa: ANN201
     """The texts as a data set with as many trigrams as the paper had; rows that no word has are there all the same."""
-    from clickvec import dataset
-    from clickvec.readers import BadLines, ClickLog
+    from clickvec.data import BadLines, ClickLog, dataset
 
     queries, titles = texts(pairs)
     data = dataset.prepare(ClickLog(queries, titles, np.ones(pairs), BadLines()), 10, TRIGRAMS)
@@ -77,7 +76,8 @@ def prepared(pairs: int):  # noqa: ANN201
 
 def make_plain(run) -> None:  # noqa: ANN001
     """Let our towers run as they are written to be read, and the optimizer over all rows."""
-    from clickvec.train import optimizers, rows
+    from clickvec.training import optimizers
+    from clickvec.training.cpu import rows
 
     parameters = [weight for tower in run.towers.towers.values() for weight in tower.parameters()]
     run.updater.optimizer = optimizers.make(run.recipe, parameters, run.updates)
@@ -101,12 +101,12 @@ def time_one(system: str) -> None:
     if "not compiled" in system or "plain" in system:
         os.environ["CLICKVEC_COMPILED"] = "0"
     if "rival" not in system:
-        import clickvec.train  # noqa: F401 - before torch is loaded it says how threads are to wait
+        import clickvec.training  # noqa: F401 - before torch is loaded it says how threads are to wait
     import torch
 
     from clickvec.config import recipe
-    from clickvec.train import loop, memory
-    from clickvec.train.update import Seed
+    from clickvec.training import loop, memory
+    from clickvec.training.update import Seed
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     larger = {"batch_size": 1024} if "1024" in system else {}
@@ -202,7 +202,7 @@ def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
     import torch
 
     from clickvec.config import recipe
-    from clickvec.train import loop
+    from clickvec.training import loop
 
     torch.set_num_threads(threads)
     data = prepared(pairs)

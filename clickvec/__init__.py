@@ -7,14 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clickvec.encoder import Encoder, Trace
     from clickvec.errors import ClickvecError
-    from clickvec.index import Hit, Index
+    from clickvec.model.encoder import Encoder, Trace
+    from clickvec.search.index import Hit, Index
 
 __all__ = ["ClickvecError", "Encoder", "Hit", "Index", "Trace"]
 __version__ = "0.1.0"
 
-_HOMES = {"Encoder": "encoder", "Trace": "encoder", "ClickvecError": "errors", "Hit": "index", "Index": "index"}
+_HOMES = {
+    "ClickvecError": "errors",
+    "Encoder": "model.encoder",
+    "Hit": "search.index",
+    "Index": "search.index",
+    "Trace": "model.encoder",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -1,6 +1,8 @@
 """The command line under test: in this process, which is fast, or as a program of its own."""
 
 import contextlib
+import os
+import pty
 import resource
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from clickvec.cli import app
+from clickvec.cli.app import app
 
 PROGRAM = (sys.executable, "-m", "clickvec.cli")
 SMALL = ("--set", "cells=8", "--set", "hidden=8", "--set", "epochs=1")
@@ -103,3 +105,20 @@ def small_disk(size: int) -> Iterator[None]:
 def contents(path: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def in_a_terminal(*arguments: str | Path, **environment: str) -> str:
+    """What a program prints when its output is a terminal."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "TERM")}
+    with subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)], stdout=theirs, stderr=subprocess.PIPE, env=kept | environment
+    ) as running:
+        os.close(theirs)
+        read = b""
+        with contextlib.suppress(OSError):  # when the other end is closed
+            while more := os.read(ours, 65536):
+                read += more
+        assert running.wait() == 0
+    os.close(ours)
+    return read.decode().replace("\r\n", "\n")

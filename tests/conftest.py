@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from tiny import tiny_model
 
-from clickvec.encoder import Encoder
+from clickvec.model.encoder import Encoder
 
 # The same examples in every run; `make explore` tries new ones, with --hypothesis-profile=explore.
 # Hypothesis has other defaults where the variable CI is set, so each setting that matters is given here.

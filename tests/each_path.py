@@ -12,13 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clickvec import compiled
+from clickvec.native import loader, lstm
 
 ROOT = Path(__file__).parents[1]
 SANITIZED = ROOT / "build" / "sanitize"
 TESTS = (
-    "about", "compiled", "compiled_training", "encoder", "fast", "fast_training", "index", "learning", "parity",
-    "threads", "vectors", "words",
+    "model/test_about", "model/test_encoder", "model/test_fast", "model/test_threads", "native/test_compiled",
+    "native/test_words", "search/test_index", "search/test_vectors", "training/test_compiled_training",
+    "training/test_fast_training", "training/test_learning", "training/test_parity",
 )  # fmt: skip
 # Capturing sys.stderr alone leaves the reports of the sanitizers, which C writes, on the terminal.
 PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "--capture=sys")
@@ -27,19 +28,19 @@ SANITIZERS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefi
 
 def has(path: str) -> bool:
     """Whether this machine has a path, for encoding and for training."""
-    from clickvec.train import compiled as training
+    from clickvec.training.cpu import compiled as training
 
-    return bool(compiled.load(path) and training.load(path))
+    return bool(lstm.load(path) and training.load(path))
 
 
 def run(path: str, folder: Path, environment: dict[str, str]) -> None:
     """Run the tests of a folder with a path chosen; end if one fails."""
-    print(f"\n--- {compiled.SWITCH}={path}, in {folder}", flush=True)
-    files = [f"tests/test_{name}.py" for name in TESTS]
-    clean = os.environ | environment | {compiled.SWITCH: path, "PYTHONPATH": str(folder)}
+    print(f"\n--- {loader.SWITCH}={path}, in {folder}", flush=True)
+    files = [f"tests/{name}.py" for name in TESTS]
+    clean = os.environ | environment | {loader.SWITCH: path, "PYTHONPATH": str(folder)}
     status = subprocess.run([*PYTEST, *files], cwd=folder, env=clean).returncode
     if status:
-        sys.exit(f"a test failed; to repeat: {compiled.SWITCH}={path} python -m pytest (in {folder})")
+        sys.exit(f"a test failed; to repeat: {loader.SWITCH}={path} python -m pytest (in {folder})")
 
 
 def sanitize() -> dict[str, str]:
@@ -47,9 +48,8 @@ def sanitize() -> dict[str, str]:
     shutil.rmtree(SANITIZED, ignore_errors=True)
     for name in ("clickvec", "tests"):
         shutil.copytree(ROOT / name, SANITIZED / name, ignore=shutil.ignore_patterns("_*.so", "__pycache__"))
-    for name in ("hatch_build.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, SANITIZED)
-    spec = importlib.util.spec_from_file_location("hatch_build", SANITIZED / "hatch_build.py")
+    shutil.copy(ROOT / "pyproject.toml", SANITIZED)
+    spec = importlib.util.spec_from_file_location("native_build", SANITIZED / "clickvec/native/build.py")
     assert spec
     assert spec.loader
     hook = importlib.util.module_from_spec(spec)
@@ -73,11 +73,11 @@ def main() -> None:
     """Test each path, and say which ones this machine cannot run."""
     sanitized = sys.argv[1:] == ["--sanitize"]
     environment, folder = (sanitize(), SANITIZED) if sanitized else ({}, ROOT)
-    here = [path for path in compiled.PROCESSORS if has(path)]
-    for path in compiled.PROCESSORS:
+    here = [path for path in loader.PROCESSORS if has(path)]
+    for path in loader.PROCESSORS:
         if path not in here:
-            print(f"{compiled.SWITCH}={path} is not tested: it was not compiled, or this processor cannot run it")
-    others = [*here[1:], "0"] if any(map(compiled.load, compiled.PROCESSORS)) else []
+            print(f"{loader.SWITCH}={path} is not tested: it was not compiled, or this processor cannot run it")
+    others = [*here[1:], "0"] if any(map(lstm.load, loader.PROCESSORS)) else []
     for path in here if sanitized else others:
         run(path, folder, environment)
 

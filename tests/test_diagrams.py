@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from clickvec import forward
 from clickvec.config import Tower
-from clickvec.text import trigrams
+from clickvec.model import forward
+from clickvec.text.trigrams import trigrams
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMES = ("towers", "cell", "training")

@@ -17,8 +17,8 @@ def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(page: Path) -> None
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_files_that_the_design_names_are_there_and_no_others() -> None:
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+def test_the_packages_that_the_architecture_names_are_there_and_no_others() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = text.split("clickvec/\n")[1].split("\n\n")[0]
     named = {line.split()[0].rstrip("/") for line in rooms.splitlines() if re.match(r"      \S", line)}
     found = {path.name for path in (ROOT / "clickvec").iterdir() if path.suffix != ".so"}  # compiled
@@ -43,7 +43,7 @@ def test_no_page_says_that_keywords_and_topics_are_missing() -> None:
 def test_the_readme_names_verbs_and_options_that_exist() -> None:
     from typer.testing import CliRunner
 
-    from clickvec.cli import app
+    from clickvec.cli.app import app
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"(?:\$ |`)clickvec ([a-z]+) ([^\n`]*)", text)

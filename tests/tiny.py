@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from clickvec import folder, forward
 from clickvec.config import Tower
-from clickvec.text import Vocabulary
+from clickvec.model import folder, forward
+from clickvec.text.trigrams import Vocabulary
 
 TEXTS = (
     "hotels in shanghai",

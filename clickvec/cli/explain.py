@@ -1,0 +1,158 @@
+"""The verb that looks inside a pair of query and title: explain."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clickvec.cli import inputs as given
+from clickvec.cli.inputs import AsJson
+from clickvec.cli.streams import give, give_json
+from clickvec.errors import ClickvecError
+from clickvec.storage.outputs import check_new_file
+
+if TYPE_CHECKING:
+    from clickvec.explanation.keywords import Rule
+    from clickvec.explanation.look import Look
+    from clickvec.search.index import Index
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
+    query: Annotated[str, typer.Argument(help="What was searched for.")],
+    title: Annotated[
+        str | None,
+        typer.Argument(help="A title or, with an index, its id. None: the first hit, or the query by itself."),
+    ] = None,
+    first: Annotated[
+        str | None, typer.Option(metavar="TITLE", help="What to compare the title with, in place of the first hit.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Another model, to set beside this one.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="shapley, changes, leave-one-out or gradients.")] = "shapley",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page about the pair.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a figure of the gates over the words.")
+    ] = None,
+    same_range: Annotated[bool, typer.Option("--same-range", help="One range of colours for all maps.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is at --html and --png.")] = False,
+    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
+    threshold: Annotated[
+        float, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
+    ] = 1.0,
+    share: Annotated[float, typer.Option(help="The share of these cells that makes a word a keyword.")] = 0.4,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print cells, all links, keyword tables and single edits too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Why a query and a title have their score: words, cells, gates, keywords; and why the title is not first."""
+    from clickvec.explanation import METHODS, Rule
+
+    if method not in METHODS:
+        raise typer.BadParameter(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
+    if first is not None and title is None:
+        raise typer.BadParameter("--first is compared with a title; give the title after the query")
+    if not threshold > 0:
+        raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
+    if not 0 < share <= 1:
+        raise typer.BadParameter(f"--share is above 0 and at most 1, not {share:g}")
+    if same_range and not png:
+        raise typer.BadParameter("--same-range is about the figure; give --png too")
+    if png and png.suffix.lower() != ".png":
+        raise typer.BadParameter(f"--png writes a PNG; give a file that ends in .png, not {png.name}")
+    for file in (html, png):
+        if file:
+            check_new_file(file, overwrite, [model, against])
+    if html and png and html.resolve() == png.resolve():
+        raise typer.BadParameter("--html and --png are the same file; give each its own")
+    rule = Rule(active, threshold, share)
+    look = _look(model, query, title, first, against, method, rule)
+    page = _page(look, given.names_of([model.resolve()]), rule, first is None) if html else ""
+    if png:
+        _draw(look, png, same_range, rule)
+    if html:
+        from clickvec.storage.files import replacing_file
+
+        with replacing_file(html) as written:
+            written.write(page.encode(errors="replace"))
+        given.tell(f"{html}: the page")
+    if as_json:
+        give_json(look.as_json())
+    else:
+        from clickvec.render.terminal.hit_text import show
+        from clickvec.render.terminal.screen import this_screen
+
+        screen = this_screen()
+        give(show(look, screen, everything=everything), coloured=screen.colour)
+
+
+def _look(
+    folder: Path, query: str, title: str | None, first: str | None, against: Path | None, method: str, rule: "Rule"
+) -> "Look":
+    """Look at what the arguments name: in an index, or in a model alone."""
+    from clickvec.explanation.look import look, look_in
+    from clickvec.explanation.versus import names_apart
+    from clickvec.model.encoder import Encoder
+    from clickvec.search.index import Index
+
+    index = Index.open(folder) if (folder / "index.json").exists() else None
+    encoder = Encoder.load(folder) if index is None else index.encoder
+    models = None
+    if against:
+        other = Encoder.load(given.model_in(against))
+        if against.samefile(folder):
+            raise typer.BadParameter(f"--against {against} is the model itself; give another one")
+        models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
+    if index is not None:
+        for text in (title, first):
+            _tell_how_read(index, text)
+        return look_in(index, query, title, first, method=method, models=models, rule=rule)
+    return look(encoder, query, title, first, method=method, models=models, rule=rule)
+
+
+def _tell_how_read(index: "Index", text: str | None) -> None:
+    """Say that a text was read as an id where it is also the words of another title."""
+    if text is None:
+        return
+    one = index.find(text)
+    if one is None or index[one].id != text:
+        return
+    other = index.find(text, ids=False)
+    if other not in (None, one):
+        read, also = index[one], index[other]
+        given.tell(
+            f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, "
+            f"which is named by its own id, {also.id!r}"
+        )
+
+
+def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
+    """The figure of the gates, which a model that does not read word by word has none of."""
+    from clickvec.render import figures
+
+    one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
+    if one is None:
+        raise ClickvecError(
+            f"--png draws the gates and outputs at each word, and this model is a {look.tower}, which has none; "
+            "leave --png out, or take a model of the tower rnn, lstm or bilstm"
+        )
+    heading = [f"query  {look.query}"]
+    if look.explanation:
+        heading += [f"title  {look.explanation.title}", f"score  {look.explanation.score:.3f}"]
+    figures.explanation(one, other, png, same_range=same_range, rule=rule, heading=heading)
+    given.tell(f"{png}: the figure")
+
+
+def _page(look: "Look", model: str, rule: "Rule", first_hit: bool) -> str:
+    """The page about the pair; `first_hit`: it is beside the first hit, and not beside a title that the user named."""
+    from clickvec.render.html import explanation_page
+
+    if look.explanation is None:
+        raise ClickvecError("--html is about a query and a title, and there is no title; give one after the query")
+    one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
+    return explanation_page(
+        look.explanation, one, other, why_not=look.why_not, versus=look.versus, model=model, rule=rule, rank=look.rank,
+        first_hit=first_hit,
+    )  # fmt: skip

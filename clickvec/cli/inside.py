@@ -1,0 +1,248 @@
+"""The verbs that look inside a whole model: topics, nearest, report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clickvec.cli import inputs as given
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
+from clickvec.cli.streams import give, give_json, summarise
+
+if TYPE_CHECKING:
+    from clickvec.data import Columns
+    from clickvec.explanation.detections import Detections
+    from clickvec.explanation.topics import QueryTable, Topics
+    from clickvec.lab.topic_scores import TopicScore
+    from clickvec.model.encoder import Encoder
+
+
+def topics(
+    model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
+    texts: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            parser=input_path,
+            help="Queries: a click log, a judged set or any file with a column query; - is stdin.",
+        ),
+    ],
+    titles: Annotated[bool, typer.Option("--titles", help="Read the titles of FILE, with the title tower.")] = False,
+    cells: Annotated[str, typer.Option(help="The cells to show, by commas: 12,40. None: the most specific.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
+    words: Annotated[int, typer.Option(min=1, help="How many words a cell.")] = 8,
+    labels: Annotated[
+        Path | None,
+        typer.Option(parser=input_path, help="Known topics, as text and topic: score the cells against them."),
+    ] = None,
+    clicks: Annotated[
+        list[Path] | None,
+        typer.Option(parser=input_path, help="With --labels, a click log to fit PLSA to; none: the labelled texts."),
+    ] = None,
+    table: Annotated[bool, typer.Option("--table", help="Print the table text by cell too.")] = False,
+    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells are asked.")] = 5,
+    threshold: Annotated[
+        float | None, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Of more texts than this, so many drawn by chance.")] = 50_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn by chance.")] = 0,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Which words each cell answers to, which cells carry one topic, which are dead; with --labels, how well."""
+    from clickvec.data import read_texts
+    from clickvec.explanation.detections import detect, some_of
+    from clickvec.explanation.keywords import THRESHOLD
+    from clickvec.explanation.reading import directions_of
+    from clickvec.explanation.topics import query_table_of, topics_of
+    from clickvec.model.encoder import Encoder
+    from clickvec.render.terminal.screen import counted, this_screen
+    from clickvec.render.terminal.topic_list import MOST, query_blocks, score_table, topic_map
+
+    if clicks and not labels:
+        raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
+    if threshold is not None and not threshold > 0:
+        raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
+    encoder, side = Encoder.load(given.model_in(model)), "title" if titles else "query"
+    directions_of(encoder)  # refuses a model that does not read word by word, before anything else is read
+    shown = _dimensions(cells, encoder)
+    columns = given.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
+    read = read_texts(texts, side, max_bad, columns)
+    if not labels:
+        columns.check_used()  # now, and not after all texts are read by the model
+    given.report(read.bad)
+    some = some_of(read.texts, most, seed)
+    if len(some) < len(read.texts):
+        given.tell(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
+    found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
+    mapped = topics_of(found).top(words)
+    by_cell = query_table_of(found) if table else None
+    scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
+    if as_json:
+        give_json(_topics_json(mapped, shown, by_cell, scores))
+        return
+    screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
+    parts = [topic_map(mapped, shown, screen, most=None if cells or everything else MOST)]
+    if by_cell:
+        parts.append(query_blocks(by_cell, shown, screen))
+    if scores:
+        parts.append(score_table(scores, screen))
+    give("\n\n".join(parts), coloured=screen.colour)
+    given.tell(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
+
+
+def _topics_json(
+    found: "Topics", dimensions: list[int], by_cell: "QueryTable | None", scores: "dict[str, TopicScore] | None"
+) -> dict[str, Any]:
+    """All of it as plain values for `json.dumps`, of these cells."""
+    said = found.as_json()
+    said["cells"] = [cell for cell in said["cells"] if cell["dimension"] in dimensions]
+    said["dead"] = [cell.dimension for cell in found.dead]
+    if by_cell:
+        said["table"] = [
+            {"query": query, "cells": {column: words for column, words in row.items() if column in dimensions}}
+            for query, row in zip(by_cell.queries, by_cell.rows, strict=True)
+        ]
+    if scores:
+        said["scores"] = {name: score.as_json() for name, score in scores.items()}
+    return said
+
+
+def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
+    """The places in a vector of the cells that are named, in both directions; of all, where none is."""
+    from clickvec.explanation.hit import cell_names
+
+    names = cell_names(encoder)
+    wanted = [part.strip() for part in cells.split(",") if part.strip()]
+    known = {str(cell) for cell, _ in names}
+    wrong = next((part for part in wanted if part not in known), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"there is no cell {wrong!r}; the cells are 0 to {len(known) - 1}, by commas")
+    return [at for at, (cell, _) in enumerate(names) if not wanted or str(cell) in wanted]
+
+
+def _topic_scores(
+    encoder: "Encoder",
+    found: "Detections",
+    labels: Path,
+    clicks: list[Path],
+    seed: int,
+    max_bad: float,
+    columns: "Columns",
+) -> "dict[str, TopicScore]":
+    """How well the cells tell the known topics, beside an untrained model and, where scipy is installed, PLSA."""
+    from importlib.util import find_spec
+
+    from clickvec.data import read_labels
+    from clickvec.data.lines import name_of
+    from clickvec.lab.topic_scores import score_all
+    from clickvec.render.terminal.screen import counted
+    from clickvec.text.tokens import canonical
+
+    known = read_labels(labels, found.side, max_bad, columns)
+    given.report(known.bad)
+    log = given.read_log(clicks, max_bad, columns) if clicks else None
+    columns.check_used()
+    corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)] if log else known.texts
+    if not find_spec("scipy"):
+        given.tell("PLSA is left out: scipy is not installed; it comes with: pip install 'clickvec[baselines]'")
+        corpus = ()
+    topics = [known.topics.get(canonical(text)) for text in found.texts]
+    if missing := topics.count(None):
+        texts = counted(len(topics), "text")
+        given.tell(f"{missing:,} of {texts} have no topic in {name_of(labels)}, and are not scored")
+    return score_all(encoder, found, topics, corpus=corpus, seed=seed)
+
+
+def nearest(
+    folder: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
+    words: Annotated[list[str], typer.Argument(help="Words; a phrase in quotes is one.")],
+    titles: Annotated[
+        Path | None,
+        typer.Option(parser=input_path, help="Titles to look among, as for index; none: those of the index."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many words, and how many titles.")] = 10,
+    least: Annotated[int, typer.Option(min=1, help="Leave out words that the titles hold fewer times.")] = 1,
+    unlike: Annotated[bool, typer.Option("--unlike", help="Leave out words that share a letter trigram.")] = False,
+    as_title: Annotated[bool, typer.Option("--as-title", help="Read the words with the title tower.")] = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """The words and titles nearest to a word, be it one that the model has never seen."""
+    from clickvec.explanation.learned import Learned
+    from clickvec.model.encoder import Encoder
+    from clickvec.render.terminal.nearest import show
+    from clickvec.render.terminal.screen import this_screen
+    from clickvec.search.index import Index
+    from clickvec.text.tokens import canonical
+
+    index = Index.open(folder) if (folder / "index.json").exists() else None
+    encoder = Encoder.load(folder) if index is None else index.encoder
+    if index is None and titles is None:
+        raise typer.BadParameter(f"{folder} is a model, and has no titles; give some with --titles, or an index folder")
+    columns = given.read_columns(column_names, no_header, [titles])
+    entries = index if titles is None else given.read_catalogue(titles, max_bad, columns)
+    columns.check_used()
+    texts = (entry.title for entry in entries or ())
+    learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
+    asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
+    for word in words:
+        if word not in asked:
+            given.tell(f"{word!r} has no words, and is left out")
+    found = [learned.nearest(word, k, least=least, unlike=unlike) for word in asked]
+    screen = this_screen(most=1_000)
+    for place, near in enumerate(found):
+        if as_json:
+            give_json(near.as_json())
+        else:
+            give(("\n" if place else "") + show(near, screen), coloured=screen.colour)
+
+
+def report(
+    model: ModelPath,
+    judged: Annotated[Path, typer.Option(parser=input_path, help="A judged set.")],
+    out: Out,
+    titles: Annotated[
+        Path | None,
+        typer.Option(parser=input_path, help="A catalogue, for near words and the map. None: the judged titles."),
+    ] = None,
+    clicks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="LOG",
+            parser=input_path,
+            help="A click log, whose queries give words and topics. None: the judged queries.",
+        ),
+    ] = None,
+    worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
+    """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
+    from clickvec.explanation.contents import gather
+    from clickvec.model.encoder import Encoder
+    from clickvec.render.html import report_file
+    from clickvec.render.terminal.screen import counted
+    from clickvec.storage.outputs import check_output
+
+    check_output(out, [model, judged, titles, *(clicks or ())])
+    report_file.check_place(out, overwrite)
+    columns = given.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
+    encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad, columns)
+    catalogue = [title.title for title in given.read_catalogue(titles, max_bad, columns)] if titles else None
+    log = given.read_log(clicks, max_bad, columns).queries if clicks else None
+    columns.check_used()
+    found = gather(
+        encoder, sets.queries, name=model.resolve().name, judged_name=given.names_of([judged]), path=str(model),
+        titles=catalogue, log=log, worst=worst, progress=True,
+    )  # fmt: skip
+    report_file.write(found, out, overwrite)
+    evaluation = found.ranking.evaluation
+    means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
+    summarise(f"{out / report_file.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")

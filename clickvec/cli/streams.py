@@ -1,0 +1,188 @@
+"""Standard output and standard error. Nothing else in the package writes to either.
+
+Results go to stdout: `give`, `give_json` and `give_bytes` raise OutputLost if they cannot be written. Everything else
+goes to stderr: `tell` never raises, because a message that nobody reads must not change the outcome of a run.
+
+Text is made safe for a terminal here: control characters, bidirectional overrides and other unprintable characters are
+shown as pictures. This module needs only the standard library: training runs without the command line's packages.
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from clickvec.text.printable import COLOURS, clean, clean_lines
+
+_REDRAW = "\r\x1b[K"  # back to the start of the line, and erase it
+
+
+class OutputLost(Exception):  # noqa: N818 - an outcome of writing, which its callers weigh
+    """A result could not be written to standard output."""
+
+
+class ReaderGone(OutputLost):
+    """Whoever read standard output has closed it: it has seen enough."""
+
+
+# --- safe text ---------------------------------------------------------------------------------------------------
+
+
+def _clean_between_colours(text: str) -> str:
+    return "".join(part if place % 2 else clean_lines(part) for place, part in enumerate(COLOURS.split(text)))
+
+
+# --- standard output ---------------------------------------------------------------------------------------------
+
+
+def give(text: str, *, coloured: bool = False) -> None:
+    """Print a result for people, and an end of line.
+
+    If it is coloured, our own colour codes are kept. Data must then be clean before it is coloured.
+    """
+    safe = _clean_between_colours(text) if coloured else clean_lines(text)
+    _write(lambda stream: stream.write(f"{safe}\n"))
+
+
+def give_json(value: object) -> None:
+    """Print a value as one line of JSON, in which all that is unprintable, or not in the encoding, is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    if not _encodable(text):
+        text = json.dumps(value)
+    _write(lambda stream: stream.write(f"{text}\n"))
+
+
+def give_bytes(data: bytes) -> None:
+    """Print UTF-8 lines as they are; on a terminal, print them as safe text with their tabs."""
+
+    def write(stream: TextIO) -> None:
+        if is_terminal(stream) or not hasattr(stream, "buffer"):
+            lines = data.decode(errors="replace").split("\n")
+            stream.write("\n".join("\t".join(map(clean, line.split("\t"))) for line in lines))
+        else:
+            stream.flush()  # what was printed before comes before
+            stream.buffer.write(data)
+
+    _write(write)
+
+
+def summarise(text: str) -> None:
+    """Print a line about files that are written. If it is lost, warn: the files are there all the same."""
+    try:
+        give(text)
+    except OutputLost as lost:
+        tell(f"{lost}; the summary is lost, all files are written")
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[None]:
+    """Hold back what a parser of arguments prints, then print it: its help to stdout, its complaints to stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+    finally:
+        if err.getvalue():
+            tell_lines(err.getvalue().removesuffix("\n"))
+        if out.getvalue():
+            give(out.getvalue().removesuffix("\n"))
+
+
+def _write(write: Callable[[TextIO], object]) -> None:
+    stream: TextIO | None = sys.stdout
+    if stream is None or stream.closed:
+        sys.stdout = _nowhere()
+        raise OutputLost("cannot write to standard output: it is closed")
+    try:
+        write(stream)
+        stream.flush()
+    except OSError as error:
+        _drop(stream)
+        kind = ReaderGone if isinstance(error, BrokenPipeError) else OutputLost
+        raise kind(f"cannot write to standard output: {error.strerror or error}") from error
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- standard error ----------------------------------------------------------------------------------------------
+
+
+def tell(text: str) -> None:
+    """Say something that is no result, in one line."""
+    _say(f"{clean(text)}\n")
+
+
+def tell_lines(text: str) -> None:
+    """Say something that is no result, in several lines."""
+    _say(f"{clean_lines(text)}\n")
+
+
+def redraw(text: str) -> None:
+    """Replace the current line of the terminal behind standard error."""
+    _say(f"{_REDRAW}{clean(text)}")
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, broken, closed or None
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+# --- the life of a program ---------------------------------------------------------------------------------------
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream, which may be closed, is a terminal."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def open_streams() -> None:
+    """Open the standard streams that are closed on the null device. Call this before any file is opened.
+
+    Otherwise the next file that is opened would be standard output or standard error to all that writes there.
+    `sys.stdout` stays None if it was closed: a result must not vanish without an error.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number, which is this one
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # the locale may lack the characters of a text
+            stream.reconfigure(errors="backslashreplace")
+
+
+def close_streams() -> None:
+    """Flush the standard streams. Drop what cannot be written, or Python fails on it when it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except OSError:
+            _drop(stream)
+
+
+def _drop(stream: TextIO) -> None:
+    """Send what a stream still holds, and all that follows, to the null device."""
+    with contextlib.suppress(OSError):  # some streams have no descriptor
+        descriptor = stream.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")

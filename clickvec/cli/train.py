@@ -1,0 +1,233 @@
+"""The verbs from a click log to a model that is measured: simulate, prepare, train, evaluate, compare."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickvec.cli import inputs as given
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path, tell
+from clickvec.cli.streams import give, give_json, summarise
+from clickvec.errors import ClickvecError
+from clickvec.render.terminal.screen import counted
+from clickvec.storage.outputs import check_output, check_run_file
+
+
+def simulate(
+    out: Annotated[Path, typer.Argument(help="The folder to result_files.")],
+    impressions: Annotated[int, typer.Option(help="How many titles are shown in all.")] = 200_000,
+    seed: int = 0,
+    dev_queries: int = 300,
+    test_queries: int = 600,
+    log: Annotated[bool, typer.Option(help="Write every impression too, not only the clicks.")] = True,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the built-in click log: clicks, impressions, judged sets, catalogue, topic labels."""
+    from clickvec.lab.simulate import write
+
+    check_output(out)
+    if (out / "topics.tsv.gz").exists() and not overwrite:
+        raise ClickvecError(
+            f"{out} holds a simulated log already; choose another folder, or replace it with --overwrite"
+        )
+    summary = write(out, impressions, seed, dev_queries, test_queries, log)
+    facts = summary._asdict()
+    if as_json:
+        give_json(facts)
+    else:
+        summarise(f"{out}: {given.plain(facts)}")
+
+
+def prepare(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=input_path, help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too; - is stdin."
+        ),
+    ],
+    out: Out,
+    shown: Shown = None,
+    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last step.")] = 10,
+    max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Make a data folder: prepare a log once and train on it many times, with clickvec train FOLDER.
+
+    Where only numpy, torch and safetensors are installed, python -m clickvec.training FOLDER does it.
+    """
+    from clickvec import config
+    from clickvec.data import dataset
+
+    check_output(out, [*logs, shown])
+    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
+    dataset.check_place(out, overwrite)
+    columns = given.read_columns(column_names, no_header, (*logs, shown))
+    data = given.read_data(logs, shown, max_words, max_trigrams, max_bad, columns)
+    columns.check_used()
+    dataset.save(data, out)
+    facts = dataset.describe(data)
+    if as_json:
+        give_json(facts)
+    else:
+        summarise(f"{out}: {given.plain(facts)}")
+
+
+def train(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(parser=input_path, help="Click logs, or one data folder made by prepare; - is stdin."),
+    ],
+    out: Out,
+    dev: Annotated[
+        Path | None, typer.Option(parser=input_path, help="A judged set, measured after each epoch.")
+    ] = None,
+    shown: Shown = None,
+    recipe: Annotated[
+        str, typer.Option(help="default: the best we have measured; paper: the paper's own.")
+    ] = "default",
+    tower: Annotated[str | None, typer.Option(help="rnn, lstm, bilstm, dssm or clsm.")] = None,
+    recipe_file: Annotated[Path | None, typer.Option(help="A TOML file laid over the recipe.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model from a click log and write it to --out."""
+    from clickvec import config
+    from clickvec.training.scratch import on_disk
+
+    check_output(out, [*logs, dev, shown, recipe_file])
+    chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
+    loop = given.import_training()
+    loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
+    loop.pick_device(device)
+    columns = given.read_columns(column_names, no_header, (*logs, dev, shown))
+    data = on_disk(given.load_or_read(logs, shown, chosen, max_bad, columns), out)
+    judged = given.read_judged_set(dev, max_bad, columns) if dev else None
+    columns.check_used()
+    model = loop.train(
+        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
+        about_data=given.names_of(logs),
+    )  # fmt: skip
+    if as_json:
+        kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
+        give_json(kept)
+    else:
+        from clickvec.training.card import headline
+
+        summarise(f"{out}: {headline(model)}")
+
+
+def evaluate(
+    models: Annotated[list[str], typer.Argument(help="Model folders; bm25 is the lexical baseline.")],
+    judged: Annotated[
+        Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --titles.")
+    ],
+    queries: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: query_id and query.")] = None,
+    titles: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: doc_id and title.")] = None,
+    catalogue: Annotated[
+        Path | None, typer.Option(parser=input_path, help="Titles to search: adds Recall@100 and MRR@10.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="Write the TREC run of the one model given.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """NDCG@1/3/10 of models on a judged set, in per cent."""
+    from clickvec.cli.bar import table
+    from clickvec.evaluation import evaluate as measure
+    from clickvec.evaluation.metrics import write_run
+
+    twice = next((name for name in models if models.count(name) > 1), None)
+    if twice:
+        raise typer.BadParameter(f"{twice} is given twice; give each model once")
+    if run and len(models) != 1:
+        raise typer.BadParameter("one run file holds one system; give one model with --run")
+    if run:
+        check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
+    columns = given.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
+    sets = given.read_judged_set(judged, max_bad, columns, queries, titles)
+    known = given.read_catalogue(catalogue, max_bad, columns) if catalogue else None
+    columns.check_used()
+    rankers = [given.make_ranker(name, sets, known) for name in models]
+    result = measure.evaluate(rankers, sets)
+    if known:
+        result = result.beside(given.measure_catalogue(rankers, sets, known))
+    if run:
+        write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
+    if as_json:
+        give_json(result.as_json())
+    else:
+        give(table(result.as_table()))
+    left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
+    relevant = counted(result.relevant, "relevant title")
+    absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
+    tell(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
+
+
+def compare(
+    clicks: Annotated[list[Path], typer.Option(parser=input_path, help="A click log. Repeatable.")],
+    dev: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to choose settings on.")],
+    test: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to report.")],
+    out: Out,
+    shown: Shown = None,
+    systems: Annotated[str, typer.Option(help="The rows, by commas: lstm,bm25,hybrid-mix. None: all.")] = "",
+    recipe: Annotated[str, typer.Option(help="default or paper, for what is trained here.")] = "default",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each system that depends on chance.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Systems to fit at once, one process each.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    prose: Annotated[
+        list[Path] | None, typer.Option(help="Prose for Skip-Thought; none: the manual of Python. Repeatable.")
+    ] = None,
+    skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's table: train and score every system, test the differences, write it all to --out."""
+    from clickvec.lab.compare import result_files, result_page
+    from clickvec.lab.compare.material import Material
+    from clickvec.lab.compare.run import check_place, compare
+    from clickvec.lab.compare.systems import choose
+    from clickvec.lab.compare.trained import Trainer
+    from clickvec.render.terminal.screen import this_screen
+
+    keys = [key.strip() for key in systems.split(",") if key.strip()]
+    check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
+    Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
+    check_place(out)
+    result_files.check()
+    columns = given.read_columns(column_names, no_header, (*clicks, dev, test, shown))
+    log = given.read_log(clicks, max_bad, columns)
+    names = {
+        "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
+        "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
+    }  # fmt: skip
+    material = Material(
+        log, given.read_judged_set(dev, max_bad, columns), given.read_judged_set(test, max_bad, columns),
+        given.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
+        {name: [given.names_of([path]) for path in paths] for name, paths in names.items()},
+    )  # fmt: skip
+    columns.check_used()
+    found = compare(
+        material, out, recipe=recipe, keys=keys, seeds=seeds,
+        settings=settings or [], device=device, jobs=jobs, say=tell,
+    )  # fmt: skip
+    findings = result_files.write(found, log, out)
+    screen = this_screen(piped=100, most=1_000)
+    if as_json:
+        give_json(result_page.as_json(findings))
+    else:
+        summarise(result_page.for_terminal(findings, screen))

@@ -1,0 +1,291 @@
+"""A click log as arrays, ready to train on: distinct queries, titles and steps, and who was clicked for what.
+
+Preparing needs text and Python; training from the arrays needs numpy, torch and safetensors alone, so a data folder
+made here can be carried to a machine where nothing can be installed.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data import ClickLog, Judged
+from clickvec.errors import ClickvecError
+from clickvec.storage import files
+from clickvec.storage.arrays import write_arrays
+from clickvec.storage.snapshot import about_file, open_folder
+from clickvec.text.counting import most_frequent, weigh
+from clickvec.text.numbering import joined, number_rows, number_texts, slices
+from clickvec.text.ragged import Ints, Ragged
+from clickvec.text.spellings import CollisionError
+from clickvec.text.wordtable import WordTable
+
+FORMAT = 1
+
+
+class Dataset(NamedTuple):
+    """Texts are rows of step ids; a step is a row of trigram ids."""
+
+    trigrams: tuple[str, ...]
+    max_words: int
+    steps: Ragged  # the trigram ids of each step
+    queries: Ragged  # the step ids of each distinct query
+    titles: Ragged  # of each distinct title: the clicked ones first, then those that were only shown
+    clicked_titles: int  # how many of the titles were clicked
+    pair_query: NDArray[np.int32]  # the distinct (query, clicked title) pairs
+    pair_title: NDArray[np.int32]
+    pair_clicks: NDArray[np.float32]
+    clicked: Ragged  # the clicked titles of each query
+    shown: Ragged  # the titles of each query that were shown and not clicked; no rows' values without `shown`
+
+
+def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
+    """The arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and passed over."""
+    seed = 0
+    while True:
+        try:
+            return _prepare(log, max_words, max_trigrams, shown, WordTable(seed))
+        except CollisionError:  # as rare as two equal ones among random numbers of 64 bits
+            seed += 1
+
+
+def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, words: WordTable) -> Dataset:
+    seen = [(judged.query, title) for judged in shown or () for title in judged.titles]
+    queries = number_texts([*log.queries, *(query for query, _ in seen)] if seen else log.queries, words)
+    titles = number_texts([*log.titles, *(title for _, title in seen)] if seen else log.titles, words)
+    query, title = queries.numbers[: len(log)], titles.numbers[: len(log)]
+    asked, width = _count(query), _count(title)
+    pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
+    clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
+    query_words, title_words = _first(queries.distinct, asked), _first(titles.distinct, width)
+    if shown:
+        grades = np.concatenate([_NONE, *(judged.grades for judged in shown)])
+        passed_over, others = _passed_over(
+            queries.numbers[len(log) :], titles.numbers[len(log) :], grades, clicked, width
+        )
+        title_words = joined([title_words, titles.distinct.take(others)])
+    times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
+    trigrams, word_trigrams = most_frequent(words, times, max_trigrams)
+    (query_steps, title_steps), step_words = _steps((query_words, title_words), max_words, words, in_order=not shown)
+    parts = joined([word_trigrams.take(part.values) for _, part in slices(step_words)])  # to spare memory
+    return Dataset(
+        trigrams, max_words, Ragged(parts.values, parts.offsets[step_words.offsets]), query_steps, title_steps, width,
+        pair_query, pair_title, clicks, clicked, passed_over,
+    )  # fmt: skip
+
+
+_NONE = np.zeros(0, np.int32)
+
+
+def _count(numbers: Ints) -> int:
+    """How many texts these numbers of theirs are of."""
+    return int(numbers.max(initial=-1)) + 1
+
+
+def _first(texts: Ragged, count: int) -> Ragged:
+    return Ragged(texts.values[: texts.offsets[count]], texts.offsets[: count + 1])
+
+
+def _pairs(query: Ints, title: Ints, clicks: NDArray[np.float64], width: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    """The distinct pairs, by query and then by title, and the clicks of each."""
+    keys, inverse = np.unique(query.astype(np.int64) * width + title, return_inverse=True)
+    summed = np.bincount(inverse, clicks, len(keys)).astype(np.float32)
+    return (keys // width).astype(np.int32), (keys % width).astype(np.int32), summed
+
+
+def _rows(row: Ints, value: Ints, count: int) -> Ragged:
+    """Values grouped by row, in order of value; `row` and `value` are sorted together by row."""
+    order = np.lexsort((value, row))
+    return Ragged(value[order], np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
+
+
+def _times(texts: Ragged, pair_text: Ints, words: int) -> NDArray[np.float64]:
+    """How often each word occurs in the texts of all pairs."""
+    return weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
+
+
+def _steps(
+    columns: Sequence[Ragged], max_words: int, words: WordTable, *, in_order: bool
+) -> tuple[Sequence[Ragged], Ragged]:
+    """Texts of words as texts of steps, numbered in order of appearance; and the words of each step.
+
+    A step is a word, or the tail of a long text: all its words from `max_words` on. `in_order` says that the words
+    themselves appear in the order of their numbers.
+    """
+    tails = [joined([_tails(part, max_words) for _, part in slices(texts)]) for texts in columns]
+    numbers, distinct = number_rows(joined(tails), words.seed)
+    ids = np.split(len(words) + numbers, [len(tails[0].offsets) - 1])
+    cut = [_cut(texts, max_words, theirs) for texts, theirs in zip(columns, ids, strict=True)]
+    alone = np.arange(len(words), dtype=np.int32)
+    spelled = Ragged(np.concatenate((alone, distinct.values)), np.concatenate((alone, len(words) + distinct.offsets)))
+    if in_order and not len(numbers):
+        return columns, spelled
+    order = _by_appearance(cut, len(spelled.offsets) - 1)
+    number = np.empty(len(spelled.offsets) - 1, np.int32)
+    number[order] = np.arange(len(order))
+    return [Ragged(number[texts.values], texts.offsets) for texts in cut], spelled.take(order)
+
+
+def _tails(texts: Ragged, max_words: int) -> Ragged:
+    """The words from `max_words` on of each text that has more."""
+    long = np.flatnonzero(texts.lengths > max_words)
+    starts = texts.offsets[long] + max_words - 1
+    parts = Ragged(texts.values, np.insert(texts.offsets, long + 1, starts))  # a tail is a row of its own
+    return parts.take(long + 1 + np.arange(len(long)))
+
+
+def _cut(texts: Ragged, max_words: int, tails: Ints) -> Ragged:
+    """Texts with the given number in place of their tail, where they have one."""
+    if not len(tails):
+        return texts
+    lengths = texts.lengths
+    long = np.flatnonzero(lengths > max_words)
+    starts, values = texts.offsets[long] + max_words - 1, texts.values.copy()
+    values[starts] = tails
+    edges = np.zeros(len(values) + 1, np.int8)
+    edges[starts + 1] = 1
+    edges[texts.offsets[long + 1]] = -1
+    inside = np.cumsum(edges[:-1], dtype=np.int8) > 0
+    return Ragged(values[~inside], np.concatenate(([0], np.cumsum(np.minimum(lengths, max_words)))))
+
+
+def _by_appearance(columns: Sequence[Ragged], count: int) -> Ints:
+    """The distinct values below `count`, in order of appearance."""
+    seen, order = np.zeros(count, np.bool_), [_NONE]
+    for texts in columns:
+        for _, part in slices(texts):
+            new, first = np.unique(part.values[~seen[part.values]], return_index=True)
+            seen[new] = True
+            order.append(new[np.argsort(first)])
+    return np.concatenate(order)
+
+
+def _passed_over(
+    query: Ints, title: Ints, grades: NDArray[np.integer], clicked: Ragged, width: int
+) -> tuple[Ragged, Ints]:
+    """For each query of the log, the titles of grade 0 that it has no click on; and which of them are not in the log.
+
+    Those are numbered on from the `width` titles of the log.
+    """
+    asked, all_titles = len(clicked.offsets) - 1, max(width, _count(title))
+    known = query < asked
+    keys, first, inverse = np.unique(
+        query[known].astype(np.int64) * all_titles + title[known], return_index=True, return_inverse=True
+    )
+    best = np.zeros(len(keys), np.int64)  # a query and a title may stand there twice
+    np.maximum.at(best, inverse, grades[known])
+    zero = np.flatnonzero(best == 0)
+    passed = keys[zero[np.argsort(first[zero])]]
+    query_of, title_of = passed // all_titles, (passed % all_titles).astype(np.int32)
+    others = _by_appearance([Ragged(title_of[title_of >= width], np.array([0, (title_of >= width).sum()]))], all_titles)
+    number = np.arange(all_titles)
+    number[others] = np.arange(width, width + len(others))
+    wide = width + len(others)
+    clicks = np.repeat(np.arange(asked), clicked.lengths) * wide + clicked.values
+    left = np.setdiff1d(query_of * wide + number[title_of], clicks)
+    return _rows((left // wide).astype(np.int32), (left % wide).astype(np.int32), asked), others
+
+
+_FILES = ("data.json", "data.safetensors", "trigrams.txt")
+_RAGGED = ("steps", "queries", "titles", "clicked", "shown")
+_PLAIN = ("pair_query", "pair_title", "pair_clicks")
+_DTYPES = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
+_DTYPES |= {f"{name}.{part}": dtype for name in _RAGGED for part, dtype in (("values", "int32"), ("offsets", "int64"))}
+_AT_ONCE = 2**18  # pairs that are counted at a time
+
+
+def check_place(path: Path, overwrite: bool) -> None:
+    """Refuse to write a data folder over something else; over another one, when not told to."""
+    files.check_replaceable(path, "data.json", _FILES)
+    if (path / "data.json").exists() and not overwrite:
+        raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
+
+
+def save(data: Dataset, path: Path) -> None:
+    """Write the arrays as a data folder, whole or not at all."""
+    arrays = {name: getattr(data, name) for name in _PLAIN}
+    for name in _RAGGED:
+        arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
+    about: dict[str, Any] = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
+    with files.replacing(path, "data.json", _FILES) as fresh:
+        write_arrays(fresh / "data.safetensors", arrays)
+        files.write_lines(fresh / "trigrams.txt", data.trigrams)
+        about["files"] = {name: about_file(fresh / name) for name in _FILES[1:]}
+        files.write_json(fresh / "data.json", about)
+
+
+def load(path: Path) -> Dataset:
+    """Open a data folder; the arrays stay on disk until they are used."""
+    with open_folder(path, _FILES, "data folder") as opened:
+        about = opened.json("data.json")
+        if about.get("format") != FORMAT:
+            raise ClickvecError(
+                f"{path} is a data folder of format {about.get('format')}; here it is {FORMAT}: prepare it again"
+            )
+        try:
+            opened.check(about.get("files", {}), "data.json")  # folders written before have none
+            return _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ClickvecError(
+                f"{path} is damaged: it lacks or misspells {error}; make it again with prepare"
+            ) from None
+
+
+def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
+    """The dataset of a folder; ValueError names an array that is not of its type."""
+    for name, dtype in _DTYPES.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise ValueError(
+                f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
+            )
+    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+    fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
+    return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
+
+
+def check(data: Dataset) -> None:
+    """Refuse numbers that lead outside of the arrays, as a damaged folder may hold: compiled code does not look."""
+    queries, titles, steps = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.steps))
+    ends = {"steps": len(data.trigrams), "queries": steps, "titles": steps, "clicked": titles, "shown": titles}
+    bad = [name for name, end in ends.items() if not _lead_inside(getattr(data, name), end)]
+    bad += [name for name in ("clicked", "shown") if len(getattr(data, name).offsets) != queries + 1]
+    for name, end in (("pair_query", queries), ("pair_title", data.clicked_titles)):
+        column = getattr(data, name)
+        if len(column) != len(data.pair_clicks) or not _are_below(column, end):
+            bad.append(name)
+    if not 0 <= data.clicked_titles <= titles:
+        bad.append("clicked_titles")
+    if len(data.pair_clicks) and not (data.pair_clicks.min() > 0 and np.isfinite(data.pair_clicks.max())):
+        bad.append("pair_clicks")
+    if bad:
+        raise ClickvecError(
+            f"the data is damaged: {bad[0]} holds numbers that lead nowhere; make it again with prepare"
+        )
+
+
+def _lead_inside(rows: Ragged, end: int) -> bool:
+    """Whether the offsets are rows of the values, and the values below `end`."""
+    offsets = rows.offsets
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(rows.values):
+        return False
+    some = (offsets[first : first + _AT_ONCE + 1] for first in range(0, len(offsets) - 1, _AT_ONCE))
+    return all((part[1:] >= part[:-1]).all() for part in some) and _are_below(rows.values, end)
+
+
+def _are_below(numbers: NDArray[np.integer], end: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < end)
+
+
+def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict[str, int | float]:
+    """Counts for the model card and for the alarms; `by_title`, zeros, is room for the clicks of each title."""
+    by_title = np.zeros(data.clicked_titles) if by_title is None else by_title
+    for first in range(0, len(data.pair_title), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        np.add.at(by_title, data.pair_title[some].astype(np.intp), data.pair_clicks[some].astype(np.float64))
+    return {
+        "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
+        "trigrams": len(data.trigrams), "distinct steps": len(data.steps.offsets) - 1, "shown": len(data.shown.values),
+        "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
+    }  # fmt: skip

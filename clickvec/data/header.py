@@ -1,0 +1,141 @@
+"""Which column of a file is which: by our names, by the user's, or, without a header, by the number of columns."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from clickvec.data.columns import Columns, lacking
+from clickvec.errors import ClickvecError
+
+LOOK_AHEAD = 100  # lines that vote on the layout of a file without header: the first one alone may be a bad line
+
+Row = tuple[int, Sequence[str]]  # line number, fields
+
+
+class Schema(NamedTuple):
+    """The columns of one kind of file."""
+
+    columns: tuple[str, ...]  # what a record holds, in this order
+    layouts: tuple[tuple[str, ...], ...]  # without a header: told apart by length; messages speak of the first
+    aliases: Mapping[str, str] = {}  # other name -> column
+    defaults: Mapping[str, str] = {}  # for the columns that may be absent
+    foreign: Mapping[str, str] = {}  # column of another kind of file, which has no default column -> what it is
+
+    def own_names(self, column: str) -> list[str]:
+        """List our names of a column; the first that a file has is the one to read."""
+        return [column, *(alias for alias, name in self.aliases.items() if name == column)]
+
+    def missing(self, present: Collection[str]) -> list[str]:
+        """List the columns that a file must have and that are not present."""
+        return [column for column in self.columns if column not in present and column not in self.defaults]
+
+    def other_kind(self, present: Collection[str], names: Collection[str]) -> str | None:
+        """Say what a file is that only looks like one of this kind because a default fills the gap."""
+        if all(column in present for column in self.defaults):
+            return None
+        return next((what for column, what in self.foreign.items() if column in names), None)
+
+
+class Header(NamedTuple):
+    """The columns of a table."""
+
+    names: tuple[str, ...]  # of all columns
+    at: Mapping[str, int]  # column of the schema -> its index
+    lines: int  # 1 if the first line is a header, else 0
+
+
+def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns) -> Header:
+    """Find the columns of a table by its first rows; refuse a header that lacks what the reader needs."""
+    if head:
+        number, fields = head[0]
+        header = _by_names(name, number, [field.strip() for field in fields], schema, columns)
+        if header:
+            return header
+    return _by_number(head, schema)
+
+
+def _by_names(name: str, number: int, found: list[str], schema: Schema, columns: Columns) -> Header | None:
+    """Read the first line as a header; None if it is none and need not be one."""
+    lower = [field.lower() for field in found]
+    known = {*schema.columns, *schema.aliases, *chain.from_iterable(schema.layouts)}
+    named = {column: columns.names[column].strip().lower() for column in schema.columns if column in columns.names}
+    at: dict[str, int] = {}
+    twice: list[str] = []
+    for column in schema.columns:
+        candidates = [*([named[column]] if column in named else []), *schema.own_names(column)]
+        chosen = next((candidate for candidate in candidates if candidate in lower), None)
+        if chosen is not None:
+            at[column] = lower.index(chosen)
+            twice += [chosen] if lower.count(chosen) > 1 else []
+    missing, hits = schema.missing(at), sum(field in known for field in lower)
+    # Without a header, one cell of a row may be one of our names by chance: a film called Title.
+    if not columns.header and (missing or hits < min(2, len(found))):
+        return None
+    if missing:
+        free = [field for index, field in enumerate(found) if index not in at.values()]
+        raise lacking(f"{name}:{number}", found, missing, free, header=not hits)
+    other_kind = schema.other_kind(at, lower)
+    if other_kind:
+        raise ClickvecError(f"{name}:{number}: {other_kind}")
+    if twice:
+        raise ClickvecError(f"{name}:{number}: the header names {twice[0]} twice; rename one of the columns")
+    columns.note(name, found, [column for column, theirs in named.items() if theirs in lower])
+    names = tuple(low if low in known else raw for raw, low in zip(found, lower, strict=True))
+    return Header(names, at, 1)
+
+
+def _by_number(head: Sequence[Row], schema: Schema) -> Header:
+    """Choose the layout of a file without header: the one that most of its first lines have."""
+    layouts = {len(layout): layout for layout in schema.layouts}
+    votes = Counter(len(fields) for _, fields in head if len(fields) in layouts)
+    names = layouts[votes.most_common(1)[0][0]] if votes else schema.layouts[0]
+    own = [schema.aliases.get(name, name) for name in names]
+    return Header(names, {column: own.index(column) for column in schema.columns if column in own}, 0)
+
+
+class Keys:
+    """Finds the columns of a schema in the JSON objects of one file."""
+
+    def __init__(self, name: str, schema: Schema, columns: Columns) -> None:
+        self._name, self._schema, self._columns = name, schema, columns
+        self._names = [(column, schema.own_names(column), columns.names.get(column)) for column in schema.columns]
+        self._mapped: set[str] = set()
+        self._lacking: ClickvecError | None = None  # what the first object lacks
+        self._complete = False  # whether an object has had all the keys that are needed
+        self._last: tuple[str, ...] | None = None  # the keys of the last object: most have the keys of the one before
+        self._found: dict[str, str] = {}
+        self.other_kind: str | None = None  # what the last object is, if it is one of another kind of file
+
+    def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
+        """Give the key of each column that an object has; once found by the user's name, a column has no other."""
+        names = tuple(value)
+        if names != self._last:
+            self._columns.note(self._name, names, ())
+            self._last, self._found = names, self._look_up(names)
+            self.other_kind = self._schema.other_kind(self._found, names)
+            missing = [] if self._complete else self._schema.missing(self._found)
+            self._complete = not missing
+            if missing and self._lacking is None:
+                used = self._found.values()
+                free = [name for name in names if name not in used]
+                self._lacking = lacking(f"{self._name}:{number}", names, missing, free, header=False)
+        return self._found
+
+    def _look_up(self, names: tuple[str, ...]) -> dict[str, str]:
+        keys = {}
+        for column, own, theirs in self._names:
+            if theirs is not None and theirs in names:
+                keys[column] = theirs
+                self._mapped.add(column)
+                self._columns.note(self._name, names, (column,))
+            elif column not in self._mapped:
+                key = next((key for key in own if key in names), None)
+                if key is not None:
+                    keys[column] = key
+        return keys
+
+    def check(self) -> None:
+        """Raise if there were objects and none of them had the keys that are needed."""
+        if self._lacking and not self._complete:
+            raise self._lacking

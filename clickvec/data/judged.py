@@ -1,0 +1,180 @@
+"""Reads judged sets: queries, each with titles that people graded for it. One file, or TREC qrels and two more."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data.columns import OWN_NAMES, Columns
+from clickvec.data.header import Schema
+from clickvec.data.lines import MAX_BAD, BadLines, file_lines, name_of
+from clickvec.data.records import open_source, records, wrong_width
+
+MAX_GRADE = 50  # 2^grade - 1 stays exact; a higher one is a score in per cent or an id in the wrong column
+
+_JUDGED = Schema(
+    columns=("query_id", "query", "doc_id", "title", "grade"),
+    layouts=(("query_id", "query", "doc_id", "title", "grade"),),
+)
+_QUERIES = Schema(columns=("query_id", "query"), layouts=(("query_id", "query"),))
+_TITLES = Schema(
+    columns=("doc_id", "title"), layouts=(("doc_id", "title"), ("doc_id", "title", "url")), aliases={"id": "doc_id"}
+)
+
+
+class JudgedQuery(NamedTuple):
+    """A query and the titles that people graded for it."""
+
+    query_id: str
+    query: str
+    doc_ids: tuple[str, ...]
+    titles: tuple[str, ...]
+    grades: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judged set: its queries in the order in which the file first names them."""
+
+    queries: tuple[JudgedQuery, ...]
+    bad: BadLines = field(default_factory=BadLines)
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.queries)
+
+    def __iter__(self) -> Iterator[JudgedQuery]:
+        """The queries, in order."""
+        return iter(self.queries)
+
+    def __getitem__(self, index: int) -> JudgedQuery:
+        """The query at a place."""
+        return self.queries[index]
+
+
+class _JudgedRows:
+    """Gathers the rows of a judged set, which may come in any order, into queries."""
+
+    def __init__(self, bad: BadLines) -> None:
+        self.bad = bad
+        self.texts: dict[str, str] = {}
+        self.rows: dict[str, dict[str, tuple[str, int]]] = {}
+
+    def add(self, name: str, number: int, row: Sequence[str], grade: int) -> None:
+        """Take (query_id, query, doc_id, title) and its grade, or count the line as bad."""
+        query_id, query, doc_id, title = row
+        blank = next((column for column, text in zip(_JUDGED.columns, row, strict=False) if not text.strip()), None)
+        if blank:
+            self.bad.add(name, number, f"blank {blank}")
+        elif self.texts.get(query_id, query) != query:
+            detail = f"query_id {query_id} is {query!r} here and {self.texts[query_id]!r} before"
+            self.bad.add(name, number, "a query_id with two query texts", detail)
+        elif doc_id in self.rows.get(query_id, ()):
+            self.bad.add(name, number, "judged twice", f"doc_id {doc_id} is judged twice for query_id {query_id}")
+        else:
+            self.texts[query_id] = query
+            self.rows.setdefault(query_id, {})[doc_id] = (title, grade)
+
+    def judged(self, name: str, max_bad: float) -> Judged:
+        self.bad.check(name, max_bad, len(self.rows), "judgement")
+        return Judged(
+            tuple(
+                JudgedQuery(
+                    query_id,
+                    self.texts[query_id],
+                    tuple(rows),
+                    tuple(title for title, _ in rows.values()),
+                    np.array([grade for _, grade in rows.values()], dtype=np.int64),
+                )
+                for query_id, rows in self.rows.items()
+            ),
+            self.bad,
+        )
+
+
+def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Judged:
+    """A judged set in one file: `query_id query doc_id title grade`."""
+    bad = BadLines()
+    rows, source = _JudgedRows(bad), open_source(path, bad, columns)
+    for number, (*row, text) in records(source, _JUDGED):
+        grade = _grade(text)
+        if grade is None:
+            bad.add(source.name, number, *_bad_grade(text))
+        else:
+            rows.add(source.name, number, row, grade)
+    return rows.judged(source.name, max_bad)
+
+
+def read_qrels(
+    qrels: str | Path,
+    queries: str | Path,
+    titles: str | Path,
+    max_bad: float = MAX_BAD,
+    columns: Columns = OWN_NAMES,
+) -> Judged:
+    """A judged set from TREC qrels (`qid 0 docid grade`), `query_id query` and `doc_id title` files.
+
+    A negative grade counts as 0, as trec_eval has it. Each file is held to `max_bad` by itself.
+    """
+    bad, name = BadLines(), name_of(Path(qrels))
+    lines = list(_qrels_lines(Path(qrels), bad))
+    bad.check(name, max_bad, len(lines), "judgement")
+    texts, bad_queries = _texts(queries, _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad, columns)
+    names, bad_titles = _texts(titles, _TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
+    rows = _JudgedRows(bad)
+    for number, query_id, doc_id, grade in lines:
+        if query_id not in texts:
+            bad.add(name, number, "unknown query", f"query {query_id} is not in {name_of(Path(queries))}")
+        elif doc_id not in names:
+            bad.add(name, number, "unknown title", f"title {doc_id} is not in {name_of(Path(titles))}")
+        else:
+            rows.add(name, number, (query_id, texts[query_id], doc_id, names[doc_id]), grade)
+    judged = rows.judged(name, max_bad)
+    bad.merge(bad_queries)
+    bad.merge(bad_titles)
+    return judged
+
+
+def _qrels_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str, int]]:
+    for first, lines in file_lines(path, bad):
+        for number, line in enumerate(lines, first):
+            fields = line.split()
+            if not line:
+                continue
+            if len(fields) != 4:
+                bad.add(name_of(path), number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
+                continue
+            grade = _grade(fields[3], lowest=-(10**9))
+            if grade is None:
+                bad.add(name_of(path), number, *_bad_grade(fields[3]))
+            else:
+                yield number, fields[0], fields[2], max(grade, 0)
+
+
+def _texts(
+    path: str | Path, schema: Schema, wanted: set[str], max_bad: float, columns: Columns
+) -> tuple[dict[str, str], BadLines]:
+    """The texts of the wanted ids, and those only: a catalogue may be far larger than the set that is judged."""
+    bad, texts, read = BadLines(), dict[str, str](), 0
+    source = open_source(path, bad, columns)
+    for _, (key, text) in records(source, schema):
+        read += 1
+        if key in wanted:
+            texts.setdefault(key, text)
+    bad.check(source.name, max_bad, read, "text with its id")
+    return texts, bad
+
+
+def _grade(text: str, lowest: int = 0) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 9):
+        return None
+    return int(text) if lowest <= int(text) <= MAX_GRADE else None
+
+
+def _bad_grade(text: str) -> tuple[str, str]:
+    reason = f"grade is not a whole number from 0 to {MAX_GRADE}"
+    return reason, reason.replace("grade is", f"grade is {text[:40]!r},")

@@ -1,0 +1,214 @@
+"""Files as lines of text: plain or gzip, UTF-8, every bad line counted and named, no line longer than memory allows.
+
+A line ends with "\\n" or "\\r\\n" and with nothing else: U+2028, form feed and their like are text. This file knows
+nothing of columns: records.py splits lines into fields; clicks.py, judged.py and titles.py give them their meaning.
+"""
+
+import io
+import sys
+import zlib
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from clickvec.data.compression import Unpacked
+from clickvec.errors import ClickvecError
+
+MAX_LINE_BYTES = 10_000_000
+MAX_EXAMPLES = 20
+MAX_BAD = 0.01  # the share of bad lines that a reader takes by default
+STDIN = Path("-")  # standard input; a file of this name is given by its whole path
+_CHUNK_BYTES = 1 << 20
+
+LineBlock = tuple[int, list[str]]  # the number of the first line, lines without their ends
+
+# What people hand over in place of text, by its first bytes. Read as text it would only give strange bad lines.
+_FOREIGN = {
+    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
+    b"PK\x03\x04": "a zip archive (or a spreadsheet); unpack it, or export it as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it, or compress it with gzip",
+    b"PAR1": "a Parquet file; export it as TSV, CSV or JSON lines",
+}
+
+
+@dataclass
+class BadLines:
+    """The lines that a reader skipped, and why: counted, and the first few kept as `file:line: reason`."""
+
+    count: int = 0
+    total: int = 0  # lines read, good and bad, without headers and blank lines
+    headers: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    _files: dict[str, int] = field(default_factory=dict, repr=False)
+    _first_of: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
+    _first: list[tuple[int, int, str]] = field(default_factory=list, repr=False)  # file, line, what to show
+
+    @property
+    def examples(self) -> list[str]:
+        """The first bad lines, in the order of the files."""
+        return [text for _, _, text in self._first]
+
+    def first_of(self, name: str) -> tuple[int, str] | None:
+        """The first bad line of a file: its number, and what to show."""
+        return self._first_of.get(name)
+
+    def add(self, name: str, line: int, reason: str, detail: str | None = None, lines: int = 1) -> None:
+        """Count a bad line; `reason` is the kind, and `detail`, where given, is what the example says in its place."""
+        self.count += lines
+        self.reasons[reason] += lines
+        place = (self._files.setdefault(name, len(self._files)), line, f"{name}:{line}: {detail or reason}")
+        if len(self._first) < MAX_EXAMPLES or place < self._first[-1]:
+            insort(self._first, place)  # bytes, columns and values are looked at in turn, and not line by line
+            del self._first[MAX_EXAMPLES:]
+        if name not in self._first_of or line < self._first_of[name][0]:
+            self._first_of[name] = (line, place[2])
+
+    def merge(self, other: "BadLines") -> None:
+        """Take over the counts of another file."""
+        self.count += other.count
+        self.total += other.total
+        self.headers += other.headers
+        self.reasons += other.reasons
+        later = len(self._files)
+        self._files |= {name: later + place for name, place in other._files.items()}
+        self._first += [(later + place, line, text) for place, line, text in other._first]
+        del self._first[MAX_EXAMPLES:]
+
+    def check(self, name: str, max_bad: float, kept: int, what: str) -> None:
+        """Raise unless something was kept and the share of bad lines is within `max_bad`; `what` names what is kept."""
+        if not self.total:
+            raise ClickvecError(f"{name} has a header and no lines below it" if self.headers else f"{name} is empty")
+        if not kept and self.count:
+            raise ClickvecError(
+                f"{name}: none of its {self.total:,} lines is a good {what}; first: {self.examples[0]}"
+                " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines)"
+            )
+        if not kept:
+            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {what}")
+        if self.count > max_bad * self.total:
+            raise ClickvecError(
+                f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
+                f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}"
+            )
+
+
+def name_of(path: Path) -> str:
+    """What messages call a file."""
+    return "standard input" if path == STDIN else str(path)
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of standard input, which may be closed: then there are none."""
+    return sys.stdin.buffer if sys.stdin else io.BytesIO()
+
+
+def file_lines(path: Path, bad: BadLines) -> Iterator[LineBlock]:
+    """The lines of a plain or gzip file, as `stream_lines` gives them."""
+    with _open(path) as stream:
+        yield from stream_lines(stream, name_of(path), bad)
+
+
+def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlock]:
+    """Blocks of (number of the first line, lines without their ends).
+
+    A line that is no text is counted in `bad` and leaves an empty line in its place, which callers skip; so numbers
+    stay true. Blocks, because one decode and one split for thousands of lines is what makes the readers fast.
+    """
+    first = 1
+    for block in _blocks(stream, name):
+        lines = _decode(block)
+        if lines is None:
+            lines = [_decode_line(raw, name, first + i, bad) for i, raw in enumerate(block.split(b"\n"))]
+        if first == 1:
+            lines[0] = lines[0].removeprefix("\ufeff")
+        bad.total += len(lines) - lines.count("")
+        yield first, lines
+        first += len(lines)
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
+    """Pieces of the stream that end where a line ends, less that line end. A line over the limit comes cut off."""
+    # read1 gives what is there; read would keep a pipe's first lines waiting for the megabyte to fill.
+    read = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
+    tail = bytearray()
+    while chunk := _read(read, name):
+        cut = chunk.rfind(b"\n")
+        if cut >= 0:
+            tail += chunk[:cut]
+            yield tail
+            tail = bytearray(chunk[cut + 1 :])
+        elif len(tail) <= MAX_LINE_BYTES:  # past the limit the line is bad however it goes on: keep no more of it
+            tail += chunk
+    if tail:
+        yield tail
+
+
+def _read(read: Callable[[int], bytes], name: str) -> bytes:
+    try:
+        return read(_CHUNK_BYTES)
+    except (EOFError, zlib.error) as error:
+        raise ClickvecError(
+            f"{name}: the gzip file is cut short or damaged ({error}); copy or make it again"
+        ) from error
+    except OSError as error:
+        raise ClickvecError(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _decode(block: bytearray) -> list[str] | None:
+    """The lines of a block in which nothing is wrong, else None."""
+    if len(block) > MAX_LINE_BYTES or b"\0" in block:
+        return None
+    try:
+        text = block.decode()
+    except UnicodeDecodeError:
+        return None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+    return text.split("\n")
+
+
+def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
+    reason = detail = None
+    if len(raw) > MAX_LINE_BYTES:
+        reason = f"longer than {MAX_LINE_BYTES:,} bytes"
+    elif b"\0" in raw:
+        reason = "NUL byte"
+    else:
+        try:
+            return raw.decode().removesuffix("\r")
+        except UnicodeDecodeError as error:
+            reason, detail = "not UTF-8", f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start + 1}"
+    bad.add(name, number, reason, detail)
+    bad.total += 1
+    return ""
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked where its first bytes, not its name, say gzip."""
+    with _open_packed(path) as file:
+        start = _read(file.peek, name_of(path))
+        foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
+        if foreign:
+            raise ClickvecError(f"{name_of(path)} is {foreign}")
+        yield cast(BinaryIO, Unpacked(file)) if start.startswith(b"\x1f\x8b") else file
+
+
+def _open_packed(path: Path) -> AbstractContextManager[io.BufferedReader]:
+    """The bytes of a file as they are."""
+    if path == STDIN:
+        stream = cast(io.BufferedReader, standard_input())  # not ours to close
+        return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise ClickvecError(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise ClickvecError(f"{path} is a folder; name the file inside it") from error
+    except OSError as error:
+        raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from error

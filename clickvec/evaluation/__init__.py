@@ -1,0 +1,1 @@
+"""Metrics, judged sets, BM25."""

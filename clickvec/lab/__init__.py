@@ -1,0 +1,1 @@
+"""The paper's table and its checks. The product never imports this package."""

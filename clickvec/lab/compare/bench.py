@@ -1,0 +1,134 @@
+"""One system, one seed: fit it, score dev and test, keep the scores."""
+
+import os
+import platform
+import shlex
+import subprocess
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import clickvec
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.metrics import check_ids, with_relevant
+from clickvec.lab.compare import baselines, store, trained
+from clickvec.lab.compare.material import Material, short_hash
+from clickvec.lab.compare.store import Facts, Recorded, scores_of
+from clickvec.lab.compare.systems import System
+from clickvec.lab.compare.trained import Trainer
+
+_FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options that name them
+FORMAT = 1  # of what is kept; another number makes all of it anew
+
+
+class Task(NamedTuple):
+    """One system with one seed."""
+
+    system: System
+    seed: int
+
+    def __str__(self) -> str:
+        """As it is called while one waits."""
+        return f"{self.system.key}, seed {self.seed}" if self.system.seeded else self.system.key
+
+
+class Bench(NamedTuple):
+    """Where and with what the systems are fitted."""
+
+    material: Material
+    trainer: Trainer
+    out: Path
+    commit: str
+    jobs: int
+
+    def check(self, systems: Sequence[System]) -> None:
+        """Find out now, and not after an hour, what a system lacks: a library, a device, a setting that fits."""
+        for split, judged in self.material.sets.items():
+            if not with_relevant(judged):
+                raise ClickvecError(f"the {split} set has no query with a relevant title (grade 1 or more)")
+            check_ids(judged)
+        self.trainer.check_settings(systems)
+        if any(system.settings is not None for system in systems):
+            trained.check(self.trainer)
+        baselines.check([system.key for system in systems], self.material)
+
+    def label(self, system: System) -> str:
+        """What the table calls a system, with the settings of its recipe."""
+        if system.settings is None:
+            return system.label
+        return system.label.format(**asdict(self.trainer.recipe_of(system, 1)))
+
+    def recorded(self, task: Task) -> Recorded | None:
+        """What was scored before with the same data and settings, if it was."""
+        return store.load(self._place(task), task.system.label, self.material.sets)
+
+    def record(self, task: Task) -> None:
+        """Fit the system, score both sets, and keep the scores."""
+        material, system = self.material, task.system
+        if system.settings is None:
+            fitted = baselines.fit(
+                system.key, material, task.seed, self.out / "models", self.trainer.device, self.trainer.quiet
+            )
+        else:
+            fitted = trained.fit(self.trainer, system, material, task.seed, self.out / "models")
+        scores = {"dev": scores_of(fitted.ranker, material.dev)}
+        begun = time.perf_counter()
+        scores["test"] = scores_of(fitted.ranker, material.test)
+        seconds = time.perf_counter() - begun
+        device = trained.device_name(self.trainer) if system.settings is not None else ""
+        facts = Facts(
+            fitted.parameters, fitted.seconds, len(material.test) / max(seconds, 1e-9), fitted.settings,
+            fitted.history, self.commit, machine(device, self.jobs), fitted.label,
+        )  # fmt: skip
+        store.save(self._place(task), scores, facts)
+
+    def command(self, system: System, seeds: int) -> str:
+        """What makes one row alone, with the names of the files and not their places."""
+        names = self.material.names
+        files = [f"--{option} {shlex.quote(name)}" for option in _FILES for name in names.get(option, ())]
+        settings = [f"--set {shlex.quote(setting)}" for setting in self.trainer.settings]
+        options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
+        return " ".join(["clickvec compare", *files, *options, "--out DIR"])
+
+    def _place(self, task: Task) -> Path:
+        """Where the scores of a task are kept: under the hash of everything that they depend on."""
+        parts: list[object] = [FORMAT, self.material.fingerprint]
+        if task.system.settings is not None:
+            parts.append(asdict(self.trainer.recipe_of(task.system, task.seed)))
+        else:
+            parts.append(baselines.depends_on(task.system.key, self.material))
+        return self.out / "scores" / f"{task.system.key}-{task.seed}-{short_hash(*parts)}"
+
+
+def machine(device: str, jobs: int) -> str:
+    """Where a row was made: times mean nothing without it."""
+    cores = f"{os.cpu_count()} cores ({platform.machine()})"
+    return f"{device + ', ' if device else ''}{cores}, {jobs} at a time"
+
+
+def code_version(package: Path = Path(clickvec.__file__).parent) -> str:
+    """Return the commit of clickvec's own checkout, with `+` if files have changed since; elsewhere the version.
+
+    The package may lie inside another project's repository, for example in its `.venv`: that commit says nothing.
+    """
+    try:
+        project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8")).get("project")
+        if not isinstance(project, dict) or project.get("name") != "clickvec":
+            return clickvec.__version__
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")  # fails unless the repository tracks it
+        if _git(package, "rev-parse", "--show-prefix") != f"{package.name}/":
+            return clickvec.__version__
+        return _git(package, "describe", "--always", "--dirty=+", "--match", "")
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return clickvec.__version__
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder. A GIT_DIR that is set, as in a hook, would name another repository."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10, env=environment)
+    return done.stdout.strip()

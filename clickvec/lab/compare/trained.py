@@ -1,0 +1,102 @@
+"""The systems that the trainer trains: the recipe, the model folder, and a run that goes on where it was stopped."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from clickvec import config
+from clickvec.config import Recipe
+from clickvec.errors import ClickvecError, missing_extra
+from clickvec.evaluation.neural import Neural
+from clickvec.lab.compare.fitted import Fitted
+from clickvec.lab.compare.material import Material, short_hash
+from clickvec.lab.compare.systems import System
+from clickvec.model.about import about_model
+from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model, open_model
+from clickvec.storage.snapshot import open_folder
+
+
+class Trainer(NamedTuple):
+    """How the trainer is to work: the same for all its systems."""
+
+    recipe: str
+    settings: tuple[str, ...] = ()  # key=value, over the recipe and under what makes the system what it is
+    device: str = "auto"
+    quiet: bool = False
+
+    def recipe_of(self, system: System, seed: int) -> Recipe:
+        """The whole recipe of one run."""
+        for key in ("seed", "tower"):
+            if any(setting.partition("=")[0].strip() == key for setting in self.settings):
+                raise ClickvecError(f"compare sets {key} itself, by --seeds and --systems; leave --set {key} out")
+        return config.recipe(self.recipe, settings=self.settings, **{**(system.settings or {}), "seed": seed})
+
+    def check_settings(self, systems: Sequence[System]) -> None:
+        """Refuse wrong settings before any work, also where nothing that is chosen uses them."""
+        for system in [system for system in systems if system.settings is not None] or systems[:1]:
+            self.recipe_of(system, 1)
+
+
+def check(trainer: Trainer) -> None:
+    """Refuse to begin where torch or the device is not."""
+    device_name(trainer)
+
+
+def device_name(trainer: Trainer) -> str:
+    """The device that the trainer uses, as its maker calls it; nothing for a CPU."""
+    try:
+        from clickvec.training.paths import describe_device
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise missing_extra("torch", "train") from None
+    return describe_device(trainer.device)
+
+
+def fit(trainer: Trainer, system: System, material: Material, seed: int, models: Path) -> Fitted:
+    """The trained model: the one that is there, the unfinished one trained to its end, or a new one."""
+    from clickvec.training.loop import train
+
+    recipe = trainer.recipe_of(system, seed)
+    out = models / f"{system.key}-{seed}-{short_hash(asdict(recipe), material.training_fingerprint)}"
+    if not _is_whole(out):
+        begun = _can_go_on(out.with_name(out.name + ".run") / "checkpoint.safetensors")
+        train(
+            material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
+            overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), quiet=trainer.quiet,
+        )  # fmt: skip
+    encoder = Encoder.load(out)
+    history = _history(encoder.model)
+    return Fitted(
+        Neural(encoder, system.key),
+        parameters=int(about_model(encoder.model)["parameters"]),
+        seconds=float(history[-1]["seconds"]),
+        settings=asdict(recipe),
+        history=[float(row["loss"]) for row in history],
+    )
+
+
+def _is_whole(out: Path) -> bool:
+    """Whether there is a finished model that can be read; one that cannot is trained again."""
+    try:
+        open_model(out)
+    except ClickvecError:
+        return False
+    return True
+
+
+def _can_go_on(checkpoint: Path) -> bool:
+    """Whether there is a checkpoint that can be read; without one the run begins again."""
+    try:
+        with open_folder(checkpoint.parent, [checkpoint.name], "checkpoint") as opened:
+            opened.arrays(checkpoint.name)
+    except ClickvecError:
+        return False
+    return True
+
+
+def _history(model: Model) -> list[dict[str, float]]:
+    return [json.loads(line) for line in model.metrics.splitlines()]

@@ -1,0 +1,273 @@
+"""Page views on the simulated site, and the files of the built-in log.
+
+A page view shows ten of a query's fifteen titles; the reader looks at a title the less the lower it stands, and clicks
+the more the better it is. Everything follows from the seed. Page views are drawn in blocks, each with a generator of
+its own, so a log of any length takes the same memory, and a short log is the beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from clickvec.errors import ClickvecError
+from clickvec.lab.simulate.site import BUY, DEV, LIST_LENGTH, MISSPELLINGS, NAVIGATE, TEST, Flags, Ints, Site
+from clickvec.storage.files import replacing
+
+MISSPELLED_SHARE = 0.2
+PAGE_LENGTH = 10  # titles shown at a page view, so impressions a view
+EXAMINED = 1 / np.arange(1, PAGE_LENGTH + 1) ** 0.6  # chance that a reader looks at a position
+CLICK_BY_GRADE = np.array([0.02, 0.13, 0.45, 0.75])  # chance of a click on a title that was looked at
+BLOCK_VIEWS, BLOCK_SECONDS = 10_000, 20_000
+START = 1_451_606_400  # 2016-01-01 00:00 UTC
+CLIENTS = 50_000
+
+_NAMES = ("impressions", "clicks", "train_judged", "dev", "test", "titles", "topics")
+_FILES = tuple(f"{name}.tsv.gz" for name in _NAMES)
+_MARKER = "topics.tsv.gz"  # the file that no folder of another log has
+
+
+# --- the traffic -------------------------------------------------------------------------------------------------
+
+
+class Impressions(NamedTuple):
+    """A block of impressions, one array element each; query and title are ids of the site's tables."""
+
+    time: Ints  # seconds since 1970
+    client: Ints
+    query: Ints
+    title: Ints
+    slot: Ints  # the title's place in the query's list
+    position: Ints  # from 1
+    clicked: Flags
+
+
+def impressions(site: Site, count: int, seed: int = 0) -> Iterator[Impressions]:
+    """`count` impressions of training queries, block by block; zero give no block."""
+    size = BLOCK_VIEWS * PAGE_LENGTH
+    rising = np.cumsum(site.share)
+    for block, start in enumerate(range(0, count, size)):
+        rng = np.random.default_rng((seed, 1, block))
+        time = START + block * BLOCK_SECONDS + np.sort(rng.integers(0, BLOCK_SECONDS, BLOCK_VIEWS))
+        meant = np.searchsorted(rising, rng.random(BLOCK_VIEWS) * rising[-1], "right")
+        # The whole block is drawn and then cut: the random numbers must not depend on where the log ends.
+        drawn = _views(site, time, meant, rng)
+        yield Impressions._make(column[: count - start] for column in drawn)
+
+
+def _views(site: Site, time: Ints, meant: Ints, rng: np.random.Generator) -> Impressions:
+    """Who typed what for these queries, what was shown, and what was clicked."""
+    views = len(meant)
+    client = (CLIENTS * rng.random(views) ** 2).astype(np.int64)  # some search far more than others
+    typed = site.misspellings[meant, rng.integers(0, MISSPELLINGS, views)]
+    query = np.where(rng.random(views) < MISSPELLED_SHARE, typed, meant)
+    # Scores waver a little from view to view, so that a title is seen at more than one position.
+    scores = site.engine[meant] + rng.random((views, LIST_LENGTH), dtype=np.float32)
+    slot = np.argsort(-scores, axis=1)[:, :PAGE_LENGTH]
+    chance = EXAMINED * CLICK_BY_GRADE[np.take_along_axis(site.grades[meant], slot, axis=1)]
+    return Impressions(
+        time=np.repeat(time, PAGE_LENGTH),
+        client=np.repeat(client, PAGE_LENGTH),
+        query=np.repeat(query, PAGE_LENGTH),
+        title=np.take_along_axis(site.lists[meant], slot, axis=1).ravel(),
+        slot=slot.ravel(),
+        position=np.tile(np.arange(1, PAGE_LENGTH + 1), views),
+        clicked=(rng.random(chance.shape) < chance).ravel(),
+    )
+
+
+# --- the files ---------------------------------------------------------------------------------------------------
+
+
+class Summary(NamedTuple):
+    """What `write` wrote. Shares are of impressions, `no_common_word` of distinct clicked pairs; 0 where none is."""
+
+    impressions: int
+    clicks: int
+    pairs: int  # distinct clicked pairs
+    queries: int  # distinct queries in the log
+    titles: int  # of the catalogue
+    dev_queries: int
+    test_queries: int
+    misspelled: float
+    navigational: float
+    transactional: float
+    no_common_word: float
+
+
+class _Counts(NamedTuple):
+    """How often each title of each query's list was shown and clicked: (queries, LIST_LENGTH)."""
+
+    shown: Ints
+    clicked: Ints
+
+
+def write(
+    out: Path,
+    impressions: int = 200_000,
+    seed: int = 0,
+    dev_queries: int = 300,
+    test_queries: int = 600,
+    log: bool = True,
+) -> Summary:
+    """Write the log, its counts, the judged sets, the catalogue and the labels to the folder `out`, as gzip TSV.
+
+    Zero impressions are allowed: the log and its counts then have a header only, the other files are complete. The
+    folder takes the place of an earlier one in one step; a folder with anything else in it is left alone.
+    """
+    if min(impressions, seed, dev_queries, test_queries) < 0:
+        raise ClickvecError("the seed and the numbers of impressions, dev and test queries cannot be negative")
+    _check_only_ours(out)
+    with replacing(out, _MARKER) as folder:
+        site = Site.build(seed)
+        judged = {"dev": _judged(site, DEV, dev_queries, seed), "test": _judged(site, TEST, test_queries, seed)}
+        counts = _write_log(folder if log else None, site, impressions, seed)
+        _write_counts(folder, site, counts)
+        for name, queries in judged.items():
+            meant = site.clean[queries]
+            _write_judged(folder, name, site, np.repeat(queries, LIST_LENGTH), site.lists[meant], site.grades[meant])
+        titles = (f"{_doc_id(i)}\t{text}\n" for i, text in enumerate(site.titles.text))
+        _write_lines(folder / "titles.tsv.gz", "doc_id title", titles)
+        asked = np.unique(np.concatenate([np.flatnonzero(counts.shown.any(axis=1)), *judged.values()]))
+        _write_lines(folder / _MARKER, "text kind topic intent", _labels(site, asked))
+    return _summary(site, counts, dev_queries, test_queries)
+
+
+def _check_only_ours(out: Path) -> None:
+    """The folder is replaced as a whole, so nothing that a user put there may be lost with it."""
+    others = sorted(path.name for path in out.iterdir() if path.name not in _FILES) if out.is_dir() else []
+    if others:
+        raise ClickvecError(f"{out} holds {others[0]}, which no simulated log has; choose a new or an empty folder")
+
+
+def _judged(site: Site, split: int, count: int, seed: int) -> Ints:
+    """`count` queries of a split, the paper's first, and a fifth of the others misspelled."""
+    found = np.flatnonzero(site.split[: len(site.lists)] == split)
+    if count > len(found):
+        name = "dev" if split == DEV else "test"
+        raise ClickvecError(
+            f"the simulated site has {len(found)} {name} queries, {count} were asked for; ask for fewer"
+        )
+    chosen = found[:count]
+    slips = np.random.default_rng((seed, 2, split)).random(count) < MISSPELLED_SHARE
+    return np.where(slips & (chosen >= site.paper), site.misspellings[chosen, 0], chosen)
+
+
+def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Counts:
+    """Count all impressions, and write them too where there is a folder."""
+    size = len(site.queries) * LIST_LENGTH
+    shown, clicked = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+
+    def counted() -> Iterator[Impressions]:
+        for block in impressions(site, count, seed):
+            place = block.query * LIST_LENGTH + block.slot
+            np.add(shown, np.bincount(place, minlength=size), out=shown)
+            np.add(clicked, np.bincount(place[block.clicked], minlength=size), out=clicked)
+            yield block
+
+    if folder is None:
+        for _ in counted():
+            pass
+    else:
+        header = "time client query title position clicked"
+        _write_bytes(folder / "impressions.tsv.gz", header, encoded_lines(site, counted()))
+    return _Counts(shown.reshape(-1, LIST_LENGTH), clicked.reshape(-1, LIST_LENGTH))
+
+
+def encoded_lines(site: Site, blocks: Iterable[Impressions]) -> Iterator[bytes]:
+    """The lines of each block as TSV. A line is its page view's beginning and one of the few known ends."""
+    ends = [
+        f"{title}\t{position}\t{clicked}\n".encode()
+        for title in site.titles.text
+        for position in range(1, PAGE_LENGTH + 1)
+        for clicked in (0, 1)
+    ]
+    queries = [text.encode() for text in site.queries.text]
+    for block in blocks:
+        places = ((block.title * PAGE_LENGTH + block.position - 1) * 2 + block.clicked).tolist()
+        by_view = [column[::PAGE_LENGTH].tolist() for column in (block.time, block.client, block.query)]
+        pages = []
+        for view, (time, client, query) in enumerate(zip(*by_view, strict=True)):
+            beginning = b"%d\tc%05d\t%b\t" % (time, client, queries[query])
+            page = places[view * PAGE_LENGTH : (view + 1) * PAGE_LENGTH]
+            pages.append(beginning.join([b"", *[ends[place] for place in page]]))
+        yield b"".join(pages)
+
+
+def _write_counts(folder: Path, site: Site, counts: _Counts) -> None:
+    """The pairs that were clicked, and all that were shown; by query id, then title id."""
+    query, title, clicks = _pairs(site, counts.clicked)
+    q, t = site.queries.text, site.titles.text
+    rows = zip(query.tolist(), title.tolist(), clicks.tolist(), strict=True)
+    lines = (f"{q[i]}\t{t[j]}\t{clicked}\n" for i, j, clicked in rows)
+    _write_lines(folder / "clicks.tsv.gz", "query title clicks", lines)
+    query, title, _ = _pairs(site, counts.shown)
+    _write_judged(folder, "train_judged", site, query, title, np.minimum(counts.clicked[counts.shown > 0], 1))
+
+
+def _pairs(site: Site, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """(query, title, count) of the counts that are not zero."""
+    query, slot = np.nonzero(counts)
+    return query, site.lists[site.clean[query], slot], counts[query, slot]
+
+
+def _write_judged(folder: Path, name: str, site: Site, query: Ints, title: Ints, grades: Ints) -> None:
+    q, t = site.queries.text, site.titles.text
+    rows = zip(query.tolist(), title.ravel().tolist(), grades.ravel().tolist(), strict=True)
+    lines = (f"q{i:06d}\t{q[i]}\t{_doc_id(j)}\t{t[j]}\t{graded}\n" for i, j, graded in rows)
+    _write_lines(folder / f"{name}.tsv.gz", "query_id query doc_id title grade", lines)
+
+
+def _doc_id(title: int) -> str:
+    return f"t{title:05d}"
+
+
+def _labels(site: Site, asked: Ints) -> Iterator[str]:
+    """The known topic and intent of these queries and of all titles."""
+    for kind, texts, ids in (("query", site.queries, asked), ("title", site.titles, np.arange(len(site.titles)))):
+        for i in ids.tolist():
+            yield f"{texts.text[i]}\t{kind}\t{site.names.topics[texts.topic[i]]}\t{site.intent(texts, i)}\n"
+
+
+def _write_lines(path: Path, header: str, lines: Iterable[str]) -> None:
+    remaining = iter(lines)
+    _write_bytes(path, header, ("".join(chunk).encode() for chunk in iter(lambda: list(islice(remaining, 10_000)), [])))
+
+
+def _write_bytes(path: Path, header: str, chunks: Iterable[bytes]) -> None:
+    """Write a gzip file; it holds no name and no time, so the same lines are the same bytes."""
+    with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+        packed.write(header.replace(" ", "\t").encode() + b"\n")
+        for chunk in chunks:
+            packed.write(chunk)
+
+
+def _summary(site: Site, counts: _Counts, dev_queries: int, test_queries: int) -> Summary:
+    by_query = counts.shown.sum(axis=1)
+    total = int(by_query.sum())
+    query, title, _ = _pairs(site, counts.clicked)
+    title_words = [frozenset(text.split()) for text in site.titles.text]
+    pairs = zip(query.tolist(), title.tolist(), strict=True)
+    apart = sum(title_words[j].isdisjoint(site.queries.text[i].split()) for i, j in pairs)
+
+    def share(which: Flags) -> float:
+        return float(by_query[which].sum() / max(total, 1))
+
+    return Summary(
+        impressions=total,
+        clicks=int(counts.clicked.sum()),
+        pairs=len(query),
+        queries=int(np.count_nonzero(by_query)),
+        titles=len(site.titles),
+        dev_queries=dev_queries,
+        test_queries=test_queries,
+        misspelled=share(site.clean != np.arange(len(site.clean))),
+        navigational=share(site.queries.kind == NAVIGATE),
+        transactional=share(site.queries.kind == BUY),
+        no_common_word=apart / max(len(query), 1),
+    )

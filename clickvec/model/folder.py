@@ -1,0 +1,244 @@
+"""The model folder, the seam between training and the run time: `train/` writes it, `encoder.py` reads it.
+
+It holds
+    config.json           format, tower, text settings, fingerprint, size and hash of each file, how it was trained
+    weights.safetensors   the weights, by name: `query.input_gate.recurrent`, ... (`shared.` when one tower serves both)
+                          float32; input weights also float16, or int8 with their `.scale` (format 2, see `shrink.py`)
+    trigrams.txt          the vocabulary, one trigram a line; the id of a trigram is its line
+    README.md             the model card
+    metrics.jsonl         one JSON object for each epoch of training
+"""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickvec.config import MAX_COUNT, POOLINGS, TOWERS, Tower, check_tower
+from clickvec.errors import ClickvecError
+from clickvec.model import forward
+from clickvec.storage.arrays import write_arrays
+from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
+from clickvec.storage.snapshot import Snapshot, about_file, open_folder
+
+MODEL_FORMAT = 2  # the newest that is known here; a model whose weights are all float32 is written as format 1
+MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
+_HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint is made of
+_BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
+
+
+class Model(NamedTuple):
+    """What a model folder holds. The weights of a tower have its name before theirs: query, title or shared."""
+
+    tower: Tower
+    shared_tower: bool
+    max_words: int
+    trigrams: tuple[str, ...]
+    weights: Mapping[str, forward.Array]
+    training: dict[str, Any]  # recipe, data and metrics, for people
+    fingerprint: str = ""
+    metrics: str = ""  # metrics.jsonl
+
+    def tower_weights(self, side: str) -> dict[str, forward.Array]:
+        """The weights of the query tower or the title tower, by their names and in their order in `forward.py`."""
+        found = forward.direction(self.weights, "shared" if self.shared_tower else side)
+        names = forward.shapes(self.tower, len(self.trigrams))
+        scales = (f"{name}.scale" for name in names if f"{name}.scale" in found)
+        return {name: found[name] for name in (*names, *scales)}
+
+    @property
+    def precision(self) -> str:
+        """The type of the input weights: float32, or what `shrink` made of it."""
+        return str(next(weight.dtype for name, weight in self.weights.items() if name.endswith(".input")))
+
+
+def sides(shared_tower: bool) -> tuple[str, ...]:
+    """The names of the towers of a model."""
+    return ("shared",) if shared_tower else ("query", "title")
+
+
+def check_model_place(path: Path) -> None:
+    """Refuse to write a model where there is anything but a model, or nothing."""
+    check_replaceable(path, "config.json", MODEL_FILES)
+
+
+def save_model(model: Model, path: Path, card: str) -> str:
+    """Write a model folder, whole or not at all; returns its fingerprint."""
+    with replacing(path, "config.json", MODEL_FILES) as fresh:
+        return _write_model(model, fresh, card)
+
+
+def _write_model(model: Model, fresh: Path, card: str) -> str:
+    write_arrays(fresh / "weights.safetensors", model.weights)
+    write_lines(fresh / "trigrams.txt", model.trigrams)
+    (fresh / "README.md").write_text(card, encoding="utf-8")
+    (fresh / "metrics.jsonl").write_text(model.metrics, encoding="utf-8")
+    config = {
+        "format": MODEL_FORMAT if model.precision in ("float16", "int8") else 1,
+        "tower": _tower_fields(model.tower),
+        "shared_tower": model.shared_tower,
+        "max_words": model.max_words,
+        "files": {name: _bytes_and_hash(fresh / name) for name in _HASHED},
+        "samples": {name: about_file(fresh / name) for name in _HASHED},
+        "training": model.training,
+    }
+    config["fingerprint"] = _fingerprint(config)
+    write_json(fresh / "config.json", config)
+    return str(config["fingerprint"])
+
+
+def _tower_fields(tower: Tower) -> dict[str, Any]:
+    """The tower for config.json, without the pooling of the paper: a model from before there was a choice is the same.
+
+    It keeps its fingerprint, and an older clickvec opens a newer model that it can run.
+    """
+    fields = dataclasses.asdict(tower)
+    if tower.pooling == Tower.pooling:
+        del fields["pooling"]
+    return fields
+
+
+def copy_model(model: Model, source: Path | None, target: Path) -> str:
+    """Put a model into a new folder inside one that is being written (see `replacing`); returns its fingerprint.
+
+    It is a copy of the folder `source`, byte for byte, as long as that holds this model; else it is written anew.
+    """
+    target.mkdir()
+    if source is not None:
+        try:
+            with open_model_folder(source) as opened:
+                if read_model(opened).fingerprint == model.fingerprint:
+                    return _copy(opened, target)
+        except ClickvecError:  # it is gone or damaged; the model is in memory
+            pass
+    return _write_model(model, target, _BARE_CARD)
+
+
+def _copy(opened: Snapshot, target: Path) -> str:
+    for name in MODEL_FILES:
+        if name in opened:
+            with (target / name).open("wb") as copy:
+                shutil.copyfileobj(opened.file(name), copy, 2**20)
+    return open_model(target).fingerprint
+
+
+def open_model_folder(path: Path) -> Snapshot:
+    """Open the files of a model folder, all of one version."""
+    return open_folder(path, MODEL_FILES, "model folder")
+
+
+def open_model(path: Path) -> Model:
+    """Open a model folder, checking header, names, shapes, sizes and fingerprint; the weights stay on disk."""
+    with open_model_folder(path) as opened:
+        return read_model(opened)
+
+
+def read_model(opened: Snapshot) -> Model:
+    """The model in an open folder."""
+    config, path = opened.json("config.json"), opened.path
+    check_format(config.get("format"), MODEL_FORMAT, path, "model")
+    try:
+        tower = Tower(**config["tower"])
+        fingerprint = str(config["fingerprint"])
+        _check_kinds(tower, config)
+        if fingerprint != _fingerprint(config):
+            raise ClickvecError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
+        if set(config["files"]) != set(_HASHED):
+            raise ValueError("files")
+        opened.check(config["files"], "config.json")
+        opened.check(config.get("samples", {}), "config.json")  # models written before have none
+        if opened.sha256("trigrams.txt") != config["files"]["trigrams.txt"]["sha256"]:  # small, and read anyway
+            raise ClickvecError(f"{path}/trigrams.txt was changed: its hash disagrees; copy the folder again")
+        model = Model(
+            tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
+            opened.arrays("weights.safetensors"), config["training"], fingerprint, opened.text("metrics.jsonl"),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ClickvecError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
+    _check_weights(model, path)
+    return model
+
+
+def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
+    """Raise ValueError, with the name of the setting, where one is not of its kind."""
+    kinds: dict[str, type] = {"shared_tower": bool, "max_words": int, "training": dict}
+    settings = {key: config[key] for key in kinds}
+    kinds |= {field.name: type(field.default) for field in dataclasses.fields(Tower)}
+    settings |= dataclasses.asdict(tower)
+    for name, value in settings.items():
+        if type(value) is not kinds[name] or (isinstance(value, int) and kinds[name] is int and value < 1):
+            raise ValueError(f"{name}: {value!r}")
+    if tower.kind not in TOWERS:
+        raise ValueError(f"kind: {tower.kind!r}")
+    if tower.pooling not in POOLINGS:
+        raise ValueError(f"pooling: {tower.pooling!r}")
+    if settings["max_words"] > MAX_COUNT:
+        raise ValueError(f"max_words: {settings['max_words']:.2g}")
+    try:
+        check_tower(tower)
+    except ClickvecError as error:
+        raise ValueError(str(error)) from None
+
+
+def verify_model(path: Path) -> Model:
+    """Open a model folder and read every byte of it: hashes, and no weight that is not a number."""
+    with open_model_folder(path) as opened:
+        model = read_model(opened)
+        for name, about in opened.json("config.json")["files"].items():
+            if opened.sha256(name) != about.get("sha256"):
+                raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
+    _check_finite(model.weights, path)
+    return model
+
+
+def check_format(found: object, known: int, path: Path, what: str) -> None:
+    """Refuse a folder of a format that is not known here."""
+    if not isinstance(found, int):
+        raise ClickvecError(f"{path} is no {what} folder of clickvec: it names no format")
+    if found > known:
+        raise ClickvecError(f"{path} is of {what} format {found}, newer than {known}: update clickvec")
+
+
+def _check_weights(model: Model, path: Path) -> None:
+    """The weights have the names and shapes that the tower asks for; the small ones are numbers."""
+    expected = {
+        f"{side}.{name}": shape
+        for side in sides(model.shared_tower)
+        for name, shape in forward.shapes(model.tower, len(model.trigrams)).items()
+    }
+    for name in [name for name in expected if name.endswith(".input") and name in model.weights]:
+        if model.weights[name].dtype == np.int8:
+            expected[f"{name}.scale"] = (len(model.trigrams),)
+        elif model.weights[name].dtype.kind != "f" or f"{name}.scale" in model.weights:
+            raise ClickvecError(
+                f"{path}: {name} is {model.weights[name].dtype}, and only int8 has a scale; copy the folder again"
+            )
+    for name, shape in expected.items():
+        found = model.weights[name].shape if name in model.weights else "nothing"
+        if found != shape:
+            raise ClickvecError(f"{path}: {name} should have the shape {shape}, and has {found}; copy the folder again")
+    # The input matrices are large and stay unread; a bad number in them is caught when a vector comes out of it.
+    _check_finite({name: w for name, w in model.weights.items() if not name.endswith(".input")}, path)
+
+
+def _check_finite(weights: Mapping[str, forward.Array], path: Path) -> None:
+    for name, weight in weights.items():
+        if not np.isfinite(weight).all():
+            raise ClickvecError(f"{path}: {name} holds a weight that is not a number; train the model again")
+
+
+def _bytes_and_hash(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
+
+
+def _fingerprint(config: Mapping[str, Any]) -> str:
+    """One name for what the model computes: the tower, the text settings, and the hashes of weights and trigrams."""
+    parts = {key: config[key] for key in ("tower", "shared_tower", "max_words", "files")}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""All C, its build and its loader. Each function has a twin in Python."""

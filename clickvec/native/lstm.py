@@ -1,0 +1,94 @@
+"""Call `lstm.c`: the compiled form of the LSTM-RNN."""
+
+import ctypes
+from array import array
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.config import POOLINGS
+from clickvec.native.loader import choose, library, ready
+from clickvec.text.ragged import Ragged
+
+Array = NDArray[np.float32]
+_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
+_READ = (
+    _POINTER, _LONG, _LONG, _POINTER, _INT, _INT, _INT, _INT, _POINTER, _POINTER, _POINTER, _LONG, _POINTER,
+)  # fmt: skip
+_ROWS = (_POINTER, _POINTER, _FLOAT, _INT, _POINTER, _POINTER, _LONG, _POINTER, _LONG)
+
+
+class Kernel(NamedTuple):
+    """The compiled functions for one kind of processor."""
+
+    processor: str
+    lanes: int  # the numbers that it computes at once
+    read: Callable[..., int]  # these two without the lock of the interpreter, so that other threads go on
+    sum_rows: Callable[..., None]
+
+    def pack(self, W_rec: Array) -> Array:
+        """The recurrent weights (gates, cells, cells) as it wants them: (blocks of cells, cells, gates, lanes)."""
+        gates, cells, _ = W_rec.shape
+        blocks = -(-cells // self.lanes)
+        padded = np.zeros((gates, cells, blocks * self.lanes), np.float32)
+        padded[:, :, :cells] = W_rec
+        return np.ascontiguousarray(padded.reshape(gates, cells, blocks, self.lanes).transpose(2, 1, 0, 3))
+
+    def run(self, table: Array, texts: Ragged, packed: Array, pooling: str, backwards: bool) -> Array:
+        """What an LSTM-RNN makes of texts in one direction, doubled: (texts, cells). The table is of float32."""
+        if table.strides[2] != table.itemsize or not table.flags.aligned:
+            table = ready(table, np.float32)
+        gates, _, cells = table.shape
+        steps, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
+        order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
+        found = np.zeros((len(order), cells), np.float32)
+        failed = self.read(
+            table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
+            POOLINGS.index(pooling), backwards, steps.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
+            found.ctypes.data,
+        )  # fmt: skip
+        if failed:
+            raise MemoryError
+        return found
+
+    def run_one(self, table: Array, steps: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
+        """The same of one text, (cells,): to NumPy an array of a few numbers is dear, so there are few of them."""
+        gates, _, cells = table.shape
+        ids, offsets, order = array("i", steps), array("q", (0, len(steps))), array("q", (0,))
+        found = np.zeros(cells, np.float32)
+        failed = self.read(
+            table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
+            POOLINGS.index(pooling), backwards, ids.buffer_info()[0], offsets.buffer_info()[0],
+            order.buffer_info()[0], 1, found.ctypes.data,
+        )  # fmt: skip
+        if failed:
+            raise MemoryError
+        return found
+
+    def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
+        """(W l(t) + b) * scale of steps for one gate into `out`, (steps, cells): the bits that NumPy gives too."""
+        ids, offsets = ready(trigrams.values, np.int32), ready(trigrams.offsets, np.int64)
+        matrix = ready(matrix, np.float32)
+        self.sum_rows(
+            matrix.ctypes.data, bias.ctypes.data, scale, matrix.shape[1], ids.ctypes.data, offsets.ctypes.data,
+            len(offsets) - 1, out.ctypes.data, out.strides[0] // 4,
+        )  # fmt: skip
+
+
+@cache
+def kernel() -> Kernel | None:
+    """Return the kernel that CLICKVEC_COMPILED chooses; None if NumPy is to compute everything."""
+    return choose(load, "encoding")
+
+
+def load(processor: str) -> Kernel | None:
+    """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
+    found = library("lstm.c", processor)
+    if found is None or not found.lstm_runs_here():
+        return None
+    found.lstm_read.argtypes, found.lstm_rows.argtypes = _READ, _ROWS
+    found.lstm_rows.restype = None
+    return Kernel(processor, found.lstm_lanes(), found.lstm_read, found.lstm_rows)

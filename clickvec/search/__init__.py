@@ -1,0 +1,1 @@
+"""The index: titles, their vectors, search."""

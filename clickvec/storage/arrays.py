@@ -1,0 +1,104 @@
+"""Arrays on disk: safetensors for several by name, .npy for one. They are mapped into memory; nothing is unpickled."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.storage.json_files import MAX_BYTES, parse_json
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
+}  # fmt: skip
+_BAD_HEADER = (OSError, ValueError, SyntaxError, TokenError, RecursionError, MemoryError)  # what NumPy's parser raises
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays by name, as a safetensors file in a folder that is being written (see `files.replacing`)."""
+    from safetensors.numpy import save_file
+
+    path.touch()
+    mode = path.stat().st_mode  # what the umask grants; safetensors makes a file that its owner alone can read
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
+    path.chmod(mode)
+
+
+def read_arrays(file: BinaryIO, name: str) -> dict[str, NDArray[Any]]:
+    """Map the arrays of a safetensors file into memory, read-only; `name` is for messages."""
+    header, start = _safetensors_header(file, name)
+    arrays: dict[str, NDArray[Any]] = {}
+    whole = map_file(file)
+    for key, entry in header.items():
+        if key == "__metadata__":
+            continue
+        try:
+            first, last = entry["data_offsets"]
+            dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+            if not 0 <= first <= last <= len(whole) - start:
+                raise ValueError
+            values = whole[start + first : start + last]
+            if values.ctypes.data % dtype.itemsize:  # another writer's header: C and torch want aligned numbers
+                values = np.array(values)
+            arrays[key] = values.view(dtype).reshape(shape)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise ClickvecError(f"{name} is truncated or damaged at {key}; copy or make it again") from None
+    return arrays
+
+
+def read_metadata(file: BinaryIO, name: str) -> dict[str, str]:
+    """Read the strings stored beside the arrays of a safetensors file."""
+    found = _safetensors_header(file, name)[0].get("__metadata__", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _safetensors_header(file: BinaryIO, name: str) -> tuple[dict[str, Any], int]:
+    """The header, and where the data begins."""
+    try:
+        file.seek(0)
+        size = int.from_bytes(file.read(8), "little")
+        header = parse_json(file.read(size)) if size <= MAX_BYTES else None
+        if not isinstance(header, dict):
+            raise ValueError
+        return header, 8 + size
+    except (ValueError, OSError):
+        raise ClickvecError(f"{name} is not a whole safetensors file; copy or make it again") from None
+
+
+def write_array(path: Path, values: NDArray[Any]) -> None:
+    """Write an .npy file as `np.save` does, which however does not say why a write failed."""
+    values = np.ascontiguousarray(values)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
+        file.write(values.data)
+
+
+def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map the array of an .npy file into memory, read-only, if it is of this type and shape."""
+    try:
+        file.seek(0)
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError("it is an .npy file of another version")
+        found_shape, by_columns, found_dtype = np.lib.format.read_array_header_1_0(file)
+        start = file.tell()
+    except _BAD_HEADER as error:
+        raise ClickvecError(f"{name} is damaged: {str(error)[:200]}; build the index again") from None
+    if found_dtype != dtype or found_shape != shape or by_columns:
+        raise ClickvecError(
+            f"{name} holds {found_dtype} of shape {found_shape}, and {np.dtype(dtype)} of shape {shape} was expected; "
+            "build the index again"
+        )
+    values = map_file(file)
+    size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+    if len(values) - start != size:
+        raise ClickvecError(f"{name} is truncated or damaged; build the index again")
+    return np.asarray(values[start:].view(dtype).reshape(shape))
+
+
+def map_file(file: BinaryIO) -> NDArray[np.uint8]:
+    """Map the bytes of a file into memory. They stay readable when the file is closed, renamed or removed."""
+    empty = not file.seek(0, 2)
+    return np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r")

@@ -1,0 +1,35 @@
+"""Text -> words -> letter trigrams -> ids: the fixed hashing operator W_h of the paper (sections III-A and V).
+
+A text is read as *steps*. A step is one word, except that a text of more than `max_words` words ends in one last step
+that holds all the words left over; its trigrams are summed, as the paper does in its bath tub example ("treated as
+one word"). A step is written as its words with single spaces between them, so a step that is one word has no space.
+
+Nothing here learns, and nothing here depends on hash or set order: the same texts give the same ids.
+"""
+
+import unicodedata
+
+
+def normalise(text: str) -> str:
+    """NFKC and lower case. Applying it twice changes nothing."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+
+
+def split_words(text: str) -> list[str]:
+    """The white-space words of a text, lower-cased; digits kept, no stemming (section V)."""
+    return normalise(text).split()
+
+
+def canonical(text: str) -> str:
+    """The words of a text with single spaces: texts that are the same here get the same vector."""
+    return " ".join(split_words(text))
+
+
+def split_steps(text: str, max_words: int) -> list[str]:
+    """The steps of a text: its words, the ones from `max_words` on joined into one last step."""
+    steps = normalise(text).split(None, max_words - 1)
+    if len(steps) == max_words:
+        steps[-1] = " ".join(steps[-1].split())
+    return steps

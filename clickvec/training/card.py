@@ -1,0 +1,58 @@
+"""The model card: what a model was made from, how, and how good it is, for people and in config.json."""
+
+import dataclasses
+from typing import Any
+
+from clickvec.config import Recipe
+from clickvec.model.folder import Model
+from clickvec.text.printable import clean
+
+
+def training(
+    recipe: Recipe, data: dict[str, int | float], about_data: str, history: list[dict[str, Any]], best_epoch: int
+) -> dict[str, Any]:
+    """The part of config.json that only people read; `data` is what `dataset.describe` says of it."""
+    kept = history[best_epoch - 1] if history and best_epoch else {}
+    return {
+        "recipe": dataclasses.asdict(recipe), "data": {"from": about_data, **data},
+        "kept_epoch": best_epoch, "kept": kept,
+    }  # fmt: skip
+
+
+def write(model: Model) -> str:
+    """README.md of the model folder."""
+    about = model.training
+    kept, data = about["kept"], about["data"]
+    lines = [
+        f"# A clickvec model: {model.tower.kind}, {model.tower.dimensions} dimensions", "",
+        "Turns search queries and titles into vectors whose cosine says how well they match. Open it with",
+        '`clickvec.Encoder.load(FOLDER)`, or `clickvec search`, after `clickvec index`.', "",
+        "## Data", "",
+        *([f"From {clean(data['from'])}.", ""] if data["from"] else []),
+        "| | |", "|---|---|", *(f"| {name} | {_number(value)} |" for name, value in data.items() if name != "from"), "",
+        "## Training", "",
+        f"Kept: epoch {about['kept_epoch']} of {about['recipe']['epochs']}.", "",
+        "| | |", "|---|---|",
+        *(f"| {name} | {_number(value)} |" for name, value in kept.items() if not isinstance(value, dict)),
+        *(f"| dev {name} | {value:.2f} |" for name, value in kept.get("dev", {}).items()), "",
+        "## Recipe", "",
+        "```toml", *(f"{name} = {_toml(value)}" for name, value in about["recipe"].items()), "```",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def headline(model: Model) -> str:
+    """The model that was kept, in one line."""
+    kept = model.training["kept"]
+    scores = "".join(f", dev {name} {value:.1f}" for name, value in kept.get("dev", {}).items())
+    return f"epoch {kept['epoch']} of {model.training['recipe']['epochs']}, loss {kept['loss']:.4f}{scores}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)

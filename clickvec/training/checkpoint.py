@@ -1,0 +1,118 @@
+"""The state of an unfinished run in one file, so that a resumed run ends in the same weights as an uninterrupted one.
+
+Random numbers come from (seed, epoch, minibatch) and have no state to keep.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clickvec.config import Recipe
+from clickvec.data import Judged
+from clickvec.data.dataset import Dataset
+from clickvec.errors import ClickvecError
+from clickvec.storage import files
+from clickvec.storage.arrays import read_metadata, write_arrays
+from clickvec.storage.json_files import make, parse_json
+from clickvec.storage.snapshot import open_folder
+
+_ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # what an epoch's metrics have
+
+
+@dataclass
+class State:
+    """Where a run is. Everything here goes into the checkpoint."""
+
+    epoch: int = 0
+    batch: int = 0  # of the epoch: minibatches done
+    loss_sum: float = 0.0
+    weight_sum: float = 0.0
+    masked: int = 0
+    seconds: float = 0.0
+    best_epoch: int = 0
+    best_score: float = -1.0
+    history: list[dict[str, Any]] = field(default_factory=list)  # the metrics of each finished epoch
+
+    def check(self, path: Path, recipe: Recipe) -> None:
+        """Refuse numbers that cannot be those of a run of this recipe."""
+        fits = 0 <= self.best_epoch <= self.epoch <= recipe.epochs and len(self.history) == self.epoch
+        fits &= self.batch >= 0 and min(self.masked, self.seconds) >= 0 and (self.batch == 0 or self.weight_sum > 0)
+        for number, row in enumerate(self.history, 1):
+            scores = row.get("dev", {})
+            values = [row.get(key) for key in _ROW] + list(scores.values() if isinstance(scores, dict) else [None])
+            fits &= row.get("epoch") == number and all(isinstance(value, int | float) for value in values)
+        if not fits:
+            raise damaged(path, "its state")
+
+
+def damaged(path: Path, where: str) -> ClickvecError:
+    """The error of a checkpoint that holds what no run has written."""
+    return ClickvecError(f"{path} is damaged at {where}; start again with --overwrite")
+
+
+def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Write the checkpoint in the place of the one before."""
+    about = {"state": dataclasses.asdict(state), "recipe": dataclasses.asdict(recipe), "data": data_name}
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+    with files.replacing_path(path) as fresh:
+        write_arrays(fresh, arrays, {"run": json.dumps(about)})
+
+
+def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
+    """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
+    now = dataclasses.asdict(recipe)
+    with open_folder(path.parent, [path.name], "checkpoint") as opened:
+        arrays = opened.arrays(path.name)
+        try:
+            about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
+            then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
+            state, begun_on = make(State, about["state"]), str(about["data"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path, str(error)) from None
+    for key in now:
+        if then[key] != now[key]:
+            raise ClickvecError(
+                f"cannot resume {path.parent}: it was begun with {key}={then[key]}, not {now[key]}; "
+                "give the same settings, or start again with --overwrite"
+            )
+    state.check(path, recipe)
+    if begun_on != data_name:
+        raise ClickvecError(
+            f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"
+        )
+    if set(arrays) != set(tensors):
+        raise ClickvecError(
+            f"cannot resume {path.parent}: it was begun on another device, or with Triton and not without; resume it "
+            "where it was begun, or start again with --overwrite"
+        )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            found, like = arrays[name], tensor.detach().cpu().numpy()
+            if found.shape != like.shape or found.dtype != like.dtype:
+                raise damaged(path, name)
+            if tensor.device.type == "cpu":
+                np.copyto(tensor.detach().numpy(), arrays[name])  # straight from the file: there may be much of it
+            else:
+                tensor.copy_(torch.tensor(arrays[name]))
+    return state
+
+
+def name_data(data: Dataset, dev: Judged | None) -> str:
+    """A name for the data and the dev set that changes when they do."""
+    digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
+    for rows in (data.steps, data.queries, data.titles, data.shown):
+        digest.update(np.ascontiguousarray(rows.values).data)
+        digest.update(np.ascontiguousarray(rows.offsets).data)
+    for column in (data.pair_query, data.pair_title, data.pair_clicks):
+        digest.update(np.ascontiguousarray(column).data)
+    for query in dev or ():
+        digest.update(json.dumps([query.query, query.doc_ids, query.titles, query.grades.tolist()]).encode())
+    return digest.hexdigest()[:32]

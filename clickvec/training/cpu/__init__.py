@@ -1,0 +1,1 @@
+"""The fast path of training on a CPU."""

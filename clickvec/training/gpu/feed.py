@@ -1,0 +1,162 @@
+"""Minibatches drawn ahead of time, by threads, in page-locked memory that the device copies from without waiting.
+
+All random numbers are drawn here, by NumPy, as on the CPU: so a run takes the same minibatches on every device.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clickvec.config import Recipe
+from clickvec.data.dataset import Dataset
+from clickvec.text.ragged import Ragged
+from clickvec.training.negatives import Ids, Sampler
+from clickvec.training.towers import drop_steps
+
+AHEAD = 8  # minibatches
+THREADS = min(4, os.cpu_count() or 1)
+
+
+class Job(NamedTuple):
+    """A minibatch to be drawn."""
+
+    pairs: Ids
+    seed: list[int]
+    update: int
+    momentum: float
+    step: float
+
+
+class About(NamedTuple):
+    """What the loop wants to know of a minibatch."""
+
+    pairs: int
+    weight: float
+    masked: int
+    negatives: float  # of a pair, on average; with in-batch negatives before known clicks are masked
+
+
+class Layout:
+    """Where the numbers of a minibatch are in one array of int32, some of them float32 by nature."""
+
+    def __init__(self, data: Dataset, recipe: Recipe) -> None:
+        self.pairs = min(recipe.batch_size, len(data.pair_query))
+        drawn = recipe.hard_negatives + (recipe.shown_negatives if len(data.shown.values) else 0)
+        drawn += 0 if recipe.batch_negatives else recipe.negatives
+        self.titles = min(self.pairs * (1 + drawn), len(data.titles.offsets) - 1)
+        self.negatives = 0 if recipe.batch_negatives else drawn
+        self.words = recipe.max_words
+        tokens = (self.pairs + self.titles) * self.words if recipe.word_dropout else 0
+        sizes = {
+            "now": 1, "pairs": 1, "titles": 1, "momentum": 1, "step": 1,
+            "query": self.pairs, "query_begin": self.pairs, "query_length": self.pairs,
+            "title": self.titles, "title_begin": self.titles, "title_length": self.titles,
+            "positive": self.pairs, "weight": self.pairs,
+            "negative": self.pairs * self.negatives, "counts": self.pairs * self.negatives, "tokens": tokens,
+        }  # fmt: skip
+        ends = np.cumsum(list(sizes.values())).tolist()
+        self.slices = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        self.size = int(ends[-1])
+
+    def views(self, whole: Tensor) -> dict[str, Tensor]:
+        """The parts by their names."""
+        parts = {name: whole[where] for name, where in self.slices.items()}
+        return parts | {name: parts[name].view(torch.float32) for name in ("momentum", "step", "weight")}
+
+
+class Feed:
+    """Draws minibatches into a ring of arrays."""
+
+    def __init__(
+        self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], device: torch.device
+    ) -> None:
+        self._data, self._recipe, self._sampler, self._weights = data, recipe, sampler, weights
+        self.layout, self._on_gpu = Layout(data, recipe), device.type == "cuda"
+        self._to = torch.zeros(self.layout.size, dtype=torch.int32, device=device)
+        self.parts = self.layout.views(self._to)  # of the minibatch whose turn it is
+        ring = [torch.zeros(self.layout.size, dtype=torch.int32, pin_memory=self._on_gpu) for _ in range(AHEAD)]
+        self._ring = [
+            (whole, {name: part.numpy() for name, part in self.layout.views(whole).items()}) for whole in ring
+        ]
+        self._copied: list[torch.cuda.Event | None] = [None] * AHEAD
+
+    def clear(self) -> None:
+        """Let the minibatch be one without a pair."""
+        self._to.zero_()
+
+    def send(self, jobs: Iterator[Job]) -> Iterator[About]:
+        """Lay one minibatch after the other on the device; each is there when its turn comes in the stream."""
+        waiting: deque[tuple[int, Future[About]]] = deque()
+        with ThreadPoolExecutor(THREADS) as pool:
+            try:
+                for number, job in enumerate(jobs):
+                    if len(waiting) == AHEAD:
+                        yield self._copy(*waiting.popleft())
+                    place = number % AHEAD
+                    waiting.append((place, pool.submit(self._draw, place, job)))
+                while waiting:
+                    yield self._copy(*waiting.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _copy(self, place: int, drawn: "Future[About]") -> About:
+        about = drawn.result()
+        self._to.copy_(self._ring[place][0], non_blocking=True)
+        if self._on_gpu:
+            event = self._copied[place] = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record()
+        return about
+
+    def _draw(self, slot: int, job: Job) -> About:
+        """Draw a minibatch; longest texts first."""
+        copied = self._copied[slot]
+        if copied is not None:
+            copied.synchronize()  # the device has taken what is there
+        to, data, pairs, rng = self._ring[slot][1], self._data, job.pairs, np.random.default_rng(job.seed)
+        found = self._sampler.draw(pairs, rng, mask=False)
+        to["now"][0], to["pairs"][0], to["titles"][0] = job.update + 1, len(pairs), len(found.titles)
+        to["momentum"][0], to["step"][0] = job.momentum, job.step
+        queries = data.pair_query[pairs]
+        order, used = self._put(to, "query", data.queries, queries, rng, 0)
+        titles, _ = self._put(to, "title", data.titles, found.titles, rng, used)
+        place = np.empty_like(titles)
+        place[titles] = np.arange(len(titles))
+        weights = self._weights[pairs[order]]
+        _fill(to["positive"], place[found.positive[order]])
+        _fill(to["weight"], weights)
+        if found.negative is None:
+            return About(len(pairs), float(weights.sum()), 0, float(len(found.titles) - 1))
+        _fill(to["negative"], place[found.negative[order]].ravel())
+        _fill(to["counts"], found.counts[order].ravel())
+        return About(len(pairs), float(weights.sum()), found.masked, float(found.counts.sum(1).mean()))
+
+    def _put(
+        self, to: dict[str, NDArray[np.int32]], side: str, texts: Ragged, ids: NDArray[np.integer],
+        rng: np.random.Generator, used: int,
+    ) -> tuple[Ids, int]:  # fmt: skip
+        """Lay out the texts of one side, and say in which order; with words left out, their tokens go along."""
+        if self._recipe.word_dropout:
+            kept = drop_steps(texts.take(ids), self._recipe.word_dropout, rng)
+            to["tokens"][used : used + len(kept.values)] = kept.values
+            begin, length = kept.offsets[:-1] + used, kept.lengths
+            used += len(kept.values)
+        else:
+            begin = texts.offsets[ids]
+            length = texts.offsets[np.asarray(ids) + 1] - begin
+        order = np.argsort(-length.astype(np.int16), kind="stable")
+        _fill(to[side], ids[order])
+        _fill(to[f"{side}_begin"], begin[order])
+        _fill(to[f"{side}_length"], length[order])
+        return order, used
+
+
+def _fill(to: NDArray[np.int32], values: NDArray[np.generic]) -> None:
+    to[: len(values)] = values
+    to[len(values) :] = 0

@@ -1,0 +1,134 @@
+"""Nesterov as in the paper, or Adam, behind the same two calls: `look_ahead`, gradient, `update`; and an average."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from clickvec.config import Recipe
+from clickvec.training.nesterov import Nesterov, momentum
+
+
+class Optimizer(Protocol):
+    """What the training loop knows of an optimizer."""
+
+    def look_ahead(self, update: int) -> None:
+        """Called before the gradient of an update is taken."""
+
+    def update(self, update: int) -> None:
+        """Called when it has been."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep."""
+
+
+def step_size(recipe: Recipe, update: int, updates: int) -> float:
+    """ε at one of all updates: it rises over the first `warm_up` of them, and falls over the others."""
+    rising = recipe.warm_up * updates
+    if update < rising:
+        return recipe.step * (update + 1) / (rising + 1)
+    done = (update - rising) / (updates - rising)
+    if recipe.schedule == "linear":
+        return recipe.step * (1 - done)
+    return recipe.step * (0.5 + 0.5 * math.cos(math.pi * done) if recipe.schedule == "cosine" else 1.0)
+
+
+class PaperNesterov:
+    """Equation 6 over the course of a run, with its momentum schedule."""
+
+    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
+        self.rule, self._recipe, self._updates = Nesterov(parameters), recipe, updates
+
+    def look_ahead(self, update: int) -> None:
+        """Go to the point where the gradient is taken."""
+        self.rule.look_ahead(momentum(self._recipe, update, self._updates))
+
+    def update(self, update: int) -> None:
+        """Take the step."""
+        self.rule.update(step_size(self._recipe, update, self._updates))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """ΔΛ."""
+        return {f"change.{place}": change for place, change in enumerate(self.rule.change)}
+
+
+class Adam:
+    """torch's Adam."""
+
+    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
+        self._recipe, self._updates = recipe, updates
+        self._rule = torch.optim.Adam(parameters, lr=recipe.step, fused=True)
+        # Made now rather than at the first update, so that a checkpoint has a place for it.
+        for parameter in parameters:
+            self._rule.state[parameter] = {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+    def look_ahead(self, update: int) -> None:
+        """Nothing: Adam takes the gradient where it stands."""
+
+    def update(self, update: int) -> None:
+        """Take the step."""
+        for group in self._rule.param_groups:
+            group["lr"] = step_size(self._recipe, update, self._updates)
+        self._rule.step()
+
+    def update_by(self, step: Tensor) -> None:
+        """The same with a step that lies on the device: torch's own kernel, as a CUDA graph can hold it."""
+        (group,), states = self._rule.param_groups, self._rule.state
+        parameters = [one for one in group["params"] if one.grad is not None]
+        counts, means, squares = (
+            [states[one][name] for one in parameters] for name in ("step", "exp_avg", "exp_avg_sq")
+        )
+        torch._foreach_add_(counts, 1)
+        torch._fused_adam_(
+            [one.detach() for one in parameters], [one.grad for one in parameters], means, squares, [], counts,
+            lr=step, beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=0.0, eps=group["eps"],
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The step count and the two moments of each parameter."""
+        states = enumerate(self._rule.state.values())
+        return {f"adam.{place}.{name}": tensor for place, state in states for name, tensor in state.items()}
+
+
+def make(recipe: Recipe, parameters: Sequence[Tensor], updates: int) -> Optimizer:
+    """The optimizer that the recipe names."""
+    return (Adam if recipe.optimizer == "adam" else PaperNesterov)(parameters, recipe, updates)
+
+
+class Average:
+    """An exponential moving average of the weights: less noise than the last of them have."""
+
+    def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
+        self._parameters, self._decay = list(parameters), decay
+        self._average = [parameter.detach().clone() for parameter in self._parameters]
+
+    @torch.no_grad()
+    def update(self, update: int) -> None:
+        """Take in the weights after one of all updates; the first ones soon count for nothing."""
+        decay = min(self._decay, (1 + update) / (10 + update))
+        torch._foreach_lerp_(self._average, self._parameters, 1 - decay)
+
+    @contextmanager
+    def in_place_of_the_weights(self) -> Iterator[None]:
+        """Let the towers compute with the average for a while."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for parameter, average in zip(self._parameters, self._average, strict=True):
+            parameter.data, average.data = average.data, parameter.data
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep."""
+        return {f"average.{place}": tensor for place, tensor in enumerate(self._average)}

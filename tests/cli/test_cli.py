@@ -1,0 +1,450 @@
+"""Every verb of the command line, on a small simulated site and a small model trained on it."""
+
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+from command import PROGRAM, SMALL, contents, ok, program, refused, run, sentence, wrong_usage
+from ondisk import read_arrays
+
+from clickvec import Encoder, Index, __version__, config
+from clickvec.cli import demo
+from clickvec.data import read_judged, read_titles
+from clickvec.model.folder import open_model
+
+VERBS = (
+    "demo", "simulate", "prepare", "train", "evaluate", "compare", "shrink", "encode", "index", "search", "rerank",
+    "explain", "topics", "nearest", "report", "info",
+)  # fmt: skip
+
+
+def unpacked(packed: Path, out: Path) -> Path:
+    out.write_bytes(gzip.decompress(packed.read_bytes()))
+    return out
+
+
+# --- help, and how the program behaves as a program --------------------------------------------------------------
+
+
+def test_help_names_every_verb() -> None:
+    done = run("--help")
+    assert done.status == 0
+    assert done.err == ""
+    assert [line.split()[0] for line in done.out.split("Commands:\n")[1].splitlines()] == list(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb(verb: str) -> None:
+    done = run(verb, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"Usage: root {verb} ")
+    assert "--help" in done.out
+
+
+def test_help_imports_neither_numpy_nor_torch() -> None:
+    code = (
+        "import sys\nsys.argv = ['clickvec', *sys.argv[1:]]\nfrom clickvec.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(sorted({'numpy', 'torch', 'safetensors', 'matplotlib', 'bm25s'} & set(sys.modules)))\n"
+    )
+    for arguments in (["--help"], ["train", "--help"]):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_wrong_usage_is_status_2(trained: Path, indexed: Path, site: Path) -> None:
+    assert run().status == 2
+    assert "No such command 'serach'" in wrong_usage("serach")
+    assert "Missing argument" in wrong_usage("info")
+    assert "Missing option '--out'" in wrong_usage("train", "log.tsv")
+    assert "greater than or equal to 1" in wrong_usage("search", indexed, "pizza", "-k", "0")
+    for share in ("-0.1", "1.1", "nan", "many"):
+        assert "--max-bad" in wrong_usage("rerank", trained, "--max-bad", share)
+    judged = ("--judged", site / "dev.tsv.gz")
+    assert "both --queries and --titles" in wrong_usage("evaluate", trained, *judged, "--queries", site / "x")
+    assert "one run file holds one system" in wrong_usage("evaluate", trained, "bm25", *judged, "--run", site / "x")
+    assert "is given twice" in wrong_usage("evaluate", trained, "bm25", trained, *judged)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(indexed: Path, trained: Path) -> None:
+    commands = [
+        f'search "{indexed}" pizza hotel -k 1000',
+        f'search "{indexed}" pizza -k 1',
+        f'rerank "{trained}"',
+        f'info "{trained}"',
+    ]
+    lines = "".join(f"q\t{number}\tpizza {number}\n" for number in range(2000))
+    for command in commands:
+        for reader in ("head -1", "true"):
+            shell = f"{' '.join(PROGRAM)} {command} | {reader}; exit ${{PIPESTATUS[0]}}"
+            done = subprocess.run(["bash", "-c", shell], input=lines, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, ""), shell
+            assert len(done.stdout.splitlines()) <= 1
+
+
+def test_a_full_disk_behind_stdout_is_one_sentence(indexed: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = program("search", indexed, "pizza", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert sentence(done.stderr).startswith("cannot write to standard output: ")
+
+
+def test_bytes_that_are_no_text_and_streams_that_are_closed(indexed: Path) -> None:
+    strict = {"env": os.environ | {"PYTHONIOENCODING": "utf-8:strict"}}
+    done = program("search", indexed, b"\xff pizza".decode(errors="surrogateescape"), "-k", "1", "--json", **strict)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["query"] == "\udcff pizza"
+    closed = ["bash", "-c", f'{" ".join(PROGRAM)} search "{indexed}" <&-']
+    assert subprocess.run(closed, capture_output=True).returncode == 0
+
+
+# --- simulate, prepare, train ------------------------------------------------------------------------------------
+
+
+def test_simulate_says_what_it_wrote(site: Path, tmp_path: Path) -> None:
+    again = ("simulate", tmp_path / "site", "--impressions", "10000", "--dev-queries", "20", "--test-queries", "20")
+    done = run(*again, "--no-log", "--json")
+    assert (done.status, done.err) == (0, "")
+    summary = json.loads(done.out)
+    assert summary["impressions"] == 10_000
+    assert summary["dev_queries"] == len(read_judged(site / "dev.tsv.gz")) == 20
+    here, there = contents(tmp_path / "site"), contents(site)
+    assert set(there) - set(here) == {"impressions.tsv.gz"}
+    assert all(there[name] == data for name, data in here.items())
+
+
+def test_simulate_replaces_a_log_only_when_told_to(site: Path) -> None:
+    before = contents(site)
+    assert "holds a simulated log already" in refused("simulate", site)
+    assert contents(site) == before
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert ok("--version") == f"clickvec {__version__}\n"
+
+
+def test_train_gives_its_result_to_stdout_and_its_progress_to_stderr(site: Path, tmp_path: Path) -> None:
+    arguments = ("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", *SMALL)
+    done = run(*arguments, "--out", tmp_path / "one")
+    assert done.out.startswith(f"{tmp_path / 'one'}: epoch 1 of 1, loss ")
+    assert done.out.count("\n") == 1
+    assert "epoch 1/1: loss" in done.err
+    assert "NDCG@10" in done.err
+    found = json.loads(ok(*arguments, "--out", tmp_path / "two" / "deep" / "", "--json"))
+    model = open_model(tmp_path / "two" / "deep")
+    assert found["model"] == str(tmp_path / "two" / "deep")
+    assert found["fingerprint"] == model.fingerprint == open_model(tmp_path / "one").fingerprint
+    assert found["dev"]["NDCG@10"] == model.training["kept"]["dev"]["NDCG@10"]
+    assert model.training["data"]["from"] == "clicks.tsv.gz"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    assert [path.name for path in (tmp_path / "two").iterdir()] == ["deep"]
+
+
+def test_a_data_folder_several_logs_and_plain_files_train_the_same_model(
+    site: Path, trained: Path, tmp_path: Path
+) -> None:
+    plain = unpacked(site / "clicks.tsv.gz", tmp_path / "clicks.tsv")
+    lines = plain.read_text().splitlines(keepends=True)
+    (tmp_path / "a.tsv").write_text("".join(lines[:500]))
+    (tmp_path / "b.tsv.gz").write_bytes(gzip.compress((lines[0] + "".join(lines[500:])).encode()))
+    pairs = json.loads(ok("prepare", plain, "--out", tmp_path / "data", "--json"))["pairs"]
+    assert pairs == len(lines) - 1
+    wanted = open_model(trained).fingerprint
+    for number, logs in enumerate(([plain], [tmp_path / "data"], [tmp_path / "a.tsv", tmp_path / "b.tsv.gz"])):
+        out = tmp_path / f"model{number}"
+        assert json.loads(ok("train", *logs, "--out", out, *SMALL, "--json"))["fingerprint"] == wanted
+
+
+def test_shown_titles_are_negatives(site: Path, trained: Path, tmp_path: Path) -> None:
+    shown = ("--shown", site / "train_judged.tsv.gz")
+    assert (
+        json.loads(ok("prepare", site / "clicks.tsv.gz", *shown, "--out", tmp_path / "data", "--json"))["shown"] > 1000
+    )
+    one = json.loads(ok("train", tmp_path / "data", "--out", tmp_path / "one", *SMALL, "--json"))
+    two = json.loads(ok("train", site / "clicks.tsv.gz", *shown, "--out", tmp_path / "two", *SMALL, "--json"))
+    assert one["fingerprint"] == two["fingerprint"] != open_model(trained).fingerprint
+    again = ("train", tmp_path / "data", "--out", tmp_path / "three", *SMALL)
+    assert "give --shown to prepare" in refused(*again, *shown)
+    assert "give it alone" in refused(*again, site / "clicks.tsv.gz")
+    assert "max_words 10, the recipe has 7" in refused(*again, "--set", "max_words=7")
+
+
+def test_recipe_tower_file_and_settings_reach_the_model(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("gamma = 3.5\nseed = 9\n")
+    settings = ("--recipe", "paper", "--tower", "rnn", "--recipe-file", tmp_path / "mine.toml", "--set", "seed=5")
+    ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *SMALL, *settings)
+    model = open_model(tmp_path / "m")
+    assert (model.tower.kind, model.tower.hidden, model.shared_tower) == ("rnn", 8, False)
+    recipe = model.training["recipe"]
+    assert (recipe["optimizer"], recipe["gamma"], recipe["seed"]) == ("nesterov", 3.5, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "cell=8"], "there is no setting 'cell'; the nearest is 'cells'"),
+        (["--set", "cells=many"], "the setting cells takes a whole number, not 'many'"),
+        (["--set", "cells"], "--set takes key=value, not 'cells'"),
+        (["--tower", "gru"], "the setting tower is one of rnn, lstm, bilstm, dssm, clsm, not 'gru'"),
+        (["--recipe", "best"], "there is no recipe 'best'; the recipes are default, paper"),
+        (["--recipe-file", "none.toml"], "cannot read the recipe file none.toml: No such file or directory"),
+        (["--device", "gpu"], "a device is cpu, cuda, cuda:1 and so on, or auto, not 'gpu'"),
+        (["--device", "cuda:99"], "there is no CUDA device here that cuda:99 names; use --device cpu"),
+        (["--resume"], "there is nothing to resume: m.run holds no checkpoint; start without --resume"),
+    ],
+)
+def test_what_training_does_not_take(
+    arguments: list[str], message: str, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refused("train", site / "clicks.tsv.gz", "--out", "m", *arguments)
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_too_little_memory_is_one_sentence(
+    error: Exception, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clickvec.training import loop
+
+    def train(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(loop, "train", train)
+    said = refused("train", site / "clicks.tsv.gz", "--out", tmp_path / "m")
+    assert said == "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less"
+
+
+# --- evaluate ----------------------------------------------------------------------------------------------------
+
+
+def means(*arguments: str | Path) -> dict[str, dict[str, Any]]:
+    found = json.loads(ok("evaluate", *arguments, "--json"))
+    return {system.pop("system"): system for system in found["systems"]}
+
+
+def test_evaluate_prints_one_table(site: Path, trained: Path, model_folder: Path) -> None:
+    arguments = ("evaluate", trained, model_folder, "bm25", "--judged", site / "test.tsv.gz")
+    done = run(*arguments)
+    header, _, *rows = done.out.splitlines()
+    assert header.split() == ["system", "NDCG@1", "NDCG@3", "NDCG@10"]
+    assert done.err == "20 queries\n"
+    found = means(*arguments[1:])
+    assert [row.split()[0] for row in rows] == list(found) == [str(trained), str(model_folder), "BM25"]
+    for row in rows:
+        name, *numbers = row.split()
+        assert numbers == [f"{found[name][measure]:.1f}" for measure in ("NDCG@1", "NDCG@3", "NDCG@10")]
+    for word in ("queries", "left_out"):
+        assert word in json.loads(ok(*arguments, "--json"))
+
+
+def test_evaluate_over_a_catalogue(site: Path, trained: Path, tmp_path: Path) -> None:
+    judged = ("--judged", site / "test.tsv.gz")
+    done = run("evaluate", trained, "bm25", *judged, "--catalogue", site / "titles.tsv.gz")
+    assert done.out.split()[:6] == ["system", "NDCG@1", "NDCG@3", "NDCG@10", "Recall@100", "MRR@10"]
+    found = means(trained, "bm25", *judged, "--catalogue", site / "titles.tsv.gz")
+    titles = read_titles(site / "titles.tsv.gz")
+    index = Index.build(Encoder.load(trained), [one.title for one in titles], [one.id for one in titles])
+    recalls = []
+    for query in read_judged(site / "test.tsv.gz"):
+        relevant = {doc_id for doc_id, grade in zip(query.doc_ids, query.grades, strict=True) if grade}
+        recalls.append(len(relevant & {hit.id for hit in index.search(query.query, k=100)}) / len(relevant))
+    assert found[str(trained)]["Recall@100"] == pytest.approx(100 * np.mean(recalls))
+    assert found["BM25"]["Recall@100"] > 20
+    assert 0 < found["BM25"]["MRR@10"] <= 100
+    lines = unpacked(site / "titles.tsv.gz", tmp_path / "titles.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "few.tsv").write_text("".join([*lines[:100], "one bad line\n"]))
+    few = ("evaluate", trained, "bm25", *judged, "--catalogue", tmp_path / "few.tsv", "--max-bad", "0.1")
+    done = run(*few)
+    assert done.status == 0
+    assert "relevant titles not in the catalogue" in done.err
+    assert f"{tmp_path / 'few.tsv'}:101: 1 column, expected doc_id, title" in done.err
+
+
+def test_qrels_give_what_the_one_file_gives(site: Path, trained: Path, tmp_path: Path) -> None:
+    judged = read_judged(site / "test.tsv.gz")
+    rows = [(q.query_id, d, g) for q in judged for d, g in zip(q.doc_ids, q.grades.tolist(), strict=True)]
+    (tmp_path / "qrels").write_text("".join(f"{query_id} 0 {doc_id} {grade}\n" for query_id, doc_id, grade in rows))
+    (tmp_path / "queries.tsv").write_text(
+        "query_id\tquery\n" + "".join(f"{query.query_id}\t{query.query}\n" for query in judged)
+    )
+    (tmp_path / "qrels.gz").write_bytes(gzip.compress((tmp_path / "qrels").read_bytes()))
+    (tmp_path / "queries.tsv.gz").write_bytes(gzip.compress((tmp_path / "queries.tsv").read_bytes()))
+    one = means(trained, "bm25", "--judged", site / "test.tsv.gz")
+    for end in ("", ".gz"):
+        beside = ("--queries", tmp_path / f"queries.tsv{end}", "--titles", site / "titles.tsv.gz")
+        assert means(trained, "bm25", "--judged", tmp_path / f"qrels{end}", *beside) == one
+    assert means(trained, "bm25", "--judged", unpacked(site / "test.tsv.gz", tmp_path / "test.tsv")) == one
+
+
+@pytest.mark.parametrize("system", ["model", "bm25"])
+def test_trec_eval_finds_the_same_in_the_run_file(system: str, site: Path, trained: Path, tmp_path: Path) -> None:
+    name = str(trained) if system == "model" else system
+    ours = means(name, "--judged", site / "test.tsv.gz", "--run", tmp_path / "new" / "run")
+    judged = read_judged(site / "test.tsv.gz")
+    gains = {q.query_id: dict(zip(q.doc_ids, (2**q.grades - 1).tolist(), strict=True)) for q in judged}
+    with (tmp_path / "new" / "run").open() as file:
+        run_file = pytrec_eval.parse_run(file)
+    theirs = pytrec_eval.RelevanceEvaluator(gains, {"ndcg_cut.1,3,10"}).evaluate(run_file)
+    assert len(theirs) == 20
+    for k in (1, 3, 10):
+        mean = np.mean([100 * query[f"ndcg_cut_{k}"] for query in theirs.values()])
+        assert next(iter(ours.values()))[f"NDCG@{k}"] == pytest.approx(mean, abs=1e-6)
+    again = means(name, "--judged", site / "test.tsv.gz", "--run", tmp_path / "new" / "run")  # a run may be replaced
+    assert again == ours
+
+
+# --- encode, index, search, rerank, info -------------------------------------------------------------------------
+
+
+def test_encode_writes_what_the_encoder_gives(site: Path, trained: Path, tmp_path: Path) -> None:
+    encoder, titles = Encoder.load(trained), [title.title for title in read_titles(site / "titles.tsv.gz")]
+    out = ok("encode", trained, site / "titles.tsv.gz", "--out", tmp_path / "new" / "titles.npy")
+    assert out == f"{tmp_path / 'new' / 'titles.npy'}: {len(titles):,} vectors of 8 numbers\n"
+    found = np.load(tmp_path / "new" / "titles.npy")
+    assert (found.dtype, found.shape) == (np.float32, (len(titles), 8))
+    np.testing.assert_array_equal(found, encoder.encode_document(titles))
+    (tmp_path / "queries.txt").write_text("title\npizza\nhotels in shanghai\n")
+    ok("encode", trained, tmp_path / "queries.txt", "--queries", "--out", tmp_path / "queries.npy")
+    queries = encoder.encode_query(["pizza", "hotels in shanghai"])
+    np.testing.assert_array_equal(np.load(tmp_path / "queries.npy"), queries)
+    plain = unpacked(site / "titles.tsv.gz", tmp_path / "titles.tsv")
+    ok("encode", trained, plain, "--out", tmp_path / "queries.npy", "--overwrite")
+    assert (tmp_path / "queries.npy").read_bytes() == (tmp_path / "new" / "titles.npy").read_bytes()
+
+
+def test_index_and_search(tmp_path: Path, trained: Path) -> None:
+    (tmp_path / "titles.csv").write_text('id,title,url\na,"Pizza, ""fresh""\nand hot",http://p\nb,naïve 上海,\n')
+    out = ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index")
+    assert out == f"{tmp_path / 'index'}: 2 titles\n"
+    assert (tmp_path / "index" / "model" / "config.json").read_bytes() == (trained / "config.json").read_bytes()
+    hits = Index.open(tmp_path / "index").search("pizza fresh and hot")
+    expected = [f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}" for hit in hits]
+    lines = ok("search", tmp_path / "index" / "", "pizza fresh and hot").splitlines()
+    assert [line.split("  {")[0] for line in lines] == expected
+    assert next(line for line in lines if "  a  " in line).endswith('  {"url": "http://p"}')
+    found = json.loads(ok("search", tmp_path / "index", "pizza fresh and hot", "--json", "-k", "1"))
+    assert found == {"query": "pizza fresh and hot", "hits": [hits[0]._asdict()]}
+    ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index", "--overwrite")
+
+
+def test_search_reads_queries_from_arguments_or_from_stdin(indexed: Path) -> None:
+    queries = ["pizza", "上海 ホテル", "  ", "naïve café"]
+    by_argument = ok("search", indexed, *queries, "-k", "2", "--json")
+    by_stdin = ok("search", indexed, "-k", "2", "--json", stdin="".join(f"{query}\r\n" for query in queries))
+    assert by_argument == by_stdin
+    found = [json.loads(line) for line in by_stdin.splitlines()]
+    assert [one["query"] for one in found] == queries
+    assert [len(one["hits"]) for one in found] == [2, 0, 0, 2]  # no trigram of 上海 ホテル is known
+    assert ok("search", indexed, "-k", "1", stdin="pizza").splitlines()[0] == "pizza:"
+    assert len(ok("search", indexed, "-k", "1", "pizza").splitlines()) == 1
+    assert ok("search", indexed, stdin="") == ok("search", indexed, "") == ""
+    many = ok("search", indexed, "pizza", "-k", "100000000000000000000")
+    assert len(many.splitlines()) == len(Index.open(indexed))
+
+
+def test_search_shows_control_characters_and_does_not_obey_them(tmp_path: Path, trained: Path) -> None:
+    payloads = [{"note": "\x9b2J"}, None]
+    titles = ["pizza \x1b[2J\tfresh\x07", "ЖЖЖ"]
+    Index.build(Encoder.load(trained), titles, ids=["a\u202e", "b"], payloads=payloads).save(tmp_path / "index")
+    head, line = ok("search", tmp_path / "index", "pizza", "fresh\x1b[1m", "-k", "9").splitlines()[-2:]
+    assert head == "fresh␛[1m:"
+    assert line.split("  ", 1)[1] == 'a\ufffd  pizza ␛[2J fresh␇  {"note": "\ufffd2J"}'
+    (hit,) = json.loads(ok("search", tmp_path / "index", "pizza", "--json"))["hits"]  # ЖЖЖ has no vector
+    assert (hit["id"], hit["title"], hit["payload"]) == ("a\u202e", titles[0], payloads[0])
+
+
+def test_search_skips_and_counts_lines_that_are_no_text(indexed: Path) -> None:
+    done = run("search", indexed, "-k", "1", "--json", stdin=b"\xff\nfoo\0bar\npizza\n")
+    assert done.status == 0
+    assert [json.loads(line)["query"] for line in done.out.splitlines()] == ["", "", "pizza"]
+    assert done.err.splitlines()[0] == "2 of 3 lines skipped:"
+    assert "standard input:1: not UTF-8" in done.err
+
+
+def test_rerank_orders_each_list_by_the_cosine(trained: Path) -> None:
+    titles = {"1": "hotel shanghai", "2": "pizza near me", "3": "cheap flights"}
+    lines = [f"{query}\t{key}\t{title}\n" for query in ("pizza", "flights") for key, title in titles.items()]
+    out = ok("rerank", trained, stdin="".join(lines))
+    rows = list(csv.reader(StringIO(out), delimiter="\t"))
+    encoder = Encoder.load(trained)
+    for query, list_of_three in (("pizza", rows[:3]), ("flights", rows[3:])):
+        assert {row[0] for row in list_of_three} == {query}
+        assert {row[1]: row[2] for row in list_of_three} == titles
+        scores = [float(row[3]) for row in list_of_three]
+        assert scores == sorted(scores, reverse=True)
+        vectors = encoder.encode_document([row[2] for row in list_of_three])
+        assert scores == pytest.approx((vectors @ encoder.encode_query(query)).tolist(), abs=2e-6)
+
+
+def test_rerank_keeps_the_order_of_ties(trained: Path) -> None:
+    ids = ["b", "z", "a", "9", "10"]
+    out = ok("rerank", trained, stdin="".join(f"pizza\t{key}\tthe same title\r\n" for key in ids))
+    assert [line.split("\t")[1] for line in out.splitlines()] == ids
+
+
+def test_rerank_skips_bad_lines_and_fails_when_there_are_too_many(trained: Path) -> None:
+    lines = "query\tid\ttitle\npizza\t1\tpizza\n\nno tabs\npizza\t2\t \npizza\t3\thotel\n"
+    done = run("rerank", trained, "--max-bad", "0.5", stdin=lines)
+    assert sorted(line.split("\t")[1] for line in done.out.splitlines()) == ["1", "3"]
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "2 of 4 lines skipped:",
+        "  standard input:4: 1 column, expected query, id, title",
+        "  standard input:5: blank title",
+    ]
+    done = run("rerank", trained, stdin=lines)
+    assert done.status == 1
+    assert done.err.startswith(
+        "clickvec: standard input: 2 of 4 lines (50.0%) are bad, more than --max-bad 0.01 allows; first"
+    )
+    assert refused("rerank", trained) == "standard input is empty"
+
+
+def test_info_counts_the_parameters(trained: Path) -> None:
+    sizes = {name: array.size for name, array in read_arrays(trained / "weights.safetensors").items()}
+    facts = json.loads(ok("info", trained, "--json"))
+    assert facts["parameters"] == sum(sizes.values())
+    assert facts["input weights per tower"] == sum(size for name, size in sizes.items() if name.endswith(".input"))
+    assert facts["the same with 50,000 trigrams, as the paper counts"] == "1.2M"
+    assert facts["fingerprint"] == open_model(trained).fingerprint
+    assert "verified" not in facts
+    lines = dict(line.split(": ", 1) for line in ok("info", trained / "").splitlines())
+    assert lines["parameters"] == f"{sum(sizes.values()):,}"
+    assert lines["tower"] == "LSTM-RNN, 8 cells"
+    assert "from clicks.tsv.gz" in lines["data"]
+    assert json.loads(ok("info", trained, "--verify", "--json"))["verified"] == "every byte"
+
+
+# --- demo --------------------------------------------------------------------------------------------------------
+
+
+def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    for key, value in {"cells": 8, "epochs": 2}.items():
+        monkeypatch.setitem(config.DEFAULT, key, value)
+    monkeypatch.setattr(demo, "IMPRESSIONS", 5000)
+    out = ok("demo", "--out", tmp_path / "demo")
+    commands = [line.split()[2] for line in out.splitlines() if line.startswith("$ clickvec ")]
+    assert commands == ["simulate", "train", "evaluate", "index", "search", "search", "search", "explain", "report"]
+    assert "BM25" in out
+    for name in ("training.png", "gates.png"):
+        assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "demo" / "report" / "index.html").exists()
+    assert Index.open(tmp_path / "demo" / "index").encoder.dimensions == 8
+    demo._check(tmp_path / "demo")  # its own it may replace
+
+
+def test_demo_replaces_nothing_but_an_earlier_demo(site: Path, trained: Path) -> None:
+    before = contents(site.parent)  # a site and a model of the names that the demo uses
+    assert "has other things in it than an earlier demo; choose another --out" in refused("demo", "--out", site.parent)
+    assert contents(site.parent) == before

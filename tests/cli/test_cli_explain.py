@@ -1,0 +1,491 @@
+"""`clickvec explain`: what it finds, what it prints, and what it refuses."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import PROGRAM, contents, in_a_terminal, ok, refused, run, wrong_usage
+from tiny import TEXTS, TOWERS, tiny, tiny_model
+
+from clickvec.explanation import METHODS, Rule, attenuation, explain, keywords, versus, why_not
+from clickvec.explanation.look import look, look_in
+from clickvec.model.encoder import Encoder
+from clickvec.render.html.explanation_page import summary
+from clickvec.render.terminal.hit_text import show
+from clickvec.render.terminal.screen import Screen, width
+from clickvec.search.index import Index
+
+QUERY, TITLE = TEXTS[0], TEXTS[1]
+NASTY = (
+    "", " \t\n", "上海 的 酒店 上海", "🍕 👨\u200d👩\u200d👧 cafe\u0301",
+    "\x1b[31mred\x1b[0m \x07 \x9b1m \u202eevil\u202c \udcff \x7f",
+    '"quotes" \'and\' <b>tags</b> % {braces} \\n', "a" * 500, " ".join(f"word{n}" for n in range(200)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of every tower in it, and an index of the texts made with the one called lstm."""
+    path = tmp_path_factory.mktemp("explain")
+    for name, fields in TOWERS.items():
+        tiny_model(path / name, **fields)
+    ids = [f"t{number}" for number in range(len(TEXTS))]
+    Index.build(Encoder.load(path / "lstm"), TEXTS, ids=ids).save(path / "index")
+    Index.build(Encoder.load(path / "lstm"), []).save(path / "empty")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However wide the terminal is in which the tests run."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def explained(*arguments: str | Path) -> dict[str, Any]:
+    """The JSON of an explanation, which must be all of the output."""
+    done = run("explain", *arguments, "--json")
+    assert (done.status, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    assert list(found) == [
+        "tower", "query", "title", "rank", "explanation", "keywords", "attenuation", "why_not", "versus",
+    ]  # fmt: skip
+    return found
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    return json.loads(json.dumps(value))
+
+
+# --- what it finds -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_json_of_a_pair_is_what_the_functions_give(models: Path, name: str) -> None:
+    encoder = Encoder.load(models / name)
+    found = explained(models / name, QUERY, TITLE)
+    assert found["explanation"] == plain(explain(encoder, QUERY, TITLE).as_json())
+    assert (found["rank"], found["why_not"], found["versus"]) == (None, None, None)
+    assert found["attenuation"]["title"]["words"] == TITLE.split()
+    if name in ("dssm", "clsm"):
+        assert found["keywords"] == {"query": None, "title": None}
+        assert found["attenuation"]["query"]["gates"] is None
+    else:
+        counts = {way: list(row) for way, row in keywords(encoder, TITLE, "title").counts.items()}
+        assert found["keywords"]["title"]["counts"] == counts
+        effects = attenuation(encoder, QUERY, "query").effects
+        assert found["attenuation"]["query"]["effects"] == pytest.approx(effects, abs=1e-6)
+
+
+def test_a_query_by_itself(models: Path) -> None:
+    found = explained(models / "bilstm", QUERY)
+    assert (found["title"], found["explanation"]) == (None, None)
+    assert found["keywords"]["query"]["words"] == QUERY.split()
+    assert found["keywords"]["title"] is None
+    out = ok("explain", models / "bilstm", QUERY)
+    assert re.search(r"^word +gate +taken in +effect +l->r +r->l +key$", out, re.MULTILINE)
+    assert "from left to right only" not in out
+    alone = " ".join(ok("explain", models / "rnn", QUERY, "--all").split())
+    assert "it cannot tell whether the first word of a text is a keyword" in alone
+
+
+def test_unimportant_words_are_named(models: Path) -> None:
+    damped = attenuation(Encoder.load(models / "lstm"), QUERY, "query")
+    names = [word for word, little in zip(damped.words, damped.unimportant, strict=True) if little]
+    out = ok("explain", models / "lstm", QUERY)
+    said = re.search(r"unimportant in the query, with less than half of the mean effect: (.*)", out)
+    assert (said[1].split(", ") if said else []) == names
+
+
+def test_words_that_the_model_does_not_know_are_named(models: Path) -> None:
+    out = ok("explain", models / "lstm", "hotels zzz", "ёж hotels")
+    assert "little known, by the share of their letter trigrams: zzz (0%), ёж (0%)" in out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method(models: Path, method: str) -> None:
+    found = explained(models / "lstm", QUERY, TITLE, "--method", method)["explanation"]
+    assert found["method"] == method
+    assert found == plain(explain(Encoder.load(models / "lstm"), QUERY, TITLE, method=method).as_json())
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
+    adds_up = method in ("shapley", "changes")
+    assert out.count(": the score\n") == (2 if adds_up else 0)
+    assert out.count(f": by {method}, which need not be the score\n") == (0 if adds_up else 2)
+
+
+def test_the_first_title_to_compare_with(models: Path) -> None:
+    encoder = Encoder.load(models / "lstm")
+    found = explained(models / "lstm", QUERY, "new york", "--first", TITLE)
+    assert found["why_not"] == plain(why_not(encoder, QUERY, "new york", TITLE).as_json())
+    assert found["explanation"] == found["why_not"]["title"]
+
+
+RULES = {
+    ("--share", "1"): Rule(share=1.0), ("--threshold", "0.2"): Rule(threshold=0.2), ("--active", "3"): Rule(active=3),
+    ("--share", "1", "--threshold", "1.5", "--active", "2"): Rule(2, 1.5, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", RULES)
+def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[str, ...]) -> None:
+    encoder, other, rule = Encoder.load(models / "bilstm"), Encoder.load(models / "rnn"), RULES[options]
+    found = explained(models / "bilstm", QUERY, TITLE, "--first", TEXTS[2], "--against", models / "rnn", *options)
+    assert found["explanation"] == plain(explain(encoder, QUERY, TITLE, rule=rule).as_json())
+    assert found["explanation"] != plain(explain(encoder, QUERY, TITLE).as_json())
+    assert found["why_not"] == plain(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule).as_json())
+    both = {"bilstm": encoder, "rnn": other}
+    assert found["versus"] == plain(versus(both, QUERY, TITLE, rule=rule).as_json())
+    voted = keywords(encoder, TITLE, "title", **rule._asdict())
+    assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
+    assert found["keywords"]["title"]["needed"] == voted.needed
+    out = ok("explain", models / "bilstm", QUERY, TITLE, *options, "--all")
+    votes = f"at least {voted.needed} of the {min(rule.active, 7)} most active cells in every direction that can tell"
+    assert f"key: * keyword ({votes}), ? read first, cannot tell" in " ".join(out.split())
+    heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
+    assert f"title  {heads[0]} " in re.sub("  +", "  ", out.split("keywords of the title")[1])
+
+
+# --- in an index -------------------------------------------------------------------------------------------------
+
+
+def test_the_first_hit_of_an_index(models: Path) -> None:
+    hits = Index.open(models / "index").search(QUERY, k=8)
+    found = explained(models / "index", QUERY)
+    assert found["title"] == hits[0].title
+    assert found["rank"] == {"rank": 1, "of": 8, "id": hits[0].id, "first": hits[0].id}
+    assert found["explanation"]["score"] == pytest.approx(hits[0].score, abs=1e-6)
+    assert found["why_not"] is None
+    assert f"rank   1 of 8 titles, id {hits[0].id}\n" in ok("explain", models / "index", QUERY)
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_any_title_of_an_index_by_its_id_or_its_words(models: Path, place: int) -> None:
+    hits = Index.open(models / "index").search(QUERY, k=8)
+    hit = hits[place]
+    found = explained(models / "index", QUERY, hit.id)
+    assert found == explained(models / "index", QUERY, hit.title)
+    assert explained(models / "index", QUERY, f" {hit.title.upper()}")["rank"]["id"] == hit.id
+    assert found["title"] == hit.title
+    assert found["rank"] == {"rank": place + 1, "of": 8, "id": hit.id, "first": hits[0].id}
+    if place == 0:
+        assert found["why_not"] is None
+    else:
+        assert found["why_not"]["first"]["title"] == hits[0].title
+        assert found["why_not"]["gap"] == pytest.approx(hits[0].score - hit.score, abs=1e-6)
+
+
+def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models: Path) -> None:
+    encoder, new = Encoder.load(models / "lstm"), ("shanghai", "what paint", "of paint", "new hotels in york")
+    for title in new:
+        found = explained(models / "index", QUERY, title)
+        with_it = Index.build(encoder, [*TEXTS, title]).search(QUERY, k=9)
+        expected = next(at for at, hit in enumerate(with_it, 1) if hit.id == "8")
+        assert (found["rank"]["rank"], found["rank"]["of"], found["rank"]["id"]) == (expected, 8, None)
+        assert (found["why_not"] is None) == (expected == 1)
+        assert f"rank   not in the index: it would rank {expected} of 9\n" in ok(
+            "explain", models / "index", QUERY, title
+        )
+
+
+def test_an_id_comes_before_a_title_of_the_same_words() -> None:
+    index = Index.build(Encoder(tiny()), ["hotels", "two", "one"], ids=["one", "two", "hotels"])
+    assert look_in(index, QUERY, "one").title == "hotels"
+    assert look_in(index, QUERY, "hotels").title == "one"
+    assert look_in(index, QUERY, "two").title == "two"
+
+
+def test_equal_titles_have_the_rank_of_the_first_of_them_and_nothing_between_them() -> None:
+    index = Index.build(Encoder(tiny()), ["hotels in shanghai", "Hotels in Shanghai"], ids=["one", "two"])
+    seen = look_in(index, QUERY, "two")
+    assert seen.rank is not None
+    assert (seen.rank.rank, seen.rank.first) == (2, "one")
+    assert seen.why_not is not None
+    assert seen.why_not.reached
+    assert "nothing stands between them: the title scores the same as the other" in show(seen, Screen())
+    by_words = look_in(index, QUERY, "hotels in shanghai")
+    assert by_words.rank is not None
+    assert by_words.rank.id == "one"
+
+
+def test_the_title_to_compare_with_may_be_an_id(models: Path) -> None:
+    found = explained(models / "index", QUERY, "t3", "--first", "t5")
+    assert found["why_not"]["first"]["title"] == TEXTS[5]
+    assert explained(models / "index", QUERY, "t3", "--first", "paint")["why_not"]["first"]["title"] == "paint"
+
+
+@pytest.mark.parametrize("query", ["", "лев"])
+def test_a_query_that_finds_nothing(models: Path, query: str) -> None:
+    found = explained(models / "index", query)
+    assert (found["title"], found["explanation"]) == (None, None)
+    assert found["rank"] == {"rank": None, "of": 8, "id": None, "first": None}
+    why = "no letter trigram that the model knows" if query else "no words"
+    said = f"the query has {why}: it has no vector, and finds nothing\n"
+    assert ok("explain", models / "index", query).replace("and\nfinds", "and finds").endswith(said)
+    found = explained(models / "index", query, "t3")
+    assert (found["title"], found["rank"]["rank"], found["rank"]["id"]) == (TEXTS[3], None, "t3")
+    assert found["why_not"] is None
+    for arguments in ((models / "index", query, "t3"), (models / "lstm", query, TEXTS[3], "--first", TITLE)):
+        out = ok("explain", *arguments).replace("and\nfinds", "and finds")
+        assert out.endswith(f"title  {TEXTS[3]}\n{said}")
+
+
+@pytest.mark.parametrize("title", ["", "лев"])
+def test_a_title_that_no_query_can_find(models: Path, tmp_path: Path, title: str) -> None:
+    Index.build(Encoder.load(models / "lstm"), [*TEXTS, "ЖЖЖ"]).save(tmp_path / "index")
+    why = "no letter trigram that the model knows" if title else "no words"
+    for arguments in ((tmp_path / "index", QUERY, title), (models / "lstm", QUERY, title, "--first", TITLE)):
+        found = explained(*arguments)
+        assert found["explanation"]["score"] == 0
+        assert (found["why_not"] is None) == ("--first" not in arguments)
+        assert found["rank"] is None or found["rank"]["rank"] is None
+        for more in ((), ("--all",)):
+            *_, asked, read, said = (
+                ok("explain", *arguments, *more).replace("and no\nquery", "and no query").splitlines()
+            )
+            assert (asked, read) == (f"query  {QUERY}", f"title  {title}".rstrip())
+            assert said == f"the title has {why}: it has no vector, and no query can find it"
+    by_id = explained(tmp_path / "index", QUERY, "8")
+    assert (by_id["title"], by_id["rank"]["rank"], by_id["rank"]["id"]) == ("ЖЖЖ", None, "8")
+    Index.build(Encoder.load(models / "lstm"), ["ЖЖЖ"]).save(tmp_path / "blind")
+    assert "no title of the index has a vector" in ok("explain", tmp_path / "blind", QUERY)
+
+
+def test_how_a_title_was_read_is_told_where_there_are_two_ways(models: Path, tmp_path: Path) -> None:
+    titles, ids = ["hotels", "two", "one \x1b[2J", "one"], ["one", "two", "three", "hotels"]
+    Index.build(Encoder.load(models / "lstm"), titles, ids=ids).save(tmp_path / "index")
+    done = run("explain", tmp_path / "index", QUERY, "one", "--first", "hotels", "--json")
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        "'one' is read as an id, that of the title 'hotels'; it is also the text of a title, which is named by its own "
+        "id, 'hotels'",
+        "'hotels' is read as an id, that of the title 'one'; it is also the text of a title, which is named by its own "
+        "id, 'one'",
+    ]
+    for title in ("two", "three", "t9", "york"):
+        assert run("explain", tmp_path / "index", QUERY, title).err == ""
+
+
+def test_an_empty_index(models: Path) -> None:
+    assert "the index is empty" in ok("explain", models / "empty", QUERY)
+    assert explained(models / "empty", QUERY, TITLE)["explanation"]["score"] != 0
+
+
+# --- models side by side -----------------------------------------------------------------------------------------
+
+
+def test_models_side_by_side(models: Path) -> None:
+    found = explained(models / "lstm", QUERY, TITLE, "--against", models / "bilstm")["versus"]
+    both = {name: Encoder.load(models / name) for name in ("lstm", "bilstm")}
+    assert found == plain(versus(both, QUERY, TITLE).as_json())
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--against", models / "bilstm")
+    table = out.split("models side by side")[1]
+    assert len(re.findall(r"^lstm l->r ", table, re.MULTILINE)) >= 2
+    assert len(re.findall(r"^bilstm r->l ", table, re.MULTILINE)) >= 2
+    alone = ok("explain", models / "index", QUERY, "--against", models / "dssm").split("models side by side")[1]
+    assert "dssm l->r" not in alone
+    assert "index l->r" in alone
+
+
+def test_two_folders_of_the_same_name(models: Path, tmp_path: Path) -> None:
+    other = tiny_model(tmp_path / "other" / "lstm", seed=1)
+    found = explained(models / "lstm", QUERY, "--against", other)["versus"]
+    assert [model["name"] for model in found["models"]] == [f"{models.name}/lstm", "other/lstm"]
+
+
+def test_a_model_that_takes_fewer_words_has_a_table_of_its_own() -> None:
+    both = {"ten": Encoder(tiny()), "three": Encoder(tiny(max_words=3))}
+    out = show(look(both["ten"], QUERY, TITLE, models=both), Screen()).split("models side by side")[1]
+    assert len(re.findall(r"^query ", out, re.MULTILINE)) == 1
+    assert re.search(r"accommodation hotel in shanghai discount", out)
+    assert re.search(r"^ten l->r +- +\d+ +\d+\nthree l->r", out, re.MULTILINE)
+
+
+# --- what it prints ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TOWERS)
+@pytest.mark.parametrize("query", [QUERY, *NASTY])
+def test_every_line_fits_and_nothing_steers_the_terminal(models: Path, name: str, query: str) -> None:
+    encoder = Encoder.load(models / name)
+    for title, first in ((TITLE, TEXTS[2]), (query, TITLE), (TITLE, query), (None, None)):
+        seen = look(encoder, query, title, first, models={"\x1b[7mone": encoder, "other \n": encoder})
+        out = show(seen, Screen(80))
+        assert all(line == "" or line.isprintable() or "\u200d" in line for line in out.split("\n"))
+        assert max(map(width, out.split("\n"))) <= 80
+        coloured = show(seen, Screen(80, colour=True))
+        assert max(map(width, coloured.split("\n"))) <= 80
+        ours = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+        assert all(line == "" or line.isprintable() or "\u200d" in line for line in ours.split("\n"))
+
+
+def test_a_pair_without_colour_by_signs(models: Path) -> None:
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--all")
+    assert "\x1b" not in out
+    found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
+    for word in (*found.query_words, *found.title_words):
+        sign = f"{round(word.contribution, 3) + 0.0:+.3f}"
+        assert re.search(rf"^{word.word} +{re.escape(sign)} +[+-]* +-?\d\.\d\d\d ", out, re.MULTILINE)
+    assert f"score  {found.score:.3f}\n" in out
+    for link in found.strongest:
+        one, other = found.query_words[link.query_word].word, found.title_words[link.title_word].word
+        assert f"{one} ~ {other} " in out
+    heaviest = max(found.cells, key=lambda cell: abs(cell.contribution))
+    numbers = f"{heaviest.query:+.3f} {heaviest.title:+.3f} {heaviest.contribution:+.3f}"
+    assert f"{heaviest.cell} {numbers}" in re.sub(" +", " ", out)
+
+
+def test_the_keyword_table_has_the_words_across(models: Path) -> None:
+    voted = keywords(Encoder.load(models / "bilstm"), QUERY)
+    lines = ok("explain", models / "bilstm", QUERY, "--all").split("keywords of the query")[1].splitlines()[1:4]
+    heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
+    assert lines[0].split() == ["query", *heads]
+    assert lines[1].split()[3:] == ["-", *(str(count) for count in voted.counts["left to right"][1:])]
+    assert lines[2].split()[3:] == [*(str(count) for count in voted.counts["right to left"][:-1]), "-"]
+
+
+def test_what_one_asks_for_first_and_all_of_it(models: Path) -> None:
+    arguments = ("explain", models / "bilstm", QUERY, TITLE, "--first", TEXTS[6])
+    short, whole = ok(*arguments), ok(*arguments, "--all")
+    more = ("keywords of the title", "one edit of the title", "\ncell  ", "these give")
+    assert [text in short for text in more] == [False] * 4
+    assert [text in whole for text in more] == [True] * 4
+    assert [out.count(" ~ ") for out in (short, whole)] == [5, 10]
+    assert set(short.splitlines()) <= set(whole.splitlines())
+    both = ok(*arguments, "--against", models / "rnn")
+    assert re.search(r"^rnn l->r ", both, re.MULTILINE)
+    for out in (short, whole, both):
+        assert "\n\n\n" not in out
+        assert out.split("\n\n")[-1].startswith("gives: part of the score; without: ")
+        assert len(out.splitlines()) < 66 or out is not short
+
+
+def test_the_sentence_of_the_page(models: Path) -> None:
+    found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
+    best = max(found.query_words, key=lambda word: word.contribution)
+    out = " ".join(ok("explain", models / "lstm", QUERY, TITLE).split())
+    assert f"Most of the score comes from these words: of the query {best.word} ({best.contribution:+.3f})" in out
+    page = summary(found)
+    assert page.startswith(f"Most of the score comes from these words: of the query <b><bdi>{best.word}</bdi></b>")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_legend_promises_a_sum_only_where_there_is_one(models: Path, method: str) -> None:
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
+    legend = " ".join(out.split("\n\n")[-1].split())
+    adds_up = method in ("shapley", "changes")
+    assert ("part of the score" in legend) == adds_up
+    assert ("which need not add up to the score" in legend) != adds_up
+
+
+@pytest.mark.parametrize(("title", "first"), [(1, 2), (1, 4), (6, 7)])  # not reached; add, leave out, replace
+def test_edits_are_quoted_and_end_in_a_sentence(models: Path, title: int, first: int) -> None:
+    found = why_not(Encoder.load(models / "lstm"), QUERY, TEXTS[title], TEXTS[first])
+    last = found.path[-1]
+    out = ok("explain", models / "lstm", QUERY, TEXTS[title], "--first", TEXTS[first])
+    for at, edit in enumerate(found.path, 1):
+        replaced = f'put "{edit.put}" in place of "{edit.out}"'
+        told = {"add": f'add "{edit.put}"', "leave out": f'leave out "{edit.out}"', "replace": replaced}
+        assert f"{at}. {told[edit.kind]} " in out
+    assert (
+        f"the edited title scores {last.score:.3f} and is {'' if found.reached else 'not '}past the other title, "
+        f"which scores {found.first.score:.3f}: {last.title}"
+    ) in " ".join(out.split())
+
+
+def test_a_closed_output(models: Path) -> None:
+    command = " ".join([*map(shlex.quote, [*PROGRAM, "explain", str(models / "lstm"), QUERY, TITLE]), ">&-"])
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "standard output" in done.stderr
+
+
+def test_colour_only_in_a_terminal_that_wants_it(models: Path) -> None:
+    arguments = ("explain", models / "lstm", QUERY, TITLE)
+    coloured = in_a_terminal(*arguments, TERM="xterm")
+    assert "\x1b[32m" in coloured or "\x1b[7;32m" in coloured
+    assert "\x1b[31m" in coloured or "\x1b[1;31m" in coloured or "\x1b[7;31m" in coloured
+    without = in_a_terminal(*arguments, TERM="xterm", NO_COLOR="1")
+    assert without == ok(*arguments)
+    assert "\x1b" not in without
+    wide = in_a_terminal(*arguments, TERM="dumb", COLUMNS="110")
+    assert "\x1b" not in wide
+    assert wide.count("\n") < without.count("\n")
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_and_a_figure(models: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    html, png = tmp_path / "new" / "page.html", tmp_path / "figure.png"
+    arguments = ("explain", models / "index", QUERY, "t3", "--against", models / "rnn", "--html", html, "--png", png)
+    done = run(*arguments, "--json")
+    assert done.status == 0
+    assert json.loads(done.out)["title"] == TEXTS[3]
+    assert done.err.splitlines() == [f"{png}: the figure", f"{html}: the page"]
+    assert "<html" in html.read_text()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    before = contents(tmp_path)
+    assert refused(*arguments) == f"{html} is there already; choose another file, or replace it with --overwrite"
+    assert contents(tmp_path) == before
+    ok("explain", models / "lstm", QUERY, "--png", png, "--overwrite", "--same-range")
+    assert png.read_bytes() != before["figure.png"]
+
+
+def test_a_tower_without_gates_has_a_page_and_no_figure(models: Path, tmp_path: Path) -> None:
+    ok("explain", models / "clsm", QUERY, TITLE, "--first", TEXTS[2], "--html", tmp_path / "page.html")
+    said = refused("explain", models / "clsm", QUERY, TITLE, "--png", tmp_path / "a.png", "--html", tmp_path / "b.html")
+    assert "this model is a CLSM" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]
+
+
+def test_a_page_needs_a_title(models: Path, tmp_path: Path) -> None:
+    for model, query in (("lstm", QUERY), ("index", ""), ("empty", QUERY)):
+        said = refused("explain", models / model, query, "--html", tmp_path / "page.html")
+        assert "there is no title" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_model_itself_is_not_written_over(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model")
+    before = contents(model)
+    for file in ("config.json", "weights.safetensors"):
+        said = refused("explain", model, QUERY, TITLE, "--html", model / file, "--overwrite")
+        assert "which is a model folder; choose a place outside of it" in said
+    assert contents(model) == before
+
+
+# --- what it refuses ---------------------------------------------------------------------------------------------
+
+
+def test_folders_that_are_no_models(models: Path, tmp_path: Path) -> None:
+    assert "there is no model folder" in refused("explain", tmp_path / "none", QUERY)
+    assert "there is no model folder" in refused("explain", models / "lstm", QUERY, "--against", tmp_path / "none")
+    assert "is not a whole model folder" in refused("explain", tmp_path, QUERY)
+    index = tmp_path / "index"
+    Index.build(Encoder.load(models / "lstm"), TEXTS).save(index)
+    about = json.loads((index / "index.json").read_text())
+    (index / "index.json").write_text(json.dumps(about | {"format": 9}))
+    assert "is of index format 9, newer than 2" in refused("explain", index, QUERY)
+    (index / "index.json").write_text("{")
+    assert "cannot be read" in refused("explain", index, QUERY)
+
+
+def test_wrong_usage(models: Path, tmp_path: Path) -> None:
+    lstm = models / "lstm"
+    assert "the methods are shapley, changes" in wrong_usage("explain", lstm, QUERY, TITLE, "--method", "guess")
+    assert "--first is compared with a title" in wrong_usage("explain", lstm, QUERY, "--first", TITLE)
+    assert "is the model itself" in wrong_usage("explain", lstm, QUERY, "--against", models / "rnn" / ".." / "lstm")
+    assert "give --png too" in wrong_usage("explain", lstm, QUERY, "--same-range")
+    for bad in ("0", "-1", "nan"):
+        assert "--threshold is above 0" in wrong_usage("explain", lstm, QUERY, "--threshold", bad)
+    for bad in ("0", "1.1", "nan"):
+        assert "--share is above 0 and at most 1" in wrong_usage("explain", lstm, QUERY, "--share", bad)
+    wrong_usage("explain", lstm, QUERY, "--active", "0")
+    same = ("--html", tmp_path / "x.png", "--png", tmp_path / "." / "x.png")
+    assert "are the same file" in wrong_usage("explain", lstm, QUERY, TITLE, *same)
+    assert "Missing argument" in wrong_usage("explain", lstm)
+    assert "does not read word by word" in refused("explain", models / "dssm", QUERY, TITLE, "--method", "changes")

@@ -1,0 +1,269 @@
+"""`clickvec topics`: what it reads, what it prints, what it scores, and what it refuses."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from command import ok, refused, run, wrong_usage
+from tiny import TEXTS, tiny_model
+
+from clickvec import Encoder, Index
+from clickvec.data import Columns, read_labels, read_texts
+
+LABELS = "text\ttopic\n" + "".join(f"{text}\t{'repair' if 'bath' in text else 'travel'}\n" for text in TEXTS[:6])
+
+
+@pytest.fixture(autouse=True)
+def wide_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However wide the terminal is in which the tests run."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "queries.txt"
+    path.write_text("".join(f"{text}\n" for text in ["query", *TEXTS]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.tsv"
+    path.write_text(LABELS, encoding="utf-8")
+    return path
+
+
+# --- the map -----------------------------------------------------------------------------------------------------
+
+
+def test_the_map_has_a_line_for_each_sign_of_each_cell(model_folder: Path, queries: Path) -> None:
+    done = run("topics", model_folder, queries)
+    assert done.status == 0, done.err
+    head, rule, *lines = done.out.splitlines()
+    assert head.split() == ["cell", "sign", "detections", "specificity", "group", "words", "(lift)"]
+    assert set(rule) == {"-"}
+    assert [line.split()[:2] for line in lines[:14]] == [[str(cell), sign] for cell in range(7) for sign in "+-"]
+    assert lines[-1].startswith("dead cells: ")
+    assert "8 texts, " in done.err
+    assert "detections" in done.err
+
+
+def test_of_a_large_model_the_most_specific_cells_unless_all_are_asked_for(tmp_path: Path, queries: Path) -> None:
+    model = tiny_model(tmp_path / "large", cells=30)
+    Index.build(Encoder.load(model), TEXTS).save(tmp_path / "index")
+    short, whole = ok("topics", model, queries), ok("topics", model, queries, "--all")
+    assert ok("topics", tmp_path / "index", queries) == short
+    assert "the most specific; 40 signed cells are not shown" in short
+    assert "not shown" not in whole + ok("topics", model, queries, "--cells", "1")
+    assert [line.split()[0] for line in whole.splitlines()[2:62:2]] == [str(cell) for cell in range(30)]
+    assert set(short.splitlines()[:22]) - set(whole.splitlines()) <= {short.splitlines()[1]}
+
+
+def test_some_cells_and_some_words(model_folder: Path, queries: Path) -> None:
+    lines = ok("topics", model_folder, queries, "--cells", "3, 1", "--words", "2").splitlines()
+    assert [line.split()[0] for line in lines[2:6]] == ["1", "1", "3", "3"]
+    assert max(line.count("(") for line in lines[2:6]) == 2
+
+
+def test_a_model_of_two_directions_names_them(tmp_path: Path, queries: Path) -> None:
+    model = tiny_model(tmp_path / "two", "bilstm")
+    lines = ok("topics", model, queries, "--cells", "4").splitlines()
+    assert [line.split()[:2] for line in lines[2:6]] == [["4", "l->r"]] * 2 + [["4", "r->l"]] * 2
+
+
+def test_a_dead_cell_is_named(model_folder: Path, queries: Path) -> None:
+    out = ok("topics", model_folder, queries, "--active", "1")
+    assert "(never among the 1 most active)" in out.splitlines()[-1]
+    assert ok("topics", model_folder, queries, "--active", "7").splitlines()[-1] == "dead cells: none"
+
+
+def test_a_higher_threshold_detects_less(model_folder: Path, queries: Path) -> None:
+    found = [
+        json.loads(ok("topics", model_folder, queries, "--json", *more))["detections"]
+        for more in (("--threshold", "0.05"), (), ("--threshold", "2.5"))
+    ]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == 3
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+def test_the_table_comes_in_blocks_as_wide_as_the_terminal(
+    model_folder: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    parts = ok("topics", model_folder, queries, "--table").split("\n\n")
+    blocks = [part.splitlines() for part in parts if part.startswith("query ")]
+    assert len(blocks) > 1
+    columns = [int(name) for block in blocks for name in block[0].replace("query", "").replace("cell", "").split()]
+    assert columns == sorted(set(columns))
+    for block in blocks:
+        assert [line.startswith(TEXTS[0]) for line in block].count(True) == 1
+        assert len(block) == 2 + len(TEXTS)
+        assert max(map(len, block)) <= 100 or block[0].count("cell") == 1
+    monkeypatch.setenv("COLUMNS", "10000")
+    wide = ok("topics", model_folder, queries, "--table", "--cells", "0,6").split("\n\n")[-1].splitlines()
+    assert wide[0].split()[0] == "query"
+    assert wide[0].count("cell") <= 2
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def test_all_of_it_as_one_object(model_folder: Path, queries: Path, labels: Path) -> None:
+    pytest.importorskip("scipy")
+    out = ok("topics", model_folder, queries, "--cells", "2", "--table", "--labels", labels, "--json", "--words", "3")
+    assert out.count("\n") == 1
+    found = json.loads(out)
+    (cell,) = found["cells"]
+    assert (cell["cell"], cell["way"]) == (2, "left to right")
+    assert len(cell["both"]["words"]) <= 3
+    assert {"word", "count", "lift"} == cell["both"]["words"][0].keys()
+    assert found["texts"] == len(found["table"]) == 8
+    assert {key for row in found["table"] for key in row["cells"]} == {"2"}
+    assert found["scores"]["signed cells"]["purity"].keys() == {"value", "chance", "spread", "adjusted"}
+    assert "PLSA, 7 topics" in found["scores"]
+    assert isinstance(found["dead"], list)
+
+
+# --- scores ------------------------------------------------------------------------------------------------------
+
+
+def test_scores_of_the_built_in_log(model_folder: Path, site: Path) -> None:
+    pytest.importorskip("scipy")
+    given = ("topics", model_folder, site / "test.tsv.gz", "--labels", site / "topics.tsv.gz")
+    rows = ok(*given).split("\n\n")[-1].splitlines()
+    assert rows[0].split() == [
+        "clusters", "items", "number", "purity", "by", "chance", "adjusted", "NMI", "by", "chance", "adjusted",
+    ]  # fmt: skip
+    assert [row.split("  ")[0] for row in rows[2:]] == [
+        "cells", "signed cells", "cells, untrained", "signed cells, untrained",
+        "words at random, 7 clusters", "words at random, 14 clusters",
+        "PLSA, 5 topics", "PLSA, 7 topics", "PLSA, 14 topics",
+    ]  # fmt: skip
+    assert ok(*given).split("\n\n")[-1].splitlines() == rows
+    other_seed = ok(*given, "--seed", "1").split("\n\n")[-1].splitlines()
+    assert other_seed[2].split()[:4] == rows[2].split()[:4]
+    assert other_seed[4:] != rows[4:]
+    from_clicks = ok(*given, "--clicks", site / "clicks.tsv.gz").split("\n\n")[-1].splitlines()
+    assert from_clicks[:8] == rows[:8]
+    assert from_clicks[8:] != rows[8:]
+
+
+def test_titles_are_scored_as_titles(model_folder: Path, site: Path) -> None:
+    pytest.importorskip("scipy")
+    done = run("topics", model_folder, site / "titles.tsv.gz", "--titles", "--labels", site / "topics.tsv.gz")
+    assert done.status == 0
+    assert "have no topic" not in done.err
+    assert run("topics", model_folder, site / "titles.tsv.gz", "--titles", "--cells", "0").status == 0
+
+
+def test_texts_without_a_known_topic_are_told(model_folder: Path, queries: Path, labels: Path) -> None:
+    pytest.importorskip("scipy")
+    done = run("topics", model_folder, queries, "--labels", labels)
+    assert done.status == 0
+    assert "2 of 8 texts have no topic" in done.err
+
+
+def test_without_scipy_plsa_is_left_out(
+    model_folder: Path, queries: Path, labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    done = run("topics", model_folder, queries, "--labels", labels)
+    assert done.status == 0, done.err
+    assert "PLSA is left out: scipy is not installed" in done.err
+    assert "PLSA" not in done.out
+    assert "signed cells, untrained" in done.out
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["dssm", "clsm"])
+def test_a_tower_that_does_not_read_word_by_word(tmp_path: Path, queries: Path, kind: str) -> None:
+    assert "does not read word by word" in refused("topics", tiny_model(tmp_path / kind, kind), queries)
+
+
+def test_wrong_usage(model_folder: Path, queries: Path, labels: Path) -> None:
+    assert "there is no cell '7'; the cells are 0 to 6" in wrong_usage("topics", model_folder, queries, "--cells", "7")
+    assert "there is no cell 'x'" in wrong_usage("topics", model_folder, queries, "--cells", "0,x")
+    assert "give --labels too" in wrong_usage("topics", model_folder, queries, "--clicks", labels)
+    assert "--threshold is above 0" in wrong_usage("topics", model_folder, queries, "--threshold", "0")
+
+
+def test_bad_files_are_named(model_folder: Path, queries: Path, labels: Path, tmp_path: Path) -> None:
+    strange, empty, other = tmp_path / "strange.txt", tmp_path / "empty.txt", tmp_path / "other.tsv"
+    strange.write_text("query\nzzz qqq\nxxx\n")
+    empty.write_text("")
+    other.write_text("text\ttopic\nsomething else\ttravel\n")
+    assert refused("topics", model_folder, tmp_path / "none.txt") == f"{tmp_path / 'none.txt'} does not exist"
+    assert refused("topics", model_folder, empty) == f"{empty} is empty"
+    assert "none of the 2 texts has a letter trigram" in refused("topics", model_folder, strange)
+    assert "there is nothing to score" in refused("topics", model_folder, queries, "--labels", other)
+    assert "queries.txt:1: found the columns query; text and topic are missing" in refused(
+        "topics", model_folder, queries, "--labels", queries
+    )
+    assert "is not a whole model folder" in refused("topics", tmp_path, queries)
+
+
+# --- the readers behind it ---------------------------------------------------------------------------------------
+
+
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_queries_come_from_whatever_has_them(tmp_path: Path) -> None:
+    files = {
+        "plain.txt": ["new york", "hotels, cheap", "new york"],
+        "headed.txt": ["query", "new york", "hotels, cheap"],
+        "clicks.tsv": ["query\ttitle\tclicks", "new york\ta guide\t3", "hotels, cheap\tb\t1"],
+        "bare-clicks.tsv": ["new york\ta guide\t3", "new york\tmore\t1", "hotels, cheap\tb\t1"],
+        "pairs.tsv": ["query\ttitle", "new york\ta", "hotels, cheap\tb"],
+        "judged.tsv": ["1\tnew york\td1\ta\t0", "1\tnew york\td2\tb\t1", "2\thotels, cheap\td1\ta\t1"],
+        "queries.tsv": ["query_id\tquery", "q1\tnew york", "q2\thotels, cheap"],
+        "quoted.csv": ["query,title", 'new york,"a, b"', '"hotels, cheap",c'],
+        "lines.jsonl": ['{"query": "new york"}', '{"query": "hotels, cheap", "title": "x"}'],
+    }
+    for name, lines in files.items():
+        read = read_texts(written(tmp_path / name, *lines), columns=Columns(header=False))
+        assert read.texts == ("new york", "hotels, cheap"), name
+
+
+def test_titles_too(tmp_path: Path) -> None:
+    for name, lines in {
+        "plain.txt": ["a guide", "b"],
+        "catalogue.tsv": ["doc_id\ttitle\turl", "d1\ta guide\tx", "d2\tb\ty"],
+        "bare.tsv": ["d1\ta guide", "d2\tb"],
+        "clicks.tsv": ["query\ttitle\tclicks", "q\ta guide\t3", "r\tb\t1"],
+        "judged.tsv": ["1\tq\td1\ta guide\t0", "1\tq\td2\tb\t1"],
+    }.items():
+        read = read_texts(written(tmp_path / name, *lines), "title", columns=Columns(header=False))
+        assert read.texts == ("a guide", "b"), name
+
+
+def test_blank_lines_of_a_table_are_bad(tmp_path: Path) -> None:
+    read = read_texts(written(tmp_path / "q.tsv", "query\ttitle", *["a\tb"] * 200, " \tb"))
+    assert read.texts == ("a",)
+    assert read.bad.examples == [f"{tmp_path / 'q.tsv'}:202: blank query"]
+
+
+def test_labels_of_a_kind(tmp_path: Path, site: Path) -> None:
+    path = written(
+        tmp_path / "l.tsv", "text\tkind\ttopic\tintent", "A  Pizza\tquery\tfood\tx", "knee\ttitle\thealth\ty",
+        "pizza\t\tfood\t", *["a pizza\tquery\tfood\tx"] * 200, "a pizza\tquery\tcars\tx", "\tquery\tfood\t",
+    )  # fmt: skip
+    read = read_labels(path)
+    assert read.topics == {"a pizza": "food", "pizza": "food"}
+    assert read.texts == ("a pizza", "knee", "pizza")
+    assert dict(read.bad.reasons) == {"a text with two topics": 1, "blank text": 1}
+    assert read_labels(path, "title").topics == {"knee": "health", "pizza": "food"}
+    built_in = read_labels(site / "topics.tsv.gz")
+    assert len(set(built_in.topics.values())) == 16
+    with gzip.open(site / "test.tsv.gz", "rt", encoding="utf-8") as file:
+        asked = {line.split("\t")[1] for line in list(file)[1:]}
+    assert asked <= built_in.topics.keys()

@@ -1,0 +1,231 @@
+"""Text from files and arguments is safe for a terminal in every verb; bytes that pass through are not changed."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import PROGRAM, SMALL, Done, in_a_terminal, run
+from ondisk import change_config, sign
+from tiny import TEXTS, tiny_model
+
+from clickvec import Encoder, Index
+from clickvec.cli import streams
+
+STEERING = "\x1b]0;own\x07\x1b[2J\x9b31m\u202e\x7f\x08\x1b[31mred\u2066"
+FORGED = f"{STEERING}\r\n\x1b[1mclickvec: all is well"
+
+
+def check(done: Done, status: int | None = None) -> Done:
+    """Nothing in the output steers a terminal."""
+    assert status is None or done.status == status, done
+    for text in (done.out, done.err):
+        assert all(char == "\n" or char.isprintable() for char in text), ascii(text)
+    assert "Traceback" not in done.err
+    return done
+
+
+# --- safe text ---------------------------------------------------------------------------------------------------
+
+
+def test_colours_of_ours_pass_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    streams.give("\x1b[1;32mgood\x1b[0m \x1b[5mblink\x1b[38;5;1m\x1b[2J", coloured=True)
+    assert capsys.readouterr().out == "\x1b[1;32mgood\x1b[0m ␛[5mblink␛[38;5;1m␛[2J\n"
+    streams.give("\x1b[1;32mgood\x1b[0m\nbetter")
+    assert capsys.readouterr().out == "␛[1;32mgood␛[0m\nbetter\n"
+
+
+def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    streams.tell(FORGED)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.removesuffix("\n").isprintable()
+    streams.tell_lines("Usage:\n\n\x1b[2J")
+    assert capsys.readouterr().err == "Usage:\n\n␛[2J\n"
+
+
+# --- every verb --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model(tmp_path / f"model {STEERING}")
+
+
+@pytest.fixture
+def titles(tmp_path: Path) -> Path:
+    path = tmp_path / f"titles {STEERING}.jsonl"
+    rows = [{"id": f"{key}{FORGED}", "title": f"{text} {STEERING}", STEERING: FORGED} for key, text in enumerate(TEXTS)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    return path
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    path = tmp_path / f"judged {STEERING}.jsonl"
+    rows = [
+        {
+            "query_id": STEERING,
+            "query": f"hotels {STEERING}",
+            "doc_id": f"{key}{STEERING}",
+            "title": text,
+            "grade": grade,
+        }
+        for key, (text, grade) in enumerate(zip(TEXTS, "1100000x", strict=True))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    return path
+
+
+@pytest.fixture
+def clicks(tmp_path: Path) -> Path:
+    path = tmp_path / f"clicks {STEERING}.jsonl"
+    rows = [{"query": f"{text} {STEERING}", "title": f"{text} {STEERING}", "clicks": 1} for text in TEXTS]
+    bad = {"query": STEERING, "title": STEERING, "clicks": STEERING}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, bad]))
+    return path
+
+
+def test_titles_and_models_that_would_steer(model: Path, titles: Path, tmp_path: Path) -> None:
+    index, bad = tmp_path / f"index {STEERING}", ("--max-bad", "0.5")
+    assert "is given twice" in check(run("index", model, titles, "--out", index, *bad), 0).err
+    check(run("index", model, titles, "--out", index), 1)
+    check(run("index", model, titles, "--out", index, "--overwrite"), 1)  # too many bad lines
+    check(run("encode", model, titles, "--out", tmp_path / f"{STEERING}.npy", *bad), 0)
+    check(run("shrink", model, "--out", tmp_path / f"small {STEERING}"), 0)
+    hits = check(run("search", index, f"hotels {STEERING}", f"ЖЖЖ {FORGED}"), 0)
+    assert "nothing found" in hits.err
+    check(run("search", index, f"hotels {FORGED}", "--json"), 0)
+    check(run("search", index, stdin=f"hotels {STEERING}\n"), 0)
+    check(run("explain", index, f"hotels {STEERING}", f"0{FORGED}", "--all"), 0)
+    check(run("explain", index, f"hotels {STEERING}", "--against", tmp_path / f"small {STEERING}", "--json"), 0)
+    check(run("nearest", index, f"hotels{STEERING}", STEERING), 0)
+    check(run("nearest", model, "hotels", "--titles", titles, *bad), 0)
+    check(run("search", tmp_path / STEERING, "hotels"), 1)
+
+
+def test_judged_sets_and_logs_that_would_steer(model: Path, judged: Path, clicks: Path, tmp_path: Path) -> None:
+    bad = ("--max-bad", "0.5")
+    assert "is judged twice" in check(run("evaluate", model, "--judged", judged, *bad), 0).err
+    check(run("evaluate", model, "--judged", judged), 1)
+    check(run("prepare", clicks, "--out", tmp_path / f"data {STEERING}", *bad), 0)
+    check(run("prepare", clicks, "--out", tmp_path / f"data {STEERING}", *bad), 1)
+    check(run("topics", model, clicks, "--table", "--labels", clicks, *bad))
+    check(run("topics", model, clicks, "--table", *bad), 0)
+    (tmp_path / "header.tsv").write_text(f"{STEERING}\t{STEERING}\t{STEERING}\n" + f"{STEERING}\n" * 9)
+    check(run("prepare", tmp_path / "header.tsv", "--out", tmp_path / "x"), 1)
+    check(run("simulate", tmp_path / f"site {STEERING}", "--impressions", "100", "--no-log"))
+    check(run("report", model, "--judged", judged, "--out", tmp_path / f"report {STEERING}", *bad))
+    check(run("compare", "--clicks", clicks, "--dev", judged, "--test", judged, "--out", tmp_path / STEERING))
+    check(run("rerank", model, stdin=f"{STEERING}\n" * 3), 1)
+
+
+def test_training_on_what_would_steer(clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    out = tmp_path / f"m {STEERING}"
+    check(run("train", clicks, "--out", out, *SMALL, "--max-bad", "0.5"), 0)
+    check(run("train", clicks, "--out", out, *SMALL, "--max-bad", "0.5"), 1)
+    check(run("train", clicks, "--out", out, "--set", f"{STEERING}=1"), 1)
+    check(run("info", out), 0)
+    assert (out / "README.md").read_text().replace("\n", "").isprintable()
+    command = [sys.executable, "-m", "clickvec.training"]
+    for arguments in ([str(tmp_path / STEERING), "--out", "x"], [STEERING, f"--{STEERING}"]):
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+        assert done.returncode in (1, 2)
+        check(Done(done.returncode, done.stdout, done.stderr))
+
+
+def test_a_model_of_a_stranger_cannot_forge_a_fact(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model")
+    forged = {"from": f"{STEERING}\nverified: every byte", STEERING: [FORGED]}
+    change_config(model, training={"data": forged, "kept": FORGED, "recipe": {"tower": FORGED}})
+    sign(model)
+    out = check(run("info", model), 0).out
+    assert not any(line.startswith("verified") for line in out.splitlines())
+    assert json.loads(check(run("info", model, "--json"), 0).out)["data"] == forged
+
+
+def test_arguments_that_would_steer(model: Path) -> None:
+    for arguments in (
+        (STEERING,),
+        ("search", f"--{STEERING}"),
+        ("search", model, "pizza", "-k", STEERING),
+        ("explain", model, "pizza", "--method", STEERING),
+        ("topics", model, STEERING, "--cells", STEERING),
+        ("evaluate", STEERING, STEERING, "--judged", STEERING),
+    ):
+        check(run(*arguments), 2)
+
+
+def test_colours_of_the_data_do_not_reach_a_terminal(model: Path) -> None:
+    Index.build(Encoder.load(model), [f"{text} {STEERING}" for text in TEXTS]).save(model.parent / "index")
+    for verb in (("explain",), ("search",), ("nearest",)):
+        out = in_a_terminal(*verb, model.parent / "index", f"hotels {STEERING}", TERM="xterm")
+        assert "␛[31mred" in out
+        assert "\x1b[31mred" not in out
+        assert re.sub(r"\x1b\[[0-9;]+m|\n", "", out).isprintable()
+
+
+# --- bytes that pass through -------------------------------------------------------------------------------------
+
+
+ENVIRONMENTS: tuple[dict[str, str], ...] = ({}, {"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0"})
+
+
+def printed(*arguments: str | Path, stdin: bytes = b"", **environment: str) -> bytes:
+    command = [*PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, env=os.environ | environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_rerank_changes_no_byte(environment: dict[str, str], model: Path) -> None:
+    lines = [f"上海 {STEERING}\t{STEERING}{key}\thotel \r🍕 {STEERING} {key}".encode() for key in range(3)]
+    for end in (b"\n", b"\r\n"):
+        *out, rest = printed("rerank", model, stdin=end.join(lines), **environment).split(b"\n")
+        assert rest == b""
+        assert sorted(line.rsplit(b"\t", 1)[0] for line in out) == lines
+
+
+def test_rerank_is_safe_on_a_terminal(model: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*PROGRAM, "rerank", str(model)], stdin=subprocess.PIPE, stdout=theirs) as running:
+        running.communicate(f"hotels\t{STEERING}\thotels\n".encode())
+    os.close(theirs)
+    out = os.read(ours, 65536).decode().replace("\r\n", "")
+    os.close(ours)
+    query, key, title, _ = out.split("\t")
+    assert (query, key, title) == ("hotels", streams.clean(STEERING), "hotels")
+
+
+def test_rerank_gives_each_list_as_it_ends(model: Path) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*PROGRAM, "rerank", str(model)], **pipes, text=True) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write("hotels\t1\thotels\nflights\t2\tflights\n")
+        running.stdin.flush()
+        assert running.stdout.readline().startswith("hotels\t1\thotels\t")
+        running.stdin.close()
+        assert running.stdout.readline().startswith("flights\t2\tflights\t")
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_json_stays_json_in_every_encoding(environment: dict[str, str], tmp_path: Path) -> None:
+    note = f"hotels 上海 🍕 {STEERING}"
+    encoder = Encoder.load(tiny_model(tmp_path / "model"))
+    Index.build(encoder, ["hotels"], payloads=[{"note": note}]).save(tmp_path / "index")
+    out = printed("search", tmp_path / "index", "hotels", "--json", **environment).decode()
+    assert out.removesuffix("\n").isprintable()
+    assert out.isascii() == bool(environment)
+    assert json.loads(out)["hits"][0]["payload"]["note"] == note
+
+
+def test_text_for_people_survives_every_encoding(tmp_path: Path) -> None:
+    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS).save(tmp_path / "index")
+    assert rb"\u4e0a\u6d77" in printed("search", tmp_path / "index", "上海 酒店", PYTHONIOENCODING="ascii")

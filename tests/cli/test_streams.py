@@ -1,0 +1,365 @@
+"""Standard output and standard error that are closed, full or broken; how a program ends, and what it says."""
+
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from command import PROGRAM, SMALL, ok, run, sentence
+from tiny import TEXTS, tiny_model
+
+from clickvec import Encoder, Index
+from clickvec.cli import ending, streams
+from clickvec.errors import ClickvecError, Interrupted
+from clickvec.evaluation import evaluate
+from clickvec.model.folder import open_model
+
+LOST = "standard output"
+TRAINER = (sys.executable, "-m", "clickvec.training")
+
+
+def shell(
+    arguments: Sequence[str | Path], redirect: str, program: Sequence[str] = PROGRAM, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a command with its streams redirected; the status is its own, also in a pipe."""
+    command = f"{shlex.join([*program, *map(str, arguments)])} {redirect}; exit ${{PIPESTATUS[0]}}"
+    return subprocess.run(["bash", "-c", command], **{"capture_output": True, "text": True} | options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model(tmp_path / "model")
+
+
+@pytest.fixture
+def titles(tmp_path: Path) -> Path:
+    path = tmp_path / "titles.tsv"
+    path.write_text("doc_id\ttitle\n" + "".join(f"{key}\t{title}\n" for key, title in enumerate(TEXTS)))
+    return path
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    path = tmp_path / "judged.tsv"
+    rows = [f"1\t{TEXTS[0]}\t{key}\t{title}\t{int(key < 2)}\n" for key, title in enumerate(TEXTS)]
+    path.write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def index(model: Path, tmp_path: Path) -> Path:
+    Index.build(Encoder.load(model), TEXTS).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def clicks(tmp_path: Path) -> Path:
+    path = tmp_path / "clicks.tsv"
+    path.write_text("query\ttitle\tclicks\n" + "".join(f"{text}\t{text}\t1\n" for text in TEXTS))
+    return path
+
+
+# --- nobody reads stderr -----------------------------------------------------------------------------------------
+
+
+def test_training_whose_messages_nobody_reads_still_trains(clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    train = ("train", clicks, *SMALL, "--set", "epochs=20")
+    for name, redirect in {"broken": "2>&1 | head -c 1", "full": "2> /dev/full", "closed": "2>&-"}.items():
+        done = shell([*train, "--out", tmp_path / name], redirect)
+        assert done.returncode == 0, (redirect, done)
+        open_model(tmp_path / name)
+
+
+def test_a_closed_stderr_changes_nothing(model: Path, titles: Path, judged: Path, clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    commands = {
+        "index": ("index", model, titles, "--out", tmp_path / "out-index"),
+        "encode": ("encode", model, titles, "--out", tmp_path / "out.npy"),
+        "report": ("report", model, "--judged", judged, "--worst", "1", "--out", tmp_path / "out-report"),
+        "prepare": ("prepare", clicks, "--out", tmp_path / "data"),
+    }
+    for name, command in commands.items():
+        done = shell(command, "2>&-")
+        assert (done.returncode, str(tmp_path) in done.stdout) == (0, True), (name, done)
+    pytest.importorskip("torch")
+    done = shell([tmp_path / "data", "--out", tmp_path / "m", *SMALL], "0<&- 2>&-", TRAINER)
+    assert (done.returncode, done.stdout.startswith(f"{tmp_path / 'm'}: epoch 1 of 1")) == (0, True), done
+
+
+def test_no_file_takes_the_number_of_a_closed_stream() -> None:
+    code = (
+        "import os, sys, tempfile\nfrom clickvec.cli import streams\nstreams.open_streams()\n"
+        "with tempfile.TemporaryFile() as file:\n    number = file.fileno()\n"
+        "inherited = [os.get_inheritable(number) for number in range(3)]\n"
+        "sys.exit(number < 3 or inherited != [True] * 3 or sys.stdout is not None or sys.stderr is None)"
+    )
+    for redirect in ("0<&- 1>&- 2>&-", "1>&- 2>&-"):
+        assert shell(["-c", code], redirect, [sys.executable]).returncode == 0, redirect
+
+
+def test_telling_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    closed = (tmp_path / "closed").open("w")
+    closed.close()
+    with Path("/dev/full").open("w") as full:
+        for stream in (None, closed, full):
+            monkeypatch.setattr(sys, "stderr", stream)
+            for say in (streams.tell, streams.tell_lines, streams.redraw):
+                say("something")
+            assert not streams.is_terminal(stream)
+        streams._drop(full)  # else it fails as it is closed
+
+
+# --- nobody reads stdout -----------------------------------------------------------------------------------------
+
+
+def test_a_result_that_cannot_be_printed_is_an_error(model: Path, index: Path, judged: Path) -> None:
+    for command in (
+        ("search", index, "hotels"),
+        ("evaluate", model, "--judged", judged),
+        ("info", model, "--json"),
+        ("--help",),
+        ("search", "--help"),
+    ):
+        for redirect in ("> /dev/full", ">&-"):
+            done = shell(command, redirect)
+            assert (done.returncode, done.stdout) == (1, ""), (command, done)
+            assert LOST in sentence(done.stderr)
+            assert done.stderr.count("\n") == 1
+    for command in (("evaluate", model, "--judged", judged), ("search", "--help")):
+        done = shell(command, "| true")
+        assert (done.returncode, done.stderr) == (0, ""), (command, done)
+
+
+def test_a_summary_that_cannot_be_printed_is_a_warning(model: Path, titles: Path, tmp_path: Path) -> None:
+    for number, redirect in enumerate(("> /dev/full", ">&-", "| true")):
+        done = shell(["index", model, titles, "--out", tmp_path / str(number)], redirect)
+        assert done.returncode == 0, done
+        assert LOST in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert len(Index.open(tmp_path / str(number))) == len(TEXTS)
+    for redirect, status in {"> /dev/full": 1, ">&-": 1, "| true": 0}.items():
+        done = shell(["shrink", model, "--out", tmp_path / "small", "--overwrite", "--json"], redirect)
+        assert done.returncode == status, done
+        open_model(tmp_path / "small")
+
+
+def test_help_of_training_to_a_full_device() -> None:
+    pytest.importorskip("torch")
+    done = shell(["--help"], "> /dev/full", TRAINER)
+    assert done.returncode == 1
+    assert LOST in sentence(done.stderr)
+
+
+def test_wrong_usage_keeps_its_status_whoever_reads_it() -> None:
+    for redirect in ("2> /dev/full", "2>&-", "2>&1 | true"):
+        assert shell(["serach"], redirect).returncode == 2
+        assert shell([], redirect).returncode == 2
+
+
+def test_files_are_written_before_the_result_is_printed(model: Path, judged: Path, tmp_path: Path) -> None:
+    arguments = ("evaluate", model, "--judged", judged, "--run")
+    ok(*arguments, tmp_path / "run")
+    for number, redirect in enumerate(("| true", "> /dev/full")):
+        shell([*arguments, tmp_path / str(number)], redirect)
+        assert (tmp_path / str(number)).read_bytes() == (tmp_path / "run").read_bytes()
+
+
+def test_a_pipe_that_is_not_stdout_is_an_error(
+    model: Path, judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(evaluate, "run", broken)
+    done = run("evaluate", model, "--judged", judged, "--run", tmp_path / "run")
+    assert (done.status, done.out) == (1, "")
+    assert sentence(done.err) == "Broken pipe"
+
+
+def test_a_demo_that_nobody_watches_goes_on_to_its_end(tmp_path: Path) -> None:
+    for module in ("torch", "bm25s", "matplotlib"):
+        pytest.importorskip(module)
+    code = (
+        "from clickvec import config\nfrom clickvec.cli import app as cli, demo\ndemo.IMPRESSIONS = 3000\n"
+        "config.DEFAULT |= {'cells': 4, 'epochs': 1}\ncli.main()"
+    )
+    done = shell(["-c", code, "demo", "--out", tmp_path / "demo"], "| head -c 1", [sys.executable])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(LOST) == 1
+    assert (tmp_path / "demo" / "gates.png").exists()
+
+
+# --- how errors end ----------------------------------------------------------------------------------------------
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls it."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(), OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_out_of_memory(error: Exception) -> None:
+    trained, other = ending.describe(error, True), ending.describe(error, False)
+    assert trained is not None
+    assert other is not None
+    assert "memory" in trained
+    assert "--set" in trained
+    assert "memory" in other
+    assert "--set" not in other
+
+
+def test_what_is_not_out_of_memory() -> None:
+    gpu = RuntimeError(
+        "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be reported late"
+    )
+    said = ending.describe(gpu, True)
+    assert said is not None
+    assert "CUDA error: an illegal memory access was encountered" in said
+    assert "--device cpu" in said
+    assert "not enough memory" not in said
+    assert "\n" not in said
+    for bug in (RuntimeError("the memory format is wrong"), ValueError("memory"), TypeError()):
+        assert ending.describe(bug, True) is None
+
+
+def test_an_error_of_the_system_names_the_file_or_only_the_reason() -> None:
+    assert ending.describe(FileNotFoundError(2, "No such file or directory", "x.tsv"), True) == (
+        "x.tsv: No such file or directory"
+    )
+    assert ending.describe(OSError(5, "Input/output error", b"\xff"), True) == "\udcff: Input/output error"
+    assert ending.describe(OSError(5, "Input/output error"), True) == "Input/output error"
+    assert ending.describe(TimeoutError(), True) == "TimeoutError"
+
+
+def test_the_advice_about_memory_fits_the_verb(
+    model: Path, titles: Path, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Index, "build", full)
+    monkeypatch.setattr("clickvec.data.dataset.prepare", full)
+    index = run("index", model, titles, "--out", tmp_path / "index")
+    assert index.status == 1
+    assert "not enough memory" in sentence(index.err)
+    assert "--set" not in index.err
+    pytest.importorskip("torch")
+    assert "--set" in sentence(run("train", clicks, "--out", tmp_path / "m").err)
+
+
+def test_an_unknown_error_keeps_its_traceback(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("clickvec.model.about.about_model", wrong)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("info", model)
+
+
+# --- signals -----------------------------------------------------------------------------------------------------
+
+WAITING = """
+import sys, tempfile, time
+from pathlib import Path
+from clickvec.cli import app as cli, verbs as cli_verbs
+
+@cli.app.command(cls=cli_verbs.Verb)
+def wait(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder):
+        (folder / "ready").touch()
+        time.sleep(60)
+
+cli.main()
+"""
+
+
+def stopped(folder: Path, number: int, *before: str) -> tuple[int, str]:
+    """The status and the message of a verb that has a temporary folder when a signal comes."""
+    folder.mkdir()
+    command = [*before, sys.executable, "-c", WAITING, "wait", str(folder)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        while not (folder / "ready").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(number)
+        if before:
+            time.sleep(0.2)
+            assert running.poll() is None
+            running.terminate()
+        _, err = running.communicate(timeout=30)
+    return running.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_leaves_no_temporary_folder(number: signal.Signals, tmp_path: Path) -> None:
+    status, err = stopped(tmp_path / "here", number)
+    assert status == 128 + number, err
+    assert sentence(err).startswith("stopped")
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["ready"]
+
+
+def test_nohup_stays_in_force(tmp_path: Path) -> None:
+    status, _ = stopped(tmp_path / "here", signal.SIGHUP, "nohup")
+    assert status == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_training_saves_its_state_at_a_signal(number: signal.Signals, clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    train = ("train", clicks, "--out", tmp_path / "m", *SMALL, "--set", "epochs=100000")
+    with subprocess.Popen(
+        [*PROGRAM, *map(str, train)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        checkpoint = tmp_path / "m.run" / "checkpoint.safetensors"
+        while not checkpoint.exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 128 + number, err
+    assert "--resume" in sentence(err)
+
+
+def test_a_stop_keeps_its_signal_on_the_way_from_a_worker() -> None:
+    import pickle
+
+    stop = pickle.loads(pickle.dumps(Interrupted("stopped", 15)))
+    assert (str(stop), stop.signal, isinstance(stop, ClickvecError)) == ("stopped", 15, True)
+
+
+# --- what is said ------------------------------------------------------------------------------------------------
+
+
+def test_a_search_that_finds_nothing_says_why(model: Path, index: Path, tmp_path: Path) -> None:
+    Index.build(Encoder.load(model), []).save(tmp_path / "empty")
+    Index.build(Encoder.load(model), ["ЖЖЖ"]).save(tmp_path / "unknown")
+    for folder, query, why in (
+        (index, "", "no words"),
+        (index, "ЖЖЖ", "no letter trigram of the query"),
+        (tmp_path / "empty", "hotels", "the index is empty"),
+        (tmp_path / "unknown", "hotels", "any title"),
+    ):
+        done = run("search", folder, query)
+        assert (done.status, done.out) == (0, "")
+        assert repr(query) in done.err
+        assert why in done.err
+        assert done.err.count("\n") == 1
+    assert run("search", index, stdin="\n\nhotels\n").err == ""
+    assert run("search", index, "ЖЖЖ", "--json").err == ""
+
+
+def test_one_thing_is_counted_as_one(model: Path, judged: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.tsv").write_text("doc_id\ttitle\n1\thotels\n")
+    (tmp_path / "unknown.tsv").write_text("doc_id\ttitle\n1\tЖЖЖ\n")
+    assert ok("index", model, tmp_path / "one.tsv", "--out", tmp_path / "index").endswith(": 1 title\n")
+    assert "1 title has no" in run("index", model, tmp_path / "unknown.tsv", "--out", tmp_path / "other").err
+    assert ": 1 vector of " in ok("encode", model, tmp_path / "one.tsv", "--out", tmp_path / "one.npy")
+    assert run("evaluate", model, "--judged", judged).err == "1 query\n"

@@ -1,0 +1,300 @@
+"""Evaluation with rankers whose results are known, BM25 and Neural behind the protocol, whole catalogues."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from clickvec.data import JudgedQuery, read_clicks, read_judged
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.evaluate import evaluate, evaluate_catalogue, run
+from clickvec.evaluation.lexical import BM25
+from clickvec.evaluation.metrics import write_run
+from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.ranker import BaseRanker, Ranker
+from clickvec.lab.hybrid import Mixture, ReciprocalRank
+from clickvec.model.encoder import Encoder
+
+MSRD = Path(__file__).parents[3] / "shared" / "data" / "msrd"  # beside the checkout, never in it
+
+
+def judged_query(query_id: str, titles: Sequence[str], grades: Sequence[int], query: str = "red car") -> JudgedQuery:
+    ids = tuple(f"{query_id}-{i}" for i in range(len(titles)))
+    return JudgedQuery(query_id, query, ids, tuple(titles), np.array(grades))
+
+
+class ByLength(BaseRanker):
+    """Longer titles first."""
+
+    def __init__(self, name: str = "length", sign: int = 1) -> None:
+        self.name, self.sign, self.seen = name, sign, list[list[str]]()
+
+    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
+        self.seen.append(list(titles))
+        return np.array([self.sign * len(title) for title in titles], dtype=np.float32)
+
+
+class RowNoise(BaseRanker):
+    """The last bit depends on the row, as in a batched matrix product."""
+
+    name = "noise"
+
+    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
+        return np.arange(len(titles), dtype=np.float32)
+
+
+JUDGED = [
+    judged_query("1", ["a", "bb", "ccc"], [0, 1, 2]),
+    judged_query("2", ["a", "bb"], [1, 0]),
+    judged_query("3", ["a", "bb"], [0, 0]),
+]
+
+
+def test_means_in_per_cent_and_values_of_each_query() -> None:
+    result = evaluate([ByLength(), ByLength("shortness", -1)], JUDGED)
+    assert result.systems == ("length", "shortness")
+    assert result.measures == ("NDCG@1", "NDCG@3", "NDCG@10")
+    assert (result.query_ids, result.left_out, result.relevant, result.absent) == (("1", "2"), 1, 3, 0)
+    assert result.of("length", "NDCG@3").tolist() == pytest.approx([100, 100 / math.log2(3)])
+    assert result.mean("length", "NDCG@1") == pytest.approx(50)
+    assert result.means.shape == (2, 3)
+    assert result.as_table() == [
+        ["system", "NDCG@1", "NDCG@3", "NDCG@10"],
+        ["length", "50.0", "81.5", "81.5"],
+        ["shortness", "50.0", "79.3", "79.3"],
+    ]
+
+
+def test_json() -> None:
+    result = json.loads(json.dumps(evaluate([ByLength()], JUDGED, cutoffs=(1,)).as_json(per_query=True)))
+    assert result == {
+        "queries": 2, "left_out": 1, "relevant": 3, "absent": 0, "query_ids": ["1", "2"],
+        "systems": [{"system": "length", "NDCG@1": 50.0, "per_query": {"NDCG@1": [100.0, 0.0]}}],
+    }  # fmt: skip
+    assert "query_ids" not in evaluate([ByLength()], JUDGED).as_json()
+
+
+def test_equal_titles_get_equal_scores() -> None:
+    query = judged_query("1", ["x", "y", "x", "x", "y"], [1, 0, 0, 1, 0])
+    scores = run(RowNoise(), [query])[0].scores
+    assert scores.tolist() == [0, 1, 0, 0, 1]
+    assert scores.dtype == np.float32
+    ranker = ByLength()
+    run(ranker, [query])
+    assert ranker.seen == [["x", "y"]]
+    # All tie: doc_id descending puts 1-4 first, which is not relevant, and 1-3 second, which is.
+    tie = judged_query("1", ["x"] * 5, [1, 0, 0, 1, 0])
+    assert evaluate([RowNoise()], [tie], cutoffs=(1, 2)).means.tolist()[0][0] == 0
+
+
+def test_run_holds_every_query(tmp_path: Path) -> None:
+    rankings = run(ByLength(), JUDGED)
+    assert [ranking.query_id for ranking in rankings] == ["1", "2", "3"]
+    write_run(tmp_path / "run", rankings, tag="length")
+    assert (tmp_path / "run").read_text().splitlines()[0] == "1 Q0 1-2 1 3 length"
+
+
+class Faulty(BaseRanker):
+    name = "faulty"
+
+    def __init__(self, scores: list[float]) -> None:
+        self.scores = scores
+
+    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
+        return np.array(self.scores, dtype=np.float32)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(
+        ClickvecError, match=r"faulty gave NaN among the scores for the 3 titles of query_id 1 \('red car'\)"
+    ):
+        evaluate([Faulty([0, math.nan, 1])], JUDGED)
+    with pytest.raises(ClickvecError, match=r"faulty gave scores of shape \(1,\) for the 3 titles"):
+        evaluate([Faulty([0])], JUDGED)
+    with pytest.raises(ClickvecError, match="two systems have the same name"):
+        evaluate([ByLength(), ByLength()], JUDGED)
+    with pytest.raises(ClickvecError, match="none of the 1 judged queries has a relevant title"):
+        evaluate([ByLength()], JUDGED[2:])
+    with pytest.raises(ClickvecError, match="'NDCG@0' is not a measure"):
+        evaluate([ByLength()], JUDGED, cutoffs=(0,))
+    with pytest.raises(ClickvecError, match="no NDCG@7 of length"):
+        evaluate([ByLength()], JUDGED).of("length", "NDCG@7")
+
+
+# --- whole catalogues --------------------------------------------------------------------------------------------
+
+
+def test_catalogue() -> None:
+    asked: list[object] = []
+
+    def search(queries: list[str], k: int) -> list[list[str]]:
+        asked.append((queries, k))
+        return [["9", "1-2", "1-2", "7"], ["2-1"]]
+
+    result = evaluate_catalogue(search, JUDGED, catalogue=["1-2", "2-0", "2-1", "7", "9"])
+    assert asked == [(["red car", "red car"], 100)]
+    assert result.measures == ("Recall@100", "MRR@10")
+    assert result.of("search", "Recall@100").tolist() == [50.0, 0.0]  # 1-1 is relevant and not in the catalogue
+    assert result.of("search", "MRR@10").tolist() == [50.0, 0.0]
+    assert (result.relevant, result.absent, result.left_out) == (3, 1, 1)
+    assert result.as_table()[1] == ["search", "25.0", "25.0"]
+
+
+def test_catalogue_mistakes() -> None:
+    with pytest.raises(ClickvecError, match="search was asked 2 queries and gave 1 lists"):
+        evaluate_catalogue(lambda queries, k: [[]], JUDGED, [])
+    for measures in (["NDCG@10"], []):
+        with pytest.raises(ClickvecError, match="is measured by Recall@k and MRR@k"):
+            evaluate_catalogue(lambda queries, k: [[], []], JUDGED, [], measures=measures)
+
+
+# --- rankers -----------------------------------------------------------------------------------------------------
+
+
+def bm25(query: str, title: str, titles: list[str], k1: float, b: float) -> float:
+    """Lucene's BM25 from its definition."""
+    corpus = [text.lower().split() for text in titles]
+    words, mean = title.lower().split(), sum(map(len, corpus)) / len(corpus)
+    total = 0.0
+    for word in query.lower().split():
+        df = sum(word in text for text in corpus)
+        idf = math.log(1 + (len(corpus) - df + 0.5) / (df + 0.5))
+        total += idf * words.count(word) / (words.count(word) + k1 * (1 - b + b * len(words) / mean))
+    return total
+
+
+def test_bm25_is_its_definition() -> None:
+    titles = ["The red car", "red red wine", "A blue car 2", "x"]
+    ranker: Ranker = BM25([*titles, "The red car"], k1=0.9, b=0.4)  # a title given twice is indexed once
+    for query in ("Red car", "car car 2", "wine", "a x"):
+        expected = [bm25(query, title, titles, 0.9, 0.4) for title in titles]
+        scores = ranker.score(query, titles)
+        assert scores.dtype == np.float32
+        assert scores.tolist() == pytest.approx(expected, rel=1e-5)
+        assert ranker.score(query, titles[::-1]).tolist() == scores[::-1].tolist()
+
+
+@pytest.mark.parametrize("query", ["unknown words", "", "!?", "上海"])
+def test_bm25_of_unknown_words_is_zero(query: str) -> None:
+    assert BM25(["red car", "blue"]).score(query, ["red car", "blue", "red car"]).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("titles", [[], ["..."], ["", "!"]])
+def test_bm25_of_a_corpus_without_words(titles: list[str]) -> None:
+    assert BM25(titles).score("red", titles).tolist() == [0.0] * len(titles)
+
+
+def test_bm25_refuses_titles_that_it_has_not_indexed() -> None:
+    with pytest.raises(ClickvecError, match="BM25 has not indexed the title 'green car'"):
+        BM25(["red car"]).score("car", ["red car", "green car"])
+
+
+def test_bm25_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    BM25(["red car"]).score("car", ["red car"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bm25_without_bm25s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(ClickvecError, match=r"bm25s is not installed; .*clickvec\[baselines\]"):
+        BM25(["red car"])
+
+
+class FirstLetters:
+    """An encoder of two dimensions: a text that begins with a, or any other; empty text is the zero vector."""
+
+    def encode_query(self, query: str) -> NDArray[np.float32]:
+        return np.array([query[:1] == "a", query[:1] > "a"], dtype=np.float32)
+
+    def encode_document(self, titles: list[str]) -> NDArray[np.float32]:
+        return np.stack([self.encode_query(title) for title in titles])
+
+
+def test_neural() -> None:
+    ranker: Ranker = Neural(FirstLetters(), "toy")
+    scores = ranker.score("ab", ["ax", "bx", ""])
+    assert scores.tolist() == [1, 0, 0]
+    assert scores.dtype == np.float32
+    assert ranker.score("ab", []).shape == (0,)
+    query = judged_query("1", ["bx", "ax"], [0, 1], query="ab")
+    assert evaluate([ranker], [query]).mean("toy", "NDCG@1") == 100
+
+
+def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clickvec.evaluation.evaluate.TITLES_AT_ONCE", 7)
+    ranker = Neural(Encoder.load(trained), "model")
+    titles = ["Cheap flights", "cheap  FLIGHTS", "", "pizza in berlin", "日本", "flights of pizza"]
+    queries = [judged_query(str(k), titles[k:], [1] * len(titles[k:]), query=titles[k]) for k in range(5)]
+    for query, ranking in zip(queries, run(ranker, queries), strict=True):
+        np.testing.assert_allclose(ranking.scores, ranker.score(query.query, query.titles), atol=1e-6)
+    first = run(ranker, queries)[0].scores
+    assert first[0] == first[1]  # the same words, to the last bit
+
+
+class Counting(FirstLetters):
+    """Counts how often it is asked for the vectors of titles."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def encode_document(self, titles: list[str]) -> NDArray[np.float32]:
+        self.calls += 1
+        return super().encode_document(titles)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: ReciprocalRank([ByLength(), model]),
+        lambda model: Mixture(model, ByLength(), 0.5),
+        lambda model: Mixture(ReciprocalRank([model]), ByLength(), 0.5),
+    ],
+)
+def test_titles_of_all_queries_are_encoded_at_once_whatever_wraps_the_model(wrap: Callable[[Ranker], Ranker]) -> None:
+    encoder = Counting()
+    ranker = wrap(Neural(encoder, "model"))
+    rankings = run(ranker, JUDGED)
+    assert encoder.calls == 1
+    for query, ranking in zip(JUDGED, rankings, strict=True):
+        assert ranking.scores.tolist() == ranker.score(query.query, query.titles).tolist()
+
+
+def test_a_search_over_a_catalogue_finds_what_scores_above_zero() -> None:
+    for ranker in (Neural(FirstLetters(), "model"), BM25(["ax", "bx ax", "cx"])):
+        search = ranker.search_over(["1", "2", "3"], ["ax", "bx ax", "cx"])
+        (found,) = search(["ax"], 2)
+        assert found[0] == "1"
+        assert "3" not in found
+
+
+@pytest.mark.skipif(not (MSRD / "dev.tsv.gz").exists(), reason="the real data is not on this machine")
+def test_bm25_on_real_movies() -> None:
+    dev = read_judged(MSRD / "dev.tsv.gz")
+    corpus = [title for query in dev for title in query.titles] + read_clicks(MSRD / "clicks.tsv.gz").titles
+    means = evaluate([BM25(corpus)], dev).means[0]
+    assert means.tolist() == pytest.approx([77.9, 80.0, 84.3], abs=0.7)
+
+
+def test_evaluations_are_put_beside_and_above_each_other() -> None:
+    one, other = evaluate([ByLength()], JUDGED), evaluate([ByLength("shortness", -1)], JUDGED)
+    both = evaluate([ByLength(), ByLength("shortness", -1)], JUDGED)
+    above = one.above(other)
+    assert (above.systems, above.measures) == (both.systems, both.measures)
+    np.testing.assert_array_equal(above.values, both.values)
+    found = evaluate_catalogue(lambda queries, k: [["1-2"]] * len(queries), JUDGED, {"1-2"}, name="length")
+    beside = one.beside(found)
+    assert beside.measures == ("NDCG@1", "NDCG@3", "NDCG@10", "Recall@100", "MRR@10")
+    assert beside.mean("length", "MRR@10") == found.mean("length", "MRR@10") == pytest.approx(50)
+    assert beside.absent == found.absent == 2
+    with pytest.raises(ClickvecError, match="not of the same systems"):
+        other.beside(found)
+    with pytest.raises(ClickvecError, match="not by the same measures"):
+        one.above(found)

@@ -1,0 +1,160 @@
+"""How titles are taken apart, BM25 over each kind of tokens, and the unigram language model against its definition."""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.lexical import BM25, BM25_GRID, ULM, ULM_GRID, Tokens, singular, tokenise
+from clickvec.evaluation.ranker import Ranker
+
+KINDS: tuple[Tokens, ...] = get_args(Tokens)
+TITLES = ["The red car", "red red wine", "Two blue cars", "हिन्दी गीत", "上海 hotels", "", "!?"]
+
+texts = st.lists(st.sampled_from(["red", "car", "cars", "the", "Blue", "हिन्दी", "上海", "!"]), max_size=6).map(" ".join)
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ("words", "the ladies 2 cars"),
+        ("words-stop", "ladies 2 cars"),
+        ("stems", "the lady 2 car"),
+        ("stems-stop", "lady 2 car"),
+        ("trigrams", "#th the he# #la lad adi die ies es# #2# #ca car ars rs#"),
+        ("words+trigrams", "#the# #ladies# #cars# #th the he# #la lad adi die ies es# #2# #ca car ars rs#"),
+    ],
+)
+def test_tokens(tokens: Tokens, expected: str) -> None:
+    assert " ".join(tokenise("The Ladies' (2) CARS", tokens)) == expected
+
+
+@pytest.mark.parametrize("tokens", KINDS)
+@pytest.mark.parametrize("text", ["", " ", "!?", "_"])
+def test_a_text_without_words_has_no_tokens(tokens: Tokens, text: str) -> None:
+    assert tokenise(text, tokens) == []
+
+
+def test_a_text_of_stop_words_keeps_them() -> None:
+    assert tokenise("It", "words-stop") == ["it"]
+    assert tokenise("It movie", "words-stop") == ["movie"]
+
+
+def test_words_of_any_script_stay_whole() -> None:
+    assert tokenise("हिन्दी-गीत, ＡＢＣ ภาษาไทย 上海!") == ["हिन्दी", "गीत", "abc", "ภาษาไทย", "上海"]
+    assert tokenise("上海", "trigrams") == ["#上海", "上海#"]
+
+
+@pytest.mark.parametrize(
+    ("plural", "expected"),
+    [
+        ("cars", "car"),
+        ("ladies", "lady"),
+        ("horses", "horse"),
+        ("shoes", "shoes"),
+        ("knees", "knees"),
+        ("bus", "bus"),
+        ("glass", "glass"),
+        ("is", "is"),
+        ("ies", "ies"),
+        ("movie", "movie"),
+        ("", ""),
+    ],
+)
+def test_singular(plural: str, expected: str) -> None:
+    assert singular(plural) == expected
+
+
+def test_unknown_tokens_are_refused() -> None:
+    with pytest.raises(ClickvecError, match="tokens is 'letters'; it can be words, words-stop"):
+        BM25(["red car"], tokens="letters")  # type: ignore[arg-type]
+
+
+# --- BM25 --------------------------------------------------------------------------------------------------------
+
+
+def test_bm25_matches_what_its_tokens_match() -> None:
+    titles = ["two cars", "red wine", "the band"]
+    matched = {tokens: BM25(titles, tokens=tokens).score("the carr car", titles) > 0 for tokens in KINDS}
+    assert matched["words"].tolist() == [False, False, True]
+    assert matched["words-stop"].tolist() == [False, False, False]
+    assert matched["stems"].tolist() == [True, False, True]
+    assert matched["stems-stop"].tolist() == [True, False, False]
+    assert matched["trigrams"].tolist() == [True, False, True]
+
+
+def test_trigrams_forgive_a_misspelling() -> None:
+    titles = ["shawshank redemption", "red temptation", "the wine"]
+    assert BM25(titles).score("shawshenk", titles).tolist() == [0, 0, 0]
+    for tokens in ("trigrams", "words+trigrams"):
+        assert BM25(titles, tokens=tokens).score("shawshenk", titles).argmax() == 0
+
+
+@pytest.mark.parametrize("tokens", KINDS)
+def test_rankers_score_any_text(tokens: Tokens) -> None:
+    rankers: list[Ranker] = [BM25(TITLES, tokens=tokens), ULM(TITLES, tokens=tokens)]
+    for ranker in rankers:
+        for query in ("Red cars", "गीत", "上海", "", "?", "unknown"):
+            scores = ranker.score(query, TITLES)
+            assert scores.dtype == np.float32
+            assert np.isfinite(scores).all()
+        assert ranker.score("गीत", TITLES).argmax() == 3
+        assert ranker.score("red", []).shape == (0,)
+
+
+# --- ULM ---------------------------------------------------------------------------------------------------------
+
+
+def test_ulm_by_hand() -> None:
+    """Six words, of them three "red" and one "car"; with mu 2 and a title of three words |D| + mu is 5."""
+    titles = ["red red wine", "red car park"]
+    scores = ULM([*titles, titles[0]], mu=2).score("Red car", titles)  # a title given twice counts once
+    red, car = 2 * 3 / 6, 2 * 1 / 6
+    expected = [math.log((2 + red) / 5) + math.log((0 + car) / 5), math.log((1 + red) / 5) + math.log((1 + car) / 5)]
+    assert scores.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+@given(st.lists(texts, max_size=5), texts, st.lists(texts, min_size=1, max_size=4, unique=True), st.floats(0.01, 1000))
+def test_ulm_is_its_definition(corpus: list[str], query: str, titles: list[str], mu: float) -> None:
+    words = [word for text in dict.fromkeys(corpus) for word in tokenise(text)]
+    expected = []
+    for title in map(tokenise, titles):
+        p_query = 1.0
+        for word in tokenise(query):
+            if word in words:
+                p_query *= (title.count(word) + mu * words.count(word) / len(words)) / (len(title) + mu)
+        expected.append(math.log(p_query))
+    assert ULM(corpus, mu=mu).score(query, titles).tolist() == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_ulm_leaves_out_words_that_the_corpus_lacks() -> None:
+    ranker = ULM(["red car"])
+    titles = ["red car", "red zebra", ""]
+    assert ranker.score("red zebra", titles).tolist() == ranker.score("red", titles).tolist()
+    assert ranker.score("zebra", titles).tolist() == [0, 0, 0]
+    assert ULM([]).score("red", titles).tolist() == [0, 0, 0]
+
+
+def test_ulm_scores_titles_outside_the_corpus() -> None:
+    inside, outside = ULM(["red car", "blue"]).score("red", ["red car", "red zebra"]).tolist()
+    assert inside == outside
+
+
+@pytest.mark.parametrize("mu", [0, -1, math.nan])
+def test_ulm_needs_smoothing(mu: float) -> None:
+    with pytest.raises(ClickvecError, match="mu of ULM"):
+        ULM(["red car"], mu=mu)
+
+
+def test_every_point_of_the_grids_is_a_system() -> None:
+    for point in BM25_GRID:
+        assert BM25(TITLES, **point).score("red car", TITLES).argmax() == 0
+    for point in ULM_GRID:
+        assert ULM(TITLES, **point).score("red car", TITLES).argmax() == 0

@@ -1,0 +1,569 @@
+"""The report says what the model does: numbers by hand and by the other verbs, whatever the model and the set."""
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import look, needs_chromium, on_paper
+from command import contents, ok, refused, run, wrong_usage
+from hypothesis import given
+from hypothesis import strategies as st
+from markup import Element, check_page
+from tiny import TEXTS, TOWERS, tiny, tiny_model
+
+from clickvec.data import JudgedQuery
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.metrics import ndcg
+from clickvec.evaluation.neural import Neural
+from clickvec.explanation import attenuation, keywords
+from clickvec.explanation.contents import Report, gather, read_history
+from clickvec.explanation.query_words import query_words, read_queries
+from clickvec.explanation.ranking import first_inversion, rank
+from clickvec.explanation.title_map import neighbourhoods, split, telling
+from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
+from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
+from clickvec.lab.checks import deletion_check
+from clickvec.model.encoder import Encoder
+from clickvec.render.html import report_file, report_page
+from clickvec.storage.temporary import locked
+
+HOSTILE = ('<script>alert("x")</script>', "</details><img src=x onerror=alert(1)>", "上海 酒店", "فنادق في شنغهاي")
+
+
+def judged(*queries: str, grades: tuple[int, ...] = (3, 0, 1, 0, 2, 0, 1, 0)) -> list[JudgedQuery]:
+    ids = tuple(f"t{place}" for place in range(len(TEXTS)))
+    return [JudgedQuery(f"q{at}", query, ids, TEXTS, np.array(grades)) for at, query in enumerate(queries)]
+
+
+def write_judged(path: Path, queries: list[JudgedQuery]) -> Path:
+    lines = [
+        f"{query.query_id}\t{query.query}\t{doc_id}\t{title}\t{grade}\n"
+        for query in queries
+        for doc_id, title, grade in zip(query.doc_ids, query.titles, query.grades, strict=True)
+    ]
+    path.write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+def section(root: Element, name: str) -> Element:
+    (found,) = [one for one in root.all("section") if one.attributes["aria-labelledby"] == name]
+    return found
+
+
+# --- ranking -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grades", "places"),
+    [
+        ([0, 1], (0, 1)),
+        ([1, 0, 3, 3], (0, 2)),  # of two best ones the nearer
+        ([3, 2, 0, 1, 2], (2, 4)),  # the first two are where they belong
+        ([2, 2, 1, 0, 1], (3, 4)),
+    ],
+)
+def test_the_first_title_that_stands_where_a_better_one_should(grades: list[int], places: tuple[int, int]) -> None:
+    assert first_inversion(np.array(grades)) == places
+
+
+@given(st.lists(st.integers(0, 4), min_size=2).filter(lambda grades: grades != sorted(grades, reverse=True)))
+def test_of_any_ranking_that_is_not_perfect(grades: list[int]) -> None:
+    above, below = first_inversion(np.array(grades))
+    ideal = sorted(grades, reverse=True)
+    assert above < below
+    assert grades[:above] == ideal[:above]
+    assert grades[above] < grades[below] == ideal[above] == max(grades[above:])
+    swapped = list(grades)
+    swapped[above], swapped[below] = swapped[below], swapped[above]
+    assert ndcg(swapped, len(grades)) > ndcg(grades, len(grades))
+
+
+def test_the_worst_queries_come_first_and_are_explained() -> None:
+    encoder, queries = Encoder(tiny("bilstm")), judged(*TEXTS)
+    found = gather(encoder, queries, name="tiny", worst=3).ranking
+    values = evaluate([Neural(encoder, "tiny")], queries).of("tiny", "NDCG@10")
+    order = np.argsort(values, kind="stable")
+    assert [missed.query for missed in found.worst] == [TEXTS[at] for at in order[:3]]
+    assert found.imperfect == sum(values < 100 - 1e-9)
+    for missed in found.worst:
+        scores = np.asarray(Neural(encoder, "tiny").score(missed.query, TEXTS))
+        ranks = {title: int(np.sum(scores > scores[at])) + 1 for at, title in enumerate(TEXTS)}
+        assert missed.above.rank < missed.below.rank
+        assert missed.above.grade < missed.below.grade
+        for ranked, explanation in ((missed.above, missed.why.first), (missed.below, missed.why.title)):
+            assert ranked.rank == ranks[ranked.title]
+            assert explanation.title == ranked.title
+            assert explanation.score == pytest.approx(scores[TEXTS.index(ranked.title)], abs=1e-6)
+        assert sum(share.difference for share in missed.why.words) == pytest.approx(missed.why.gap)
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_titles_are_encoded_as_often_as_in_evaluate(progress: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, queries = Encoder(tiny("bilstm")), judged(*TEXTS)
+    calls: list[int] = []
+
+    def spy(self: Encoder, titles: list[str]) -> np.ndarray:
+        calls.append(len(titles))
+        return encode_document(self, titles)
+
+    encode_document = Encoder.encode_document
+    monkeypatch.setattr(Encoder, "encode_document", spy)
+    expected = evaluate([Neural(encoder, "tiny")], queries)
+    in_evaluate = len(calls)
+    calls.clear()
+    found = rank(encoder, queries, "tiny", worst=0, progress=progress)
+    assert len(calls) == in_evaluate == 1
+    np.testing.assert_array_equal(found.evaluation.values[0], expected.values[0])
+    calls.clear()
+    monkeypatch.setattr("clickvec.explanation.ranking.why_not", lambda *_: None)  # it encodes other titles
+    assert rank(encoder, queries, "tiny", worst=len(queries), progress=progress).worst
+    assert len(calls) == 2  # once more for the order of the worst, together
+
+
+def test_of_queries_that_are_equally_bad_the_best_title_furthest_down_comes_first() -> None:
+    encoder = Encoder(tiny("bilstm", shared_tower=True))  # so that a text is nearest to itself
+    titles = (*TEXTS, *(f"{one} {other}" for one in TEXTS[:3] for other in TEXTS[3:6]))
+
+    def with_best_at(rank: int, query: str) -> JudgedQuery:
+        order = np.argsort(-np.asarray(Neural(encoder, "tiny").score(query, titles)), kind="stable")
+        grades = np.zeros(len(titles), np.int64)
+        grades[order[rank - 1]] = 1
+        return JudgedQuery(query, query, tuple(f"t{at:02}" for at in range(len(titles))), titles, grades)
+
+    ranks = dict(zip(TEXTS, (1, 11, 15, 2, 12, 15, 3, 11), strict=True))
+    queries = [with_best_at(rank, query) for query, rank in ranks.items()]
+    found = gather(encoder, queries, worst=6).ranking
+    assert [missed.below.rank for missed in found.worst] == [15, 15, 12, 11, 11, 3]  # the first five have an NDCG of 0
+    assert [missed.query for missed in found.worst] == [TEXTS[at] for at in (2, 5, 4, 1, 7, 6)]
+    assert found.imperfect == 7
+    assert [missed.query for missed in gather(encoder, queries, worst=2).ranking.worst] == [TEXTS[2], TEXTS[5]]
+
+
+@pytest.mark.parametrize("title", ["cheap hotels", "it's $5 & <b>", "-5 degrees", "--help", "فنادق 上海"])
+def test_the_line_that_explains_is_ready_to_run(title: str, tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "a model")
+    queries = [query._replace(titles=(title, *TEXTS[1:])) for query in judged("hotels in shanghai")]
+    report = gather(Encoder.load(model), queries, path=str(model))
+    (box,) = section(check_page(report_page(report)), "worst").all("details")
+    program, *arguments = shlex.split(box.all("code")[0].text)
+    assert program == "clickvec"
+    said = json.loads(ok(arguments[0], "--json", *arguments[1:]))
+    (missed,) = report.ranking.worst
+    assert (said["query"], said["title"]) == (missed.query, missed.below.title)
+    assert said["why_not"]["first"]["title"] == missed.above.title
+    for ranked in (missed.above, missed.below):
+        assert f"id {ranked.doc_id}: {ranked.title}" in box.text
+
+
+def test_it_says_over_which_titles_bm25_counts_words() -> None:
+    pytest.importorskip("bm25s")
+    alone = section(check_page(report_page(gather(Encoder(tiny("lstm")), judged(*TEXTS)))), "ranking").text
+    assert "among 8 different titles, the judged ones and no others." in alone
+    assert "is not tuned" in alone
+    report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), titles=[*TEXTS[:2], "another one"])
+    assert report.as_json()["ranking"]["bm25_titles"] == 9
+    both = section(check_page(report_page(report)), "ranking").text
+    assert "among 9 different titles, the judged ones and those of the catalogue" in both
+    assert "1 queries" not in both
+
+
+def test_the_distribution_and_the_comparison_by_hand() -> None:
+    pytest.importorskip("bm25s")
+    found = gather(Encoder(tiny("lstm")), judged(*TEXTS[:4])).ranking
+    values = np.array([[[100.0, 95.0, 5.0, 40.0]], [[100.0, 90.0, 15.0, 30.0]]])
+    made = dataclasses.replace(
+        found, evaluation=dataclasses.replace(found.evaluation, measures=("NDCG@10",), values=values)
+    )
+    assert list(made.distribution.values()) == [(1, 0, 0, 0, 1, 0, 0, 0, 0, 2), (0, 1, 0, 1, 0, 0, 0, 0, 0, 2)]
+    assert made.against_baseline == (2, 1, 1)
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "dssm"])
+def test_how_far_to_trust_it_is_what_the_checks_find(kind: str) -> None:
+    encoder, queries = Encoder(tiny(kind, shared_tower=True)), judged(*TEXTS)
+    found = gather(encoder, queries).trust
+    pairs = [(query.query, TEXTS[0]) for query in queries]  # the title of grade 3
+    check = deletion_check(encoder, pairs, methods=("shapley",))
+    assert found.deletion
+    assert found.deletion.pairs == check.pairs == len(TEXTS)
+    assert found.deletion.most_first == pytest.approx(check.falls["shapley"].mean())
+    assert found.keywords is None  # in the one all words are keywords, in the other none can be
+
+
+def test_the_page_says_how_far_to_trust_it() -> None:
+    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
+    both = Trust(30, WithoutKeywords(20, 7, 90.0, 50.0, 85.0), Deletion(30, 9, 0.5, 0.25))
+    text = section(check_page(report_page(dataclasses.replace(report, trust=both))), "trust").text
+    assert (
+        "Of 20 queries drawn at random from 30, on the 7 that have keywords and other words it is 90.0; without "
+        "keywords 50.0; without as many other words 85.0."
+    ) in text
+    assert "Of 30 judged queries, each with its best title, over the 9 whose title has two words or more" in text
+    assert "take 0.50 off the score on average; in a random order 0.25." in text
+    nothing = report_page(dataclasses.replace(report, trust=Trust(30, None, None)))
+    assert "nothing to check" in section(check_page(nothing), "trust").text
+
+
+# --- words of queries --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "bilstm"])
+@pytest.mark.parametrize("cells", [7, 12])
+def test_many_queries_at_once_are_read_as_one_by_one(kind: str, cells: int) -> None:
+    encoder = Encoder(tiny(kind, cells=cells, hidden=cells, max_words=6))
+    queries = [*TEXTS, "hotels", "", "ЖЖЖ", "in in in"]
+    for query, found in zip(queries, read_queries(encoder, queries), strict=True):
+        alone = keywords(encoder, query)
+        assert (found.words, found.keywords) == (alone.words, alone.verdicts)
+        assert found.unimportant == attenuation(encoder, query).unimportant
+
+
+def test_words_are_counted_over_queries() -> None:
+    encoder = Encoder(tiny("bilstm"))
+    queries = ["hotels in shanghai"] * 4 + ["cheap hotels"]
+    read, found = read_queries(encoder, queries), query_words(encoder, queries)
+    assert (found.queries, found.places) == (5, 14)
+    assert found.keyword_places == sum(verdict is True for query in read for verdict in query.keywords)
+    assert found.unimportant_places == sum(sum(query.unimportant) for query in read)
+    for use in (*found.keywords, *found.unimportant):
+        assert use.times == " ".join(queries).split().count(use.word) >= 3
+    assert all(2 * use.keyword >= use.times for use in found.keywords)
+    assert [query.words for query in found.examples] == [query.words for query in read]
+
+
+def test_words_and_topics_come_from_a_log_where_there_is_one() -> None:
+    encoder = Encoder(tiny("bilstm"))
+    alone, report = (gather(encoder, judged(TEXTS[0]), log=log) for log in (None, [*TEXTS[1:], *TEXTS[1:4]]))
+    assert (alone.words.queries, report.words.queries) == (1, 7)  # different ones
+    assert report.topics
+    assert report.topics == topics(encoder, TEXTS[1:])
+    assert len(report.ranking.evaluation.query_ids) == 1
+    root = check_page(report_page(report))
+    for name in ("keywords", "topics"):
+        assert "Of all 7 queries of the click log" in section(root, name).text
+    assert "A cell is rarely one topic" in section(root, "topics").text
+
+
+def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others() -> None:
+    report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), log=TEXTS)
+    assert report.topics
+    words = (TopicWord("once", 1, 222.0), TopicWord("often", 4, 2.0), TopicWord("twice", 2, 9.0))
+    some, none = Topic(7, words, 0.1), Topic(5, words[:1], 0.9)
+    quiet = Topic(0, (), 0)
+    cells = [dataclasses.replace(cell, signs={"+": quiet, "-": quiet}) for cell in report.topics.cells]
+    cells[0] = dataclasses.replace(cells[0], signs={"+": some, "-": none})
+    members = (SignedCell(0, "+"), SignedCell(0, "-"))
+    groups = (Group(members, ("once", "twice", "often")), Group(members[1:], ("once",)))
+    made = dataclasses.replace(report.topics, cells=tuple(cells), groups=groups)
+    groups_shown, shown = section(check_page(report_page(dataclasses.replace(report, topics=made))), "topics").all(
+        "table"
+    )
+    assert [row[1] for row in groups_shown.rows()[1:]] == ["often", "once"]
+    assert [row[1] for row in shown.rows()[1:]] == ["often 2×", "once 222×"]  # the cell with a frequent word first
+
+
+# --- the map -----------------------------------------------------------------------------------------------------
+
+
+def test_islands_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    islands = [rng.normal(centre, 0.1, (size, 2)) for centre, size in (((0, 0), 5), ((9, 0), 20), ((0, 9), 10))]
+    assert split(np.concatenate(islands), 3).tolist() == [2] * 5 + [0] * 20 + [1] * 10
+
+
+@given(st.integers(1, 30), st.integers(0, 8), st.integers(0, 99))
+def test_every_place_is_in_one_part(places: int, parts: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed).integers(0, 3, (places, 2)).astype(float)  # many of them the same
+    of = split(drawn, parts)
+    sizes = np.bincount(of)
+    assert len(of) == places
+    assert len(sizes) <= max(parts, 1)
+    assert sizes.tolist() == sorted(sizes.tolist(), reverse=True)
+    assert sizes.all()
+
+
+def test_words_that_tell_a_neighbourhood_from_the_others() -> None:
+    from collections import Counter
+
+    everywhere = Counter({"the": 100, "hotel": 12, "rare": 1, "cheap": 30})
+    assert telling(Counter({"the": 10, "hotel": 9, "rare": 1, "cheap": 3}), everywhere, 0.1)[:2] == ("hotel", "rare")
+
+
+def test_the_map_names_the_neighbourhoods_of_titles() -> None:
+    found = neighbourhoods(Encoder(tiny("bilstm")), TEXTS)
+    assert len(found.of) == len(TEXTS) == sum(one.titles for one in found.found)
+    for place, one in enumerate(found.found):
+        members = [title for title, of in zip(found.map.titles, found.of, strict=True) if of == place]
+        assert set(one.examples) <= set(members)
+        assert {word for word in one.words if word not in " ".join(members)} == set()
+        told = [sum(word in title.split() for word in one.words) for title in one.examples]
+        rest = [sum(word in title.split() for word in one.words) for title in set(members) - set(one.examples)]
+        assert min(told) >= max(rest, default=0)
+    assert neighbourhoods(Encoder(tiny("bilstm")), ()).found == ()
+
+
+# --- every model and judged set ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
+def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
+    report = gather(Encoder(tiny(**fields)), judged(*TEXTS), name="tiny", judged_name="j.tsv")
+    root = check_page(report_page(report))
+    json.dumps(report.as_json(), allow_nan=False)
+    reads = fields["kind"] not in ("dssm", "clsm")
+    assert ("does not read word by word" in section(root, "keywords").text) == (not reads)
+    assert ("no topics" in section(root, "topics").text) == (not reads)
+    assert "metrics.jsonl has no epoch" in section(root, "training").text
+    assert "tiny" in root.all("h1")[0].text
+    assert len(section(root, "worst").all("details")) == len(report.ranking.worst) > 0
+    assert len(section(root, "map").all("svg")[0].all("path")) == len(report.map.map.titles) == len(TEXTS)
+
+
+def test_one_query_and_one_title() -> None:
+    one = [JudgedQuery("q", "hotels", ("t",), ("hotels in shanghai",), np.array([1]))]
+    root = check_page(report_page(gather(Encoder(tiny("lstm")), one)))
+    assert "There are none: every query has an NDCG@10 of 100." in section(root, "worst").text
+    assert "not enough titles" in section(root, "map").text
+
+
+def test_a_judged_set_that_is_ranked_perfectly() -> None:
+    encoder = Encoder(tiny("lstm", shared_tower=True))
+    queries = [JudgedQuery(f"q{at}", text, ("a",), (text,), np.array([1])) for at, text in enumerate(TEXTS)]
+    report = gather(encoder, queries)
+    assert (report.ranking.imperfect, report.ranking.worst) == (0, ())
+    assert "There are none" in section(check_page(report_page(report)), "worst").text
+    assert next(iter(report.ranking.distribution.values()))[-1] == len(TEXTS)
+
+
+@pytest.mark.parametrize("queries", [[], judged("hotels", grades=(0,) * len(TEXTS))])
+def test_nothing_to_measure_is_an_error(queries: list[JudgedQuery]) -> None:
+    with pytest.raises(ClickvecError, match="judged queries has a relevant title"):
+        gather(Encoder(tiny("lstm")), queries)
+
+
+def test_queries_that_the_model_cannot_read() -> None:
+    root = check_page(report_page(gather(Encoder(tiny("bilstm")), judged("ЖЖЖ", "ЩЩЩ ЖЖЖ"))))
+    assert "knows none of the queries" in section(root, "topics").text
+    assert "no letter trigram" in section(root, "worst").text
+    assert "same score" in section(root, "worst").text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_any_text_is_text_and_nothing_else(text: str) -> None:
+    titles = (text, *TEXTS[1:])
+    queries = [query._replace(query=text, titles=titles) for query in judged(*TEXTS[:3])]
+    report = gather(Encoder(tiny("bilstm")), queries, name=text, judged_name=text)
+    root = check_page(report_page(report))
+    assert root.all("h1")[0].text == text
+    assert section(root, "worst").all("summary")[0].text.startswith(text)
+
+
+def test_many_queries_and_titles_are_sampled_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clickvec.explanation.contents.QUERIES", 3)
+    monkeypatch.setattr("clickvec.explanation.contents.TITLES", 5)
+    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
+    assert (report.words.queries, report.near_titles, report.catalogue) == (3, 5, 8)
+    root = check_page(report_page(report))
+    assert "Of 3 judged queries, drawn by chance from 8" in section(root, "keywords").text
+    assert len(report.ranking.evaluation.query_ids) == 8  # every query is ranked
+
+
+def test_without_bm25_the_page_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clickvec.explanation.ranking.find_spec", lambda _: None)
+    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
+    assert report.ranking.evaluation.systems == ("model",)
+    assert "pip install 'clickvec[baselines]'" in section(check_page(report_page(report)), "ranking").text
+
+
+def test_a_model_by_the_name_of_the_baseline() -> None:
+    pytest.importorskip("bm25s")
+    report = gather(Encoder(tiny("lstm")), judged(*TEXTS), name="BM25")
+    assert report.ranking.evaluation.systems == ("BM25 (model)", "BM25")
+
+
+# --- training ----------------------------------------------------------------------------------------------------
+
+
+def with_history(*rows: dict[str, Any]) -> Report:
+    return dataclasses.replace(gather(Encoder(tiny("lstm")), judged(TEXTS[0])), history=rows)
+
+
+def test_training_curves_with_and_without_dev() -> None:
+    rows = [{"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3)]
+    with_dev = [row | {"dev": {"NDCG@1": 50.0, "NDCG@10": 60.0 + row["epoch"]}} for row in rows]
+    for history, charts in ((rows, 1), (with_dev, 2), ([*with_dev[:2], rows[2]], 1), (with_dev[:1], 2)):
+        training = section(check_page(report_page(with_history(*history))), "training")
+        assert len(training.all("svg", "drawing")) == charts
+        assert ("Nothing was measured on a dev set" in training.text) == (charts == 1)
+        assert len(training.all("polyline")) == (1 if charts == 1 else 3)
+        numbers = training.all("table")[0].rows()
+        assert [row[:2] for row in numbers[1:]] == [[str(row["epoch"]), f"{row['loss']:.3f}"] for row in history]
+
+
+def test_lines_of_the_metrics_that_are_no_epoch_are_left_out() -> None:
+    assert read_history("") == ()
+    lines = [
+        '{"epoch": 1, "loss": 0.5}',
+        "{",
+        '{"epoch": 2}',
+        '{"epoch": 2, "loss": NaN}',
+        "[]",
+        '{"epoch": 3, "loss": 1}',
+    ]
+    assert [row["epoch"] for row in read_history("\n".join(lines))] == [1, 3]
+
+
+# --- the verb ----------------------------------------------------------------------------------------------------
+
+
+def test_the_verb_writes_a_page_and_its_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    model, file = tiny_model(tmp_path / "model", "bilstm"), write_judged(tmp_path / "j.tsv", judged(*TEXTS))
+    said = ok("report", model, "--judged", file, "--out", tmp_path / "new" / "report", "--worst", "2")
+    assert sorted(contents(tmp_path / "new" / "report")) == ["index.html", "report.json"]
+    numbers = json.loads((tmp_path / "new" / "report" / "report.json").read_text())
+    measured = json.loads(ok("evaluate", model, "bm25", "--judged", file, "--json"))["systems"]
+    for one, other in zip(numbers["ranking"]["systems"], measured, strict=True):
+        assert {name: one[name] for name in ("NDCG@1", "NDCG@3", "NDCG@10")} == pytest.approx(
+            {name: other[name] for name in ("NDCG@1", "NDCG@3", "NDCG@10")}
+        )
+    assert said.startswith(f"{tmp_path / 'new' / 'report' / 'index.html'}: NDCG@1 ")
+    of_machine = {"encoded here by"}
+    told = json.loads(ok("info", model, "--json"))
+    assert numbers["about"] == {name: fact for name, fact in told.items() if name not in of_machine}
+    root = check_page((tmp_path / "new" / "report" / "index.html").read_text())
+    assert root.all("h1")[0].text == "model"
+    assert len(section(root, "worst").all("details")) == len(numbers["ranking"]["worst"]) == 2
+    table = section(root, "ranking").all("table")[0].rows()
+    assert table[1][1:] == [f"{numbers['ranking']['systems'][0][name]:.1f}" for name in ("NDCG@1", "NDCG@3", "NDCG@10")]
+
+
+def test_the_same_report_twice_is_the_same_byte_for_byte(tmp_path: Path) -> None:
+    model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS))
+    catalogue = tmp_path / "titles.txt"
+    catalogue.write_text("".join(f"{text}\n" for text in ["title", *TEXTS[:5]]))
+    log = tmp_path / "clicks.tsv"
+    log.write_text("query\ttitle\n" + "".join(f"{text}\t{text}\n" for text in TEXTS[:6]))
+    logs = ("--clicks", log, "--clicks", log)
+    for name in ("one", "two"):
+        ok("report", model, "--judged", file, "--titles", catalogue, *logs, "--out", tmp_path / name)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert len(json.loads((tmp_path / "one" / "report.json").read_text())["map"]["titles"]) == 5
+    assert json.loads((tmp_path / "one" / "report.json").read_text())["queries_from"]["queries"] == 6
+
+
+def test_it_replaces_a_report_when_told_to_and_nothing_else(tmp_path: Path) -> None:
+    model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS[:2]))
+    out = tmp_path / "out"
+    out.mkdir()  # an empty folder is as good as none
+    report = ("report", model, "--judged", file, "--out", out)
+    ok(*report)
+    before = contents(out)
+    assert refused(*report).endswith("holds a report already; choose another --out, or replace it with --overwrite")
+    assert contents(out) == before
+    ok(*report, "--worst", "0", "--overwrite")
+    assert contents(out) != before
+    (out / "notes.txt").write_text("mine")
+    assert "holds notes.txt, which clickvec did not put there" in refused(*report, "--overwrite")
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_of_two_at_once_the_later_does_not_replace_the_earlier(tmp_path: Path) -> None:
+    report, out = gather(Encoder(tiny("lstm")), judged(TEXTS[0])), tmp_path / "new" / "out"
+    report_file.check_place(out, overwrite=False)  # as both did when they began
+    report_file.write(report, out)
+    before = contents(out)
+    later = dataclasses.replace(report, name="later")
+    with pytest.raises(ClickvecError, match="holds a report already"):
+        report_file.write(later, out)
+    with locked(tmp_path / "new" / ".out.lock", "out"), pytest.raises(ClickvecError, match="in use by another"):
+        report_file.write(later, out, overwrite=True)
+    assert contents(out) == before
+    report_file.write(later, out, overwrite=True)
+    assert contents(out) != before
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
+
+
+def test_it_touches_no_folder_of_another_kind(tmp_path: Path) -> None:
+    model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS[:2]))
+    before = contents(model)
+    assert "is read by this command" in refused("report", model, "--judged", file, "--out", model, "--overwrite")
+    assert contents(model) == before
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "report.json").write_text('{"coverage": 99}')
+    assert "is no report of clickvec" in refused("report", model, "--judged", file, "--out", foreign, "--overwrite")
+    assert (foreign / "report.json").read_text() == '{"coverage": 99}'
+    assert "is read by this command" in refused("report", model, "--judged", file, "--out", file)
+
+
+def test_bad_input_is_one_sentence_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS[:2]))
+    (tmp_path / "empty.tsv").write_text("")
+    none = write_judged(tmp_path / "none.tsv", judged("hotels", grades=(0,) * len(TEXTS)))
+    out = tmp_path / "out"
+    assert refused("report", model, "--judged", tmp_path / "empty.tsv", "--out", out).endswith("empty.tsv is empty")
+    assert "has a relevant title" in refused("report", model, "--judged", none, "--out", out)
+    assert "does not exist" in refused("report", model, "--judged", tmp_path / "nowhere.tsv", "--out", out)
+    assert "there is no model folder" in refused("report", tmp_path / "nowhere", "--judged", file, "--out", out)
+    assert "--worst" in wrong_usage("report", model, "--judged", file, "--out", out, "--worst", "-1")
+    assert not out.exists()
+
+
+def test_a_disk_that_fills_up_leaves_the_earlier_report(tmp_path: Path) -> None:
+    from command import small_disk
+
+    model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS[:2]))
+    ok("report", model, "--judged", file, "--out", tmp_path / "out")
+    before = contents(tmp_path / "out")
+    with small_disk(10_000):
+        said = refused("report", model, "--judged", file, "--out", tmp_path / "out", "--overwrite")
+    assert said.endswith("what was there before is unchanged")
+    assert contents(tmp_path / "out") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["j.tsv", "model", "out"]
+
+
+def test_a_trained_model_shows_how_training_went(site: Path, trained: Path, tmp_path: Path) -> None:
+    done = run(
+        "report", trained, "--judged", site / "test.tsv.gz", "--titles", site / "titles.tsv.gz", "--out", tmp_path / "r"
+    )
+    assert done.status == 0, done.err
+    root = check_page((tmp_path / "r" / "index.html").read_text())
+    assert len(section(root, "training").all("svg", "drawing")) == 2
+    assert "Recipe" in section(root, "model").text
+    assert json.loads((tmp_path / "r" / "report.json").read_text())["history"][0]["epoch"] == 1
+
+
+# --- in a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole_page() -> str:
+    texts = (*TEXTS, *HOSTILE, "donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen")
+    rows = tuple({"epoch": at, "loss": 1 / at, "dev": {"NDCG@1": 50.0, "NDCG@10": 60.0 + at}} for at in range(1, 9))
+    report = gather(Encoder(tiny("bilstm", cells=40)), judged(*texts), name="a model with a name of some length")
+    return report_page(dataclasses.replace(report, history=rows))
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 1200])
+def test_it_fits_a_phone_and_a_screen_and_asks_for_nothing(whole_page: str, width: int, tmp_path: Path) -> None:
+    seen = look(whole_page, tmp_path, width)
+    assert (seen["width"], seen["scroll"], seen["wide"]) == (width, width, [])
+    assert seen["asked"] == ["/page.html"]
+    assert (seen["scripts"], seen["images"]) == (0, 0)
+    assert seen["headings"] == whole_page.count("<h2")
+    assert seen["folded"] > 0
+
+
+@needs_chromium
+def test_on_paper_everything_is_unfolded_and_white(whole_page: str, tmp_path: Path) -> None:
+    seen = look(on_paper(whole_page), tmp_path, width=690, dark=True)
+    assert (seen["folded"], seen["background"], seen["nav"]) == (0, "rgb(255, 255, 255)", 0)
+    assert (seen["scroll"], seen["wide"]) == (690, [])
+    assert seen["drawings"] == seen["all_drawings"]

@@ -1,0 +1,245 @@
+"""What makes training fast changes nothing: the gradient by hand is autograd's, and rows that wait miss nothing."""
+
+import dataclasses
+import itertools
+import sys
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from clickvec.config import POOLINGS, Recipe, Tower, recipe
+from clickvec.data import dataset
+from clickvec.text.ragged import ragged
+from clickvec.text.token_table import StepTable
+from clickvec.text.tokens import canonical
+from clickvec.text.trigrams import Vocabulary
+
+torch = pytest.importorskip("torch")
+
+from test_learning import log_of  # noqa: E402
+from test_parity import BATCHES, SMALL, random_case  # noqa: E402
+from test_parity import name as name_of  # noqa: E402
+
+from clickvec.training import loop, memory, optimizers  # noqa: E402
+from clickvec.training.cpu import rows  # noqa: E402
+from clickvec.training.nesterov import Decay, Nesterov  # noqa: E402
+from clickvec.training.recurrence import Bag, Recurrence, Shape  # noqa: E402
+from clickvec.training.towers import Batch, TorchTower, make_batch  # noqa: E402
+
+TOWERS = [
+    dataclasses.replace(SMALL, kind=kind, forget_gate=forget, peepholes=peep, pooling=pooling)
+    for kind, forget, peep, pooling in itertools.product(("lstm", "bilstm"), (False, True), (False, True), POOLINGS)
+]
+
+# --- the gradient by hand ----------------------------------------------------------------------------------------
+
+
+def run_and_back(tower: Tower, lengths: list[int], bptt_steps: int, by_hand: bool, dtype: str) -> dict[str, np.ndarray]:
+    """The vectors of a batch, and the gradient of every weight for a random gradient of the vectors."""
+    weights, step_trigrams, texts = random_case(tower, lengths, np.float64)
+    torch_tower = TorchTower.from_arrays(tower, weights, getattr(torch, dtype))
+    torch_tower.by_hand = by_hand
+    vectors = torch_tower(make_batch(texts, step_trigrams), bptt_steps)
+    if vectors.requires_grad:
+        vectors.backward(torch.from_numpy(np.random.default_rng(1).normal(size=vectors.shape)).to(vectors.dtype))
+    found = {"vectors": vectors.detach().numpy()}
+    for name, weight in torch_tower.weights.items():
+        found[name] = np.zeros(weight.shape) if weight.grad is None else weight.grad.numpy()
+    return found
+
+
+@pytest.mark.parametrize("bptt_steps", [0, 1, 3])
+@pytest.mark.parametrize("tower", TOWERS, ids=name_of)
+def test_by_hand_is_what_autograd_finds(tower: Tower, bptt_steps: int) -> None:
+    for lengths, (dtype, tolerance) in itertools.product(BATCHES.values(), [("float64", 1e-12), ("float32", 2e-5)]):
+        fast, readable = (run_and_back(tower, lengths, bptt_steps, by_hand, dtype) for by_hand in (True, False))
+        for name, value in readable.items():
+            np.testing.assert_allclose(fast[name], value, rtol=0, atol=tolerance, err_msg=f"{name} {lengths}")
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize(("forget", "peep"), list(itertools.product([False, True], [False, True])))
+def test_by_hand_is_what_finite_differences_find(forget: bool, peep: bool, pooling: str) -> None:
+    rng, cells, gates = np.random.default_rng(2), 3, 3 + forget
+
+    def leaf(*shape: int) -> torch.Tensor:
+        return torch.tensor(rng.normal(0, 0.7, shape), requires_grad=True)
+
+    steps, shape = torch.tensor([0, 1, 2, 3, 1, 0, 2]), Shape((3, 2, 2), pooling, 0)
+    peepholes = [leaf(cells, cells) if peep and (forget or k != 1) else None for k in range(3)]
+    assert torch.autograd.gradcheck(
+        lambda table, bias, recurrent: Recurrence.apply(table, steps, bias, recurrent, shape, *peepholes),
+        [leaf(4, gates * cells), leaf(gates * cells), leaf(gates * cells, cells)],
+    )
+
+
+def test_equal_outputs_share_the_gradient_of_their_max() -> None:
+    table = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)  # all outputs are 0 at every step
+    steps, bias, recurrent = torch.tensor([0, 0, 0]), torch.zeros(6), torch.zeros(6, 2, dtype=torch.float64)
+    vectors = Recurrence.apply(table, steps, bias, recurrent, Shape((1, 1, 1), "max", 0), None, None, None)
+    vectors.sum().backward()
+    # y(t) = o tanh(c), c = Σ i y_g, o = i = 1/2: a cell input moves every later output by 1/4, and the shares of the
+    # three outputs in the max, each taken with the one before it, are 1/4, 1/4 and 1/2.
+    np.testing.assert_allclose(table.grad.numpy()[0, :2], 0.25 * (1 / 4 * 1 + 1 / 4 * 2 + 1 / 2 * 3))
+
+
+@hypothesis.given(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=6), st.integers(0, 2**16))
+def test_a_bag_is_torchs_bag(bags: list[list[int]], seed: int) -> None:
+    packed, rng = ragged(bags), np.random.default_rng(seed)
+    ids, starts = torch.from_numpy(packed.values.astype(np.int64)), torch.from_numpy(packed.offsets)
+    gradient, results = torch.from_numpy(rng.normal(size=(len(bags), 3))), []
+    start = rng.normal(size=(6, 3))
+    for bag in (
+        Bag.apply,
+        lambda m, i, s: torch.nn.functional.embedding_bag(i, m, s, mode="sum", include_last_offset=True),
+    ):
+        matrix = torch.tensor(start, requires_grad=True)
+        found = bag(matrix, ids, starts)
+        found.backward(gradient)
+        results.append((found.detach().numpy(), matrix.grad.numpy()))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
+
+
+# --- rows that wait ----------------------------------------------------------------------------------------------
+
+
+def batch_of(trigrams: list[int]) -> Batch:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    return Batch(torch.tensor(trigrams, dtype=torch.int64), nothing, (), nothing, nothing, nothing)
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> tuple[list[float], list[list[int]], list[int]]:
+    """A momentum for each update, the trigrams that it touches, and the updates after which all rows are settled."""
+    momenta = draw(st.lists(st.sampled_from([0.0, 0.5, 0.9, 0.99, 0.995]) | st.floats(0, 0.995), max_size=40))
+    trigrams = st.lists(st.integers(0, 7), max_size=6)
+    return momenta, [draw(trigrams) for _ in momenta], draw(st.lists(st.integers(1, 40), max_size=3))
+
+
+def both_ways(
+    course: tuple[list[float], list[list[int]], list[int]], dtype: torch.dtype, chosen: Recipe
+) -> list[np.ndarray]:
+    """Weights and changes at the end, lazy and dense; and at every update the touched rows must agree."""
+    momenta, touches, settled = course
+    rng, updates = np.random.default_rng(len(momenta)), len(momenta)
+    start = rng.normal(size=(8, 3))
+    dense, matrix = (torch.tensor(start, dtype=dtype, requires_grad=True) for _ in range(2))
+    rule, lazy = Nesterov([dense]), rows.Lazy(matrix, momenta, chosen, updates)
+    tolerance = 1e-12 if dtype == torch.float64 else 2e-4
+    for update, touched in enumerate(touches):
+        gradient = rng.normal(size=(8, 3))
+        rule.look_ahead(momenta[update])
+        near, (local,) = lazy.look_ahead(update, [batch_of(touched)])
+        used = rows.touched([batch_of(touched)], 8)[0].tolist()
+        assert sorted(used) == sorted(set(touched))
+        assert [used[place] for place in local.trigrams.tolist()] == touched
+        np.testing.assert_allclose(near.detach().numpy(), dense.detach().numpy()[used], rtol=tolerance, atol=tolerance)
+        dense.grad = torch.zeros(8, 3, dtype=dtype)
+        dense.grad[used] = torch.tensor(gradient[used], dtype=dtype)
+        near.grad = dense.grad[used].clone()
+        rule.update(optimizers.step_size(chosen, update, updates))
+        lazy.update(update)
+        if update + 1 in settled:
+            lazy.settle(update + 1)
+            np.testing.assert_allclose(matrix.detach().numpy(), dense.detach().numpy(), rtol=tolerance, atol=tolerance)
+    lazy.settle(updates)
+    return [one.detach().numpy() for one in (matrix, dense, lazy.change, rule.change[0])]
+
+
+@hypothesis.given(courses(), st.sampled_from(["fixed", "linear"]))
+def test_rows_that_wait_end_where_the_dense_update_brings_them(
+    course: tuple[list[float], list[list[int]], list[int]], schedule: str
+) -> None:
+    chosen = recipe("paper", step=0.3, schedule=schedule)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-4)):
+        weight, dense, change, dense_change = both_ways(course, dtype, chosen)
+        np.testing.assert_allclose(weight, dense, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(change, dense_change, rtol=tolerance, atol=tolerance)
+
+
+def test_a_row_that_waits_for_most_of_a_long_run_misses_nothing() -> None:
+    updates = 20_000
+    momenta = [0.9 if min(k, updates - 1 - k) < 400 else 0.995 for k in range(updates)]
+    for touched_at, until in ((0, 5_000), (0, updates), (390, 420), (19_000, updates), (7, 7)):
+        product, total = 1.0, 0.0
+        for mu in momenta[touched_at:until]:
+            product *= mu
+            total += product
+        found = Decay(momenta).between(np.array([touched_at]), until)
+        np.testing.assert_allclose(np.concatenate(found), [product, total], rtol=1e-11, atol=1e-20)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("clip", [0.0, 0.05])
+def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:  # noqa: ANN001
+    words = [f"{first}{second}{third}" for first in "bdfgklm" for second in "aeio" for third in "nrst"]
+    data = dataset.prepare(log_of([(word, f"{word} {words[-k]}") for k, word in enumerate(words)]), 10, 1000)
+    chosen = recipe(
+        "paper", cells=5, batch_size=8, epochs=2, clip=clip, shared_tower=shared, step=0.05 if clip else 0.002
+    )
+    runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True) for _ in range(2)]
+    assert all(isinstance(one, rows.Lazy) for one in runs[0].updater.inputs.values())
+    parameters = [weight for tower in runs[1].towers.towers.values() for weight in tower.parameters()]
+    runs[1].updater.optimizer = optimizers.make(chosen, parameters, runs[1].updates)
+    for side, tower in runs[1].towers.towers.items():
+        runs[1].updater.inputs[side], tower.by_hand = rows.Whole(tower.weights["input"]), False
+    for update in range(runs[0].updates):
+        pairs = np.arange(8 * update, 8 * update + 8) % len(data.pair_query)
+        lazy, dense = (run.updater.one_update(pairs, np.random.default_rng(update), update)[0].item() for run in runs)
+        assert lazy == pytest.approx(dense, rel=1e-4)
+    for one in runs[0].updater.inputs.values():
+        one.settle(runs[0].updates)
+    for name, weight in runs[0].towers.to_arrays().items():
+        np.testing.assert_allclose(weight, runs[1].towers.to_arrays()[name], rtol=0, atol=1e-4, err_msg=name)
+
+
+def test_adam_and_an_average_see_every_row_at_each_update() -> None:
+    matrix = torch.zeros(4, 2, requires_grad=True)
+    assert isinstance(rows.make(recipe("paper"), matrix, 10), rows.Lazy)
+    for chosen in (recipe("default"), recipe("paper", average=0.9)):
+        dense = rows.make(chosen, matrix, 10)
+        assert isinstance(dense, rows.Dense)
+        near, (local,) = dense.look_ahead(0, [batch_of([3, 1, 3])])
+        first, second, third = local.trigrams.tolist()
+        assert (first, {first, second}) == (third, {0, 1})
+        near.grad = torch.ones(2, 2)
+        dense.before_update()
+        assert matrix.grad.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
+        dense.update(0)
+        assert not matrix.grad.any()  # ready for the next
+
+
+def test_training_keeps_memory_and_gives_it_back() -> None:
+    with memory.kept():
+        assert torch.zeros(3_000_000).sum() == 0
+    assert sys.platform != "linux" or memory.USUAL.keys() == memory.KEPT.keys()
+
+
+# --- preparing ---------------------------------------------------------------------------------------------------
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
+    ["a", "ab", "#a##", "上海", "İ"]
+)
+
+
+@hypothesis.given(
+    st.lists(st.tuples(st.lists(WORDS, max_size=5), st.lists(WORDS, max_size=5)), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 12) | st.just(1000),
+)
+def test_preparing_counts_and_numbers_trigrams_as_the_vocabulary_does(
+    pairs: list[tuple[list[str], list[str]]], max_words: int, limit: int
+) -> None:
+    data = dataset.prepare(log_of([(" ".join(query), " ".join(title)) for query, title in pairs]), max_words, limit)
+    distinct = {(canonical(" ".join(query)), canonical(" ".join(title))) for query, title in pairs}
+    expected = Vocabulary.count([text for pair in distinct for text in pair], limit)
+    assert data.trigrams == expected.trigrams
+    table = StepTable(max_words)
+    for side in (0, 1):
+        table.read(dict.fromkeys(canonical(" ".join(pair[side])) for pair in pairs))
+    by_step = table.trigrams(expected)
+    np.testing.assert_array_equal(data.steps.values, by_step.values)
+    np.testing.assert_array_equal(data.steps.offsets, by_step.offsets)

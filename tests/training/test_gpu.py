@@ -1,0 +1,112 @@
+"""An update in Triton against the plain one: on a GPU where there is one, and elsewhere under Triton's interpreter."""
+
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if DEVICE.type == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # it must be there before Triton is
+pytest.importorskip("triton", reason="no Triton here")
+
+from test_learning import log_of  # noqa: E402
+
+from clickvec.config import Recipe, recipe  # noqa: E402
+from clickvec.data import dataset  # noqa: E402
+from clickvec.training.gpu import graph as gpu_update  # noqa: E402
+from clickvec.training.negatives import Sampler  # noqa: E402
+from clickvec.training.pair import TowerPair  # noqa: E402
+from clickvec.training.update import Plain, Seed, Update, can_be_fused  # noqa: E402
+
+WORDS = ["hotel", "berlin", "cheap", "of", "flights", "to", "x", "extraordinarily", "shanghai", "bath", "tub", "fix"]
+
+
+def small_data(pairs: int = 14) -> dataset.Dataset:
+    """Texts of no word to six; queries with several clicks; a title whose trigrams no other text has."""
+    rng = np.random.default_rng(0)
+    draw = lambda most: " ".join(rng.choice(WORDS, rng.integers(1, most)))  # noqa: E731
+    rows = [(draw(4), draw(7)) for _ in range(pairs)] + [("hotel", ""), ("hotel", "日本"), ("", "berlin")]
+    return dataset.prepare(log_of(rows), 5, 60)
+
+
+def two_ways(data: dataset.Dataset, chosen: Recipe, updates: int) -> tuple[list[Update], list[TowerPair]]:
+    assert can_be_fused(data, chosen)
+    ways: list[Update] = []
+    towers = [TowerPair(chosen, len(data.trigrams), DEVICE) for _ in range(2)]
+    for kind, pair in zip((Plain, gpu_update.Fused), towers, strict=True):
+        sampler = Sampler(data, chosen)
+        sampler.mined[:] = np.random.default_rng(1).integers(-1, data.clicked_titles, sampler.mined.shape)
+        weights = 1 + np.arange(len(data.pair_query), dtype=np.float32) % 5
+        ways.append(kind(data, chosen, pair, sampler, weights, updates))
+    return ways, towers
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper", {"epochs": 2}),
+        ("paper", {"tower": "bilstm", "forget_gate": True, "clip": 0.01, "cells": 32}),
+        ("paper", {"shared_tower": True, "word_dropout": 0.3, "clip": 0.0, "momentum_ends": 0.0, "ends_share": 0.3}),
+        ("paper", {"batch_negatives": True, "cells": 48, "schedule": "linear"}),
+        ("default", {}),
+        ("default", {"tower": "bilstm", "shared_tower": False, "clip": 0.01}),
+        ("default", {"batch_negatives": False, "forget_gate": True, "word_dropout": 0.0}),
+    ],
+)
+def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, object]) -> None:
+    data = small_data()
+    chosen = recipe(name, **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "step": 0.02, **settings})
+    batches = -(-len(data.pair_query) // chosen.batch_size)
+    (plain, fused), towers = two_ways(data, chosen, chosen.epochs * batches)
+    for epoch in range(chosen.epochs):
+        order, seed = np.random.default_rng(epoch).permutation(len(data.pair_query)), Seed(1, epoch, batches)
+        for expected, found in zip(plain.epoch(order, seed, 0), fused.epoch(order, seed, 0), strict=True):
+            assert float(found.loss) == pytest.approx(float(expected.loss), rel=1e-5)
+            assert (found.weight, int(found.masked)) == (expected.weight, int(expected.masked))
+            assert float(found.negatives) == pytest.approx(float(expected.negatives), rel=1e-6)
+        for way in (plain, fused):
+            way.settle((epoch + 1) * batches)
+    near = 2e-5 if chosen.optimizer == "nesterov" else 1e-3  # Adam makes much of a small gradient
+    ours, theirs = (pair.to_arrays() for pair in towers[::-1])
+    for weight, array in theirs.items():
+        np.testing.assert_allclose(ours[weight], array, rtol=0, atol=near, err_msg=weight)
+    for tensor, value in plain.tensors().items():
+        if DEVICE.type == "cpu":  # elsewhere the plain way has no rows that wait
+            np.testing.assert_allclose(fused.tensors()[tensor].cpu(), value.cpu(), rtol=1e-4, atol=near, err_msg=tensor)
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="on a GPU the plain way has no rows that wait")
+@pytest.mark.parametrize("first_way", [0, 1])
+def test_a_run_goes_on_where_the_other_way_stopped(first_way: int) -> None:
+    """In the middle of an epoch, with rows that wait; a minibatch larger than there are titles."""
+    data = small_data()
+    chosen = recipe("paper", cells=16, max_words=5, batch_size=8, negatives=30, step=0.02)
+    order, seed = np.random.default_rng(0).permutation(len(data.pair_query)), Seed(1, 0, 3)
+    (whole, *_), (expected, _) = two_ways(data, chosen, 3)
+    losses = [float(outcome.loss) for outcome in whole.epoch(order, seed, 0)]
+    ways, towers = two_ways(data, chosen, 3)
+    one, other = ways[first_way], ways[1 - first_way]
+    found = [float(outcome.loss) for _, outcome in zip(range(2), one.epoch(order, seed, 0), strict=False)]
+    for name, tensor in (towers[1 - first_way].tensors() | other.tensors()).items():
+        tensor.detach().copy_((towers[first_way].tensors() | one.tensors())[name].detach())
+    found += [float(outcome.loss) for outcome in other.epoch(order, seed, 2)]
+    assert found == pytest.approx(losses, rel=1e-5)
+    for way in (whole, other):
+        way.settle(3)
+    for name, weight in expected.to_arrays().items():
+        np.testing.assert_allclose(towers[1 - first_way].to_arrays()[name], weight, rtol=0, atol=2e-5, err_msg=name)
+
+
+def test_bfloat16_is_near() -> None:
+    data = small_data()
+    first = []
+    for precision in ("float32", "bfloat16"):
+        chosen = recipe("paper", cells=16, max_words=5, batch_size=17, initial_scale=1.0, precision=precision)
+        towers = TowerPair(chosen, len(data.trigrams), DEVICE)
+        weights = np.ones(len(data.pair_query), np.float32)
+        way = gpu_update.Fused(data, chosen, towers, Sampler(data, chosen), weights, 10)
+        first.append(float(next(way.epoch(np.arange(17), Seed(1, 0, 1), 0)).loss))
+    assert first[0] != first[1]
+    assert first[0] == pytest.approx(first[1], rel=0.02)

@@ -1,0 +1,514 @@
+"""Training from end to end on a small log: it learns, stops, resumes exactly, and says what is wrong."""
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import contents
+from ondisk import read_arrays, read_metadata
+
+from clickvec import Encoder
+from clickvec.config import TOWERS, Recipe, recipe
+from clickvec.data import Judged, dataset, read_clicks, read_judged
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.neural import Neural
+from clickvec.lab.simulate import write
+from clickvec.model import folder
+from clickvec.storage.arrays import write_arrays
+from clickvec.storage.temporary import locked
+
+torch = pytest.importorskip("torch")
+
+from clickvec.training import alarms, loop  # noqa: E402
+from clickvec.training.update import Plain, Seed  # noqa: E402
+
+SURE = {"step": 0.01, "initial_scale": 0.1, "epochs": 6}
+SMALL = {"cells": 16, "hidden": 16, "output": 16, "epochs": 2, "batch_size": 256}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("site") / "site"
+    write(path, impressions=40_000, dev_queries=60, test_queries=60, log=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(site: Path) -> dataset.Dataset:
+    return dataset.prepare(read_clicks(site / "clicks.tsv.gz"), 10, 50_000)
+
+
+@pytest.fixture(scope="module")
+def dev(site: Path) -> Judged:
+    return read_judged(site / "dev.tsv.gz")
+
+
+def weights_of(model: folder.Model) -> dict[str, np.ndarray]:
+    return {name: np.array(weight) for name, weight in model.weights.items()}
+
+
+def assert_same(one: folder.Model, other: folder.Model) -> None:
+    assert one.fingerprint == other.fingerprint
+    for name, weight in one.weights.items():
+        np.testing.assert_array_equal(weight, other.weights[name])
+
+
+def ndcg(encoder: Encoder, judged: Judged) -> float:
+    return evaluate([Neural(encoder, "model")], judged).mean("model", "NDCG@10")
+
+
+@pytest.mark.parametrize("tower", TOWERS)
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_every_tower_learns_with_every_recipe(
+    tower: str, name: str, data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    fast = {"step": 0.02, "clip": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else SURE
+    chosen = recipe(name, tower=tower, **(SMALL | fast))
+    untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
+    before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
+    model = loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True)
+    after = ndcg(Encoder.load(tmp_path / "model"), dev)
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()]
+    alike = losses[1:] if chosen.hard_negatives else losses  # the first epoch has no mined negatives to lose to
+    assert alike[-1] < alike[0]
+    assert after > before + 3
+    assert after == pytest.approx(model.training["kept"]["dev"]["NDCG@10"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"pooling": "mean"}, {"pooling": "max"}, {"word_dropout": 0.2}, {"average": 0.9}, {"hard_negatives": 4}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_every_option_learns(settings: dict[str, object], data: dataset.Dataset, dev: Judged, tmp_path: Path) -> None:
+    chosen = recipe("default", **(SMALL | SURE | settings))
+    untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
+    before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
+    loop.train(data, chosen, tmp_path / "model", quiet=True)
+    assert ndcg(Encoder.load(tmp_path / "model"), dev) > before + 3
+
+
+def test_the_kept_model_is_the_average(data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decay, seen = 0.9, []
+    original = Plain.one_update
+
+    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+        if not seen:
+            seen.append(self.towers.to_arrays()["shared.input_gate.bias"].copy())
+        done = original(self, pairs, rng, update)
+        seen.append(self.towers.to_arrays()["shared.input_gate.bias"].copy())
+        return done
+
+    monkeypatch.setattr(Plain, "one_update", one_update)
+    averaged = loop.train(data, recipe("default", average=decay, **SMALL), tmp_path / "averaged", quiet=True)
+    expected = seen[0].astype(np.float64)
+    for update, weights in enumerate(seen[1:]):
+        share = min(decay, (1 + update) / (10 + update))
+        expected = share * expected + (1 - share) * weights
+    np.testing.assert_allclose(averaged.weights["shared.input_gate.bias"], expected, atol=1e-6)
+    plain = loop.train(data, recipe("default", **SMALL), tmp_path / "plain", quiet=True)
+    np.testing.assert_array_equal(plain.weights["shared.input_gate.bias"], seen[-1])  # the average changes no update
+
+
+def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
+    data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = recipe("default", **SMALL)
+    train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
+    path = tmp_path / "model.run" / "checkpoint.safetensors"
+    arrays, about = read_arrays(path), json.loads(read_metadata(path)["run"])
+    del about["recipe"]["average"]
+    write_arrays(tmp_path / "old", arrays, {"run": json.dumps(about)})
+    (tmp_path / "old").replace(path)
+    with pytest.raises(ClickvecError, match=r"average=0\.0, not 0\.9"):
+        loop.train(data, dataclasses.replace(chosen, average=0.9), tmp_path / "model", quiet=True, resume=True)
+    loop.train(data, chosen, tmp_path / "model", quiet=True, resume=True)
+
+
+def test_a_misspelled_word_lands_near_the_word(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen = recipe("default", **(SMALL | {"epochs": 3, "step": 0.01}))
+    loop.train(data, chosen, tmp_path / "model", quiet=True)
+    encoder = Encoder.load(tmp_path / "model")
+    known = ["infection", "pizza", "shanghai", "bathroom", "camera", "mortgage"]
+    misspelled = ["infecton", "piizza", "shangai", "bathrom", "camra", "morgage"]
+    cosines = encoder.similarity(encoder.encode_query(misspelled), encoder.encode_query(known))
+    assert (cosines.argmax(axis=1) == np.arange(len(known))).mean() >= 0.8
+    assert np.diag(cosines).mean() > cosines.mean() + 0.3
+
+
+def test_the_same_seed_gives_the_same_model(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen, threads = recipe("paper", **SMALL), torch.get_num_threads()
+    torch.set_num_threads(2)  # sums must not depend on which thread is first
+    one, other = (loop.train(data, chosen, tmp_path / name, quiet=True) for name in "ab")
+    torch.set_num_threads(threads)
+    assert_same(one, other)
+    third = loop.train(data, dataclasses.replace(chosen, seed=2), tmp_path / "c", quiet=True)
+    assert third.fingerprint != one.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper", {}),
+        ("default", {}),
+        ("default", {"click_weight": "log", "patience": 1}),
+        ("paper", {"tower": "bilstm"}),
+        ("default", {"average": 0.99, "schedule": "cosine", "warm_up": 0.1}),
+        ("paper", {"average": 0.99}),
+        ("default", {"word_dropout": 0.2, "pooling": "mean"}),
+        ("default", {"hard_negatives": 3}),
+        ("paper", {"hard_negatives": 3, "word_dropout": 0.2, "pooling": "max"}),
+    ],
+)
+def test_a_resumed_run_ends_in_the_same_weights(
+    name: str,
+    settings: dict[str, object],
+    data: dataset.Dataset,
+    dev: Judged,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = recipe(name, **(SMALL | settings))
+    whole = loop.train(data, chosen, tmp_path / "whole", dev=dev, quiet=True)
+    for stop_after in (3, math.ceil(len(data.pair_query) / chosen.batch_size) + 2):  # in the first and the second epoch
+        with monkeypatch.context() as patched:
+            stop_at_update(patched, stop_after)
+            with pytest.raises(loop.Interrupted, match="go on with --resume"):
+                loop.train(data, chosen, tmp_path / "cut", dev=dev, quiet=True, resume=stop_after > 3)
+        assert not (tmp_path / "cut").exists()
+    resumed = loop.train(data, chosen, tmp_path / "cut", dev=dev, quiet=True, resume=True)
+    assert_same(whole, resumed)
+    assert not (tmp_path / "cut.run").exists()
+    histories = [
+        [json.loads(line) for line in (tmp_path / place / "metrics.jsonl").read_text().splitlines()]
+        for place in ("whole", "cut")
+    ]
+    for one, other in zip(*histories, strict=True):
+        assert (one["loss"], one["masked"], one["dev"]) == (other["loss"], other["masked"], other["dev"])
+
+
+def stop_at_update(patched: pytest.MonkeyPatch, stop_after: int) -> None:
+    """Send this process a Ctrl-C during the given update."""
+    original: Callable[..., object] = Plain.one_update
+
+    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+        if update == stop_after:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, pairs, rng, update)
+
+    patched.setattr(Plain, "one_update", one_update)
+
+
+def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a run that was stopped after two updates."""
+    with monkeypatch.context() as patched:
+        stop_at_update(patched, 2)
+        with pytest.raises(loop.Interrupted):
+            loop.train(data, chosen, out, quiet=True)
+
+
+def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
+    dataset.save(data, tmp_path / "data")
+    settings = ["cells=16", "epochs=15", "batch_size=256"]
+    command = [sys.executable, "-m", "clickvec.training", str(tmp_path / "data"), "--out", str(tmp_path / "model")]
+    command += [part for setting in settings for part in ("--set", setting)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "model.run" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.kill()
+    running.communicate()
+    assert (tmp_path / "model.run" / "checkpoint.safetensors").exists()
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "--resume" in refused.stderr
+    assert subprocess.run([*command, "--resume"], capture_output=True).returncode == 0
+    chosen = recipe("default", settings=settings)
+    whole = loop.train(data, chosen, tmp_path / "whole", quiet=True)
+    assert whole.fingerprint == folder.open_model(tmp_path / "model").fingerprint
+
+
+def test_training_from_a_data_folder_needs_numpy_torch_and_safetensors_alone(
+    site: Path, data: dataset.Dataset, tmp_path: Path
+) -> None:
+    dataset.save(data, tmp_path / "data")
+    blocked = (
+        "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'bm25s', 'matplotlib', 'scipy', 'click'])); "
+    )
+    code = blocked + "sys.argv[0] = 'train'; import runpy; runpy.run_module('clickvec.training', run_name='__main__')"
+    arguments = [str(tmp_path / "data"), "--out", str(tmp_path / "model"), "--dev", str(site / "dev.tsv.gz")]
+    arguments += ["--set", "cells=8", "--set", "epochs=1"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "NDCG@10" in done.stdout
+    assert Encoder.load(tmp_path / "model").dimensions == 8
+
+
+def test_a_dev_set_without_a_relevant_title_is_refused_before_training(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    nothing = Judged(tuple(query._replace(grades=query.grades * 0) for query in dev), dev.bad)
+    with pytest.raises(ClickvecError, match="no query with a relevant title"):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", dev=nothing, quiet=True)
+    assert not (tmp_path / "model.run").exists()
+
+
+def test_a_resume_with_another_recipe_or_other_data_is_refused(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = recipe("default", **SMALL)
+    train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
+    with pytest.raises(ClickvecError, match=r"gamma=12\.0, not 3\.0"):
+        loop.train(data, dataclasses.replace(chosen, gamma=3.0), tmp_path / "model", quiet=True, resume=True)
+    other = data._replace(pair_clicks=data.pair_clicks + 1)
+    with pytest.raises(ClickvecError, match="other data"):
+        loop.train(other, chosen, tmp_path / "model", quiet=True, resume=True)
+    with pytest.raises(ClickvecError, match="another dev set"):
+        loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True, resume=True)
+
+
+def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: Path) -> None:
+    chosen = recipe("default", **(SMALL | {"epochs": 1}))
+    first = loop.train(data, chosen, tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="holds a model already"):
+        loop.train(data, chosen, tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="nothing to resume"):
+        loop.train(data, chosen, tmp_path / "model", quiet=True, resume=True)
+    assert folder.verify_model(tmp_path / "model").fingerprint == first.fingerprint
+    second = loop.train(data, dataclasses.replace(chosen, seed=9), tmp_path / "model", quiet=True, overwrite=True)
+    assert folder.verify_model(tmp_path / "model").fingerprint == second.fingerprint != first.fingerprint
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ClickvecError, match="other things in it"):
+        loop.train(data, chosen, tmp_path / "mine", quiet=True, overwrite=True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_path: Path) -> None:
+    (tmp_path / "model.run").mkdir()
+    with (
+        locked(tmp_path / "model.run" / "lock", "model"),
+        pytest.raises(ClickvecError, match="in use by another process"),
+    ):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
+
+
+@pytest.mark.parametrize("when", ["in the epoch", "in its last update"])
+def test_a_loss_or_weight_that_is_not_a_number_stops_the_run_and_keeps_the_last_good_model(
+    when: str, data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Plain.one_update
+    batches = math.ceil(len(data.pair_query) / 256)
+
+    def poisoned(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
+        done = original(self, pairs, rng, update)
+        if update == (batches + 1 if when == "in the epoch" else 2 * batches - 1):
+            with torch.no_grad():
+                self.towers.query.weights["input"][0].fill_(math.nan)
+        return done
+
+    monkeypatch.setattr(Plain, "one_update", poisoned)
+    with pytest.raises(
+        ClickvecError, match=r"not a number any more.*in epoch 2 of 2; the best model so far"
+    ) as stopped:
+        loop.train(data, recipe("default", **SMALL), tmp_path / "model", quiet=True)
+    assert "resume" not in str(stopped.value)  # it would end there again
+    kept = folder.verify_model(tmp_path / "model.run" / "best")
+    assert kept.training["kept_epoch"] == 1
+    assert np.isfinite(Encoder(kept).encode_query("pizza")).all()
+
+
+@pytest.mark.parametrize("step", ["__init__", "all_epochs"])
+@pytest.mark.parametrize("error", [ClickvecError, KeyboardInterrupt, MemoryError])
+def test_a_run_that_ends_with_nothing_to_keep_leaves_nothing(
+    step: str, error: type[BaseException], data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    (tmp_path / "mine").mkdir()
+    unfinished = tmp_path / "old.run"
+    unfinished.mkdir()
+    for name in ("lock", "checkpoint.safetensors"):
+        (unfinished / name).write_text("an unfinished run")
+    before = contents(tmp_path)
+    monkeypatch.setattr(loop.Run, step, refuse)
+    for out in (tmp_path / "model", tmp_path / "new" / "deep" / "model", tmp_path / "mine" / "model"):
+        with pytest.raises(error):
+            loop.train(data, recipe("default", **SMALL), out, quiet=True)
+    assert contents(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "old.run"]
+    with pytest.raises(error):
+        loop.train(data, recipe("default", **SMALL), tmp_path / "old", overwrite=True, quiet=True)
+    if step == "__init__":  # an earlier run is forgotten when the new one begins, and not before
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", 2), ("last", 4)])
+def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
+    keep: str, kept: int, data: dataset.Dataset, dev: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = iter([50.0, 60.0, 55.0, 54.0, 70.0])
+
+    class Fake:
+        measures = ("NDCG@1", "NDCG@3", "NDCG@10")
+
+        def __init__(self) -> None:
+            self.means = np.array([[1.0, 1.0, next(scores)]])
+
+    monkeypatch.setattr(loop, "evaluate", lambda rankers, judged: Fake())
+    chosen = recipe("default", keep=keep, **(SMALL | {"epochs": 5, "patience": 2}))
+    model = loop.train(data, chosen, tmp_path / "model", dev=dev, quiet=True)
+    assert model.training["kept_epoch"] == kept
+    assert len((tmp_path / "model" / "metrics.jsonl").read_text().splitlines()) == 4
+    with pytest.raises(ClickvecError, match="patience needs a dev set"):
+        loop.train(data, chosen, tmp_path / "other", quiet=True)
+
+
+def test_training_names_the_data_and_the_recipe_in_the_model_card(
+    data: dataset.Dataset, dev: Judged, tmp_path: Path
+) -> None:
+    loop.train(data, recipe("default", **SMALL), tmp_path / "model", dev=dev, about_data="clicks.tsv", quiet=True)
+    card = (tmp_path / "model" / "README.md").read_text()
+    for part in ("clicks.tsv", f"| pairs | {len(data.pair_query):,} |", "dev NDCG@10", "gamma = 12.0"):
+        assert part in card
+    recipe_in_card = card.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "recipe.toml").write_text(recipe_in_card)
+    assert recipe("paper", file=tmp_path / "recipe.toml") == recipe("default", **SMALL)
+
+
+def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Path, tmp_path: Path) -> None:
+    verbs = "prepare {site}/clicks.tsv.gz --shown {site}/train_judged.tsv.gz --out {out}/data"
+    prints = []
+    for hash_seed in ("1", "2"):
+        out = tmp_path / hash_seed
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "clickvec.cli", *verbs.format(site=site, out=out).split()]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        command = [sys.executable, "-m", "clickvec.training", str(out / "data"), "--out", str(out / "model")]
+        command += ["--set", "cells=8", "--set", "epochs=1"]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        prints.append(folder.verify_model(out / "model").fingerprint)
+    assert prints[0] == prints[1]
+    for name in ("data.safetensors", "trigrams.txt", "data.json"):
+        assert (tmp_path / "1" / "data" / name).read_bytes() == (tmp_path / "2" / "data" / name).read_bytes()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper", {}),
+        ("paper", {"pooling": "max", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+        ("default", {}),
+        ("default", {"pooling": "mean", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+    ],
+)
+def test_cpu_and_cuda_take_the_same_way(
+    name: str, settings: dict[str, object], data: dataset.Dataset, tmp_path: Path
+) -> None:
+    """Max pooling under Adam is left out: a rounding decides which of two nearly equal outputs gets the gradient."""
+    chosen = recipe(name, **settings)
+    runs = [loop.Run(data, chosen, tmp_path, None, torch.device(device), "", True) for device in ("cpu", "cuda")]
+    for run in runs:
+        run.state.epoch = 1  # the first that mines
+        run._mine()
+    same = runs[0].sampler.mined == runs[1].sampler.mined
+    assert same.sum() >= 0.8 * same.size  # titles with nearly the same score may change places
+    runs[1].sampler.mined[:] = runs[0].sampler.mined
+    order, seed = np.arange(len(data.pair_query)), Seed(1, 1, runs[0].batches)
+    for on_cpu, on_gpu in itertools.islice(zip(*(run.updater.epoch(order, seed, 0) for run in runs), strict=True), 20):
+        assert float(on_gpu.loss) / on_cpu.weight == pytest.approx(float(on_cpu.loss) / on_cpu.weight, abs=1e-4)
+        assert int(on_gpu.masked) == int(on_cpu.masked)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
+)
+def test_threads_do_not_spin_for_long_unless_the_user_says_so(given: dict[str, str], expected: str) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = "import clickvec.training, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment | given
+    )
+    assert done.stdout.strip() == expected
+
+
+def test_less_precision_is_for_a_gpu(data: dataset.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match="precision=bfloat16 is for LSTM-RNNs on a GPU"):
+        loop.train(data, recipe("default", precision="bfloat16"), tmp_path / "model", device="cpu", quiet=True)
+
+
+def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match="prepared with max_words 10, and the recipe has 5"):
+        loop.train(data, recipe("default", max_words=5), tmp_path / "model", quiet=True)
+    with pytest.raises(ClickvecError, match="max_trigrams 7"):
+        loop.train(data, recipe("default", max_trigrams=7), str(tmp_path / "model"), quiet=True)
+
+
+def test_the_name_of_the_data_changes_with_where_a_text_ends() -> None:
+    from test_learning import log_of
+
+    from clickvec.training.checkpoint import name_data
+
+    one, other = (
+        dataset.prepare(log_of(pairs), 10, 50) for pairs in ([("a b", "x"), ("c", "y")], [("a", "x"), ("b c", "y")])
+    )
+    assert name_data(one, None) != name_data(other, None)
+
+
+def test_one_pair_one_title_and_one_query_train_without_a_crash(tmp_path: Path) -> None:
+    from test_learning import log_of
+
+    options = {"hard_negatives": 2, "word_dropout": 0.5, "average": 0.9, "warm_up": 0.5}
+    for pairs in ([("a", "b")], [("a", "b"), ("c", "b")], [("a", "b"), ("a", "c")]):
+        for name, more in itertools.product(("paper", "default"), ({}, options)):
+            place = tmp_path / f"{name}{len(pairs)}{pairs[-1]}{len(more)}"
+            model = loop.train(dataset.prepare(log_of(pairs), 10, 50), recipe(name, **SMALL, **more), place, quiet=True)
+            assert np.isfinite(Encoder(model).encode_query(["a", "", "zzz"])).all()
+
+
+def test_alarms_speak_when_they_should() -> None:
+    alike = np.tile([[1.0, 0.0]], (10, 1))
+    assert alarms.collapsed(alike)[0] == pytest.approx(1.0)
+    assert "collapsed" in (alarms.collapsed(alike)[1] or "")
+    assert alarms.collapsed(np.eye(5)) == (0.0, None)
+    assert "guessing gives log(1+n) = 1.609" in (alarms.learns_nothing(math.log(5), 4) or "")
+    assert alarms.learns_nothing(1.0, 4) is None
+    assert "40% of all clicks" in (alarms.one_title_rules(0.4) or "")
+    assert alarms.one_title_rules(0.01) is None
+
+
+def test_alarms_are_heard_in_a_run(data: dataset.Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # No step at all: the loss stays at log(1+n); one title with most clicks; equal weights make equal vectors.
+    clicks = data.pair_clicks.copy()
+    clicks[0] = clicks.sum()
+    still = recipe("paper", **(SMALL | {"step": 0.0, "epochs": 1, "initial_scale": 0.0}))
+    loop.train(data._replace(pair_clicks=clicks), still, tmp_path / "still")
+    said = capsys.readouterr().err
+    assert "one title has" in said
+    assert "guessing gives" in said
+    run = loop.Run(data, dataclasses.replace(still, initial_scale=0.01), tmp_path, None, torch.device("cpu"), "", False)
+    with torch.no_grad():
+        for weight in run.towers.tensors().values():
+            weight.fill_(0.1)
+    assert "collapsed" in (run._mean_cosine()[1] or "")
+
+
+def test_a_click_weight_is_as_good_as_repeating_the_pair(tmp_path: Path) -> None:
+    from test_learning import log_of
+
+    data = dataset.prepare(log_of([("a", "x"), ("a", "x"), ("a", "x"), ("b", "y")]), 10, 50)
+    for kind, weights in {"none": [1, 1], "count": [3, 1], "log": [2, 1]}.items():
+        assert loop._click_weights(data, Recipe(click_weight=kind), tmp_path).tolist() == weights

@@ -105,7 +105,7 @@ def model2vec() -> Callable[[list[str]], object] | None:
 def minilm() -> Callable[[list[str]], object] | None:
     if importlib.util.find_spec("sentence_transformers") is None:
         return None
-    from clickvec.lab.transformer import Transformer
+    from clickvec.lab.other_systems.transformer import Transformer
 
     return Transformer()._encode
 

@@ -22,8 +22,8 @@ import numpy as np
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
 from clickvec.explanation import METHODS, explain, why_not
+from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.lab.simulate import Site
-from clickvec.lab.transformer import Transformer
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.trigrams import Vocabulary

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-from clickvec.lab.prose import split_sentences
+from clickvec.lab.other_systems.prose import split_sentences
 
 Chapter = list[str]  # paragraphs that follow each other
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from clickvec.data import Columns
     from clickvec.explanation.detections import Detections
     from clickvec.explanation.topics import QueryTable, Topics
-    from clickvec.lab.topic_scores import TopicScore
+    from clickvec.lab.claims.topic_scores import TopicScore
     from clickvec.model.encoder import Encoder
 
 
@@ -137,7 +137,7 @@ def _topic_scores(
 
     from clickvec.data import read_labels
     from clickvec.data.lines import name_of
-    from clickvec.lab.topic_scores import score_all
+    from clickvec.lab.claims.topic_scores import score_all
     from clickvec.render.terminal.screen import counted
     from clickvec.text.tokens import canonical
 

@@ -9,7 +9,7 @@ from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.explanation.attribution import METHODS
-from clickvec.lab.checks import deletion_check, keyword_check
+from clickvec.lab.claims.checks import deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
 
 QUERIES = 500  # whose keywords are left out, at most

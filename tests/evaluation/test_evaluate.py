@@ -17,7 +17,7 @@ from clickvec.evaluation.lexical import BM25
 from clickvec.evaluation.metrics import write_run
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import BaseRanker, Ranker
-from clickvec.lab.hybrid import Mixture, ReciprocalRank
+from clickvec.lab.other_systems.hybrid import Mixture, ReciprocalRank
 from clickvec.model.encoder import Encoder
 
 MSRD = Path(__file__).parents[3] / "shared" / "data" / "msrd"  # beside the checkout, never in it

@@ -18,8 +18,7 @@ from clickvec.explanation.detections import BATCH, Detections, detect
 from clickvec.explanation.keywords import keywords_of, most_active
 from clickvec.explanation.reading import read
 from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, query_table_of, topics_of
-from clickvec.lab.plsa import PLSA
-from clickvec.lab.topic_scores import (
+from clickvec.lab.claims.topic_scores import (
     Assignments,
     cells,
     plsa_assignments,
@@ -29,6 +28,7 @@ from clickvec.lab.topic_scores import (
     untrained,
     words_at_random,
 )
+from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_steps

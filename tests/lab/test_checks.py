@@ -8,7 +8,7 @@ from clickvec.data import JudgedQuery
 from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import attenuation, contributions, keywords
-from clickvec.lab.checks import SHARES, attenuation_check, deletion_check, keyword_check
+from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
 
 ENGLISH = TEXTS[:6]
@@ -62,7 +62,7 @@ def test_as_many_keywords_as_there_are_others_and_rivals_by_their_own_order(
 ) -> None:
     """Three keywords and one other word: one of the three goes, drawn anew each time; the rarest; the longest."""
     from clickvec.explanation.keywords import Keywords
-    from clickvec.lab import checks
+    from clickvec.lab.claims import checks
 
     counts = {"left to right": (None, 5, 9, 0), "right to left": (4, 9, 9, None)}
     given = Keywords(("cheap", "new", "york", "city"), 10, counts, {}, (True, True, True, False))

@@ -30,13 +30,13 @@ from clickvec.lab.compare.result import Comparison
 from clickvec.lab.compare.run import compare
 from clickvec.lab.compare.systems import choose, systems
 from clickvec.lab.compare.trained import Trainer
-from clickvec.lab.hybrid import standard
+from clickvec.lab.other_systems.hybrid import standard
 from clickvec.storage.arrays import write_arrays
 
 for library in ("torch", "bm25s", "scipy", "matplotlib"):
     pytest.importorskip(library)
 
-from clickvec.lab import skipthought_training  # noqa: E402
+from clickvec.lab.other_systems import skipthought_training  # noqa: E402
 from clickvec.training import loop  # noqa: E402
 from clickvec.training.update import Plain  # noqa: E402
 
@@ -688,7 +688,9 @@ def test_skip_thought_without_prose_learns_from_the_manual_in_python(
     material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gensim")
-    monkeypatch.setattr("clickvec.lab.prose.builtin_prose", lambda: PROSE.replace(". ", ".\n").split("\n"))
+    monkeypatch.setattr(
+        "clickvec.lab.other_systems.prose.builtin_prose", lambda: PROSE.replace(". ", ".\n").split("\n")
+    )
     (row,) = table(material, tmp_path / "out", "skipthought").rows
     assert row.label == "Skip-Thought (16 dimensions), trained on the manual in Python"
 

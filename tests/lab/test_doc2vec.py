@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clickvec.errors import ClickvecError
-from clickvec.lab.doc2vec import Doc2Vec, stable_hash
+from clickvec.lab.other_systems.doc2vec import Doc2Vec, stable_hash
 
 gensim_doc2vec: Any = pytest.importorskip("gensim.models.doc2vec", reason="gensim is not installed")
 
@@ -119,7 +119,7 @@ def test_without_gensim_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_same_in_every_process() -> None:
     program = (
-        "from clickvec.lab.doc2vec import Doc2Vec\n"
+        "from clickvec.lab.other_systems.doc2vec import Doc2Vec\n"
         f"r = Doc2Vec({TEXTS!r})\n"
         "print(r.vector('pizza dough').tobytes().hex(), r.vector('pizza at home').tobytes().hex())"
     )

@@ -13,8 +13,8 @@ from sklearn.decomposition import NMF
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.ranker import Ranker
-from clickvec.lab import plsa
-from clickvec.lab.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID, Aspects
+from clickvec.lab.other_systems import plsa
+from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID, Aspects
 
 TITLES = [f"{what} {where} {how}" for what in ("car", "auto") for where in ("motor", "road", "garage") for how in "ab"]
 TITLES += [f"{what} {where}" for what in ("pizza", "pasta", "bread") for where in ("dough", "oven", "recipe")]

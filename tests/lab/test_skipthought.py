@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clickvec.errors import ClickvecError
-from clickvec.lab.skipthought import EOS, GRU, UNKNOWN, SkipThought, plain_tables, split_words
+from clickvec.lab.other_systems.skipthought import EOS, GRU, UNKNOWN, SkipThought, plain_tables, split_words
 from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged, ragged
 
@@ -95,7 +95,7 @@ def test_gru_is_torchs_gru() -> None:
 @pytest.mark.parametrize("ways", [1, 2], ids=["uni", "bi"])
 def test_numpy_equals_torch(ways: int) -> None:
     torch = pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import as_skip, encode
+    from clickvec.lab.other_systems.skipthought_training import as_skip, encode
 
     rng = np.random.default_rng(3)
     weights = {"Wemb": rng.normal(size=(len(WORDS), E)).astype(np.float32)}
@@ -180,8 +180,8 @@ def test_a_word_is_found_in_other_capitals(folder: Path) -> None:
 def test_encoding_in_pieces_and_from_the_cache_is_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["hotels", "paint a bathtub", "hotels in shanghai", "", "a", "paint a bathtub"]
     whole = SkipThought.load(folder).encode(texts)
-    monkeypatch.setattr("clickvec.lab.skipthought.CHUNK", 2)
-    monkeypatch.setattr("clickvec.lab.skipthought.CACHE_BYTES", 500)
+    monkeypatch.setattr("clickvec.lab.other_systems.skipthought.CHUNK", 2)
+    monkeypatch.setattr("clickvec.lab.other_systems.skipthought.CACHE_BYTES", 500)
     model = SkipThought.load(folder)
     for _ in range(3):
         np.testing.assert_allclose(model.encode(texts), whole, rtol=0, atol=1e-6)
@@ -343,7 +343,7 @@ def story(rng: np.random.Generator, length: int) -> list[str]:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import Settings, train
+    from clickvec.lab.other_systems.skipthought_training import Settings, train
 
     out = tmp_path_factory.mktemp("skip") / "model"
     settings = Settings(words=40, embedding=12, uni=16, bi=8, epochs=10, batch_size=32, step=0.02)
@@ -377,7 +377,7 @@ def test_training_writes_the_published_layout(trained: tuple[Any, Path]) -> None
 
 def test_training_is_the_same_for_the_same_seed() -> None:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import Settings, train
+    from clickvec.lab.other_systems.skipthought_training import Settings, train
 
     settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=1, batch_size=16, sampled_softmax=True)
     prose = story(np.random.default_rng(1), 60)
@@ -389,8 +389,8 @@ def test_training_is_the_same_for_the_same_seed() -> None:
 
 def test_sampled_softmax_of_a_minibatch_with_every_word_is_the_full_one() -> None:
     torch = pytest.importorskip("torch")
-    from clickvec.lab.prose import Corpus
-    from clickvec.lab.skipthought_training import Learner, Settings, initial_weights
+    from clickvec.lab.other_systems.prose import Corpus
+    from clickvec.lab.other_systems.skipthought_training import Learner, Settings, initial_weights
 
     corpus = Corpus.read(story(np.random.default_rng(0), 2000), 40, 30)
     losses = []
@@ -406,7 +406,7 @@ def test_sampled_softmax_of_a_minibatch_with_every_word_is_the_full_one() -> Non
 def test_decoder_is_conditioned_on_the_sentence_and_forced() -> None:
     """Equations 5 to 8, word by word, with the reset gate and z where the published code has them."""
     torch = pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import decode
+    from clickvec.lab.other_systems.skipthought_training import decode
 
     rng, H = np.random.default_rng(6), 5
     w = {f"d_{key}": value for key, value in gru_weights(rng, H, np.float64)._asdict().items()}
@@ -427,7 +427,7 @@ def test_decoder_is_conditioned_on_the_sentence_and_forced() -> None:
 
 def test_initial_weights_are_the_papers() -> None:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import Settings, initial_weights
+    from clickvec.lab.other_systems.skipthought_training import Settings, initial_weights
 
     w = initial_weights(Settings(embedding=9, bi=7), 20, "bi", 0)
     for name in ("encoder_Ux", "encoder_r_Ux", "decoder_f_Ux"):
@@ -439,7 +439,7 @@ def test_initial_weights_are_the_papers() -> None:
 
 def test_training_refuses_a_folder_of_something_else_and_a_step_too_great(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import Settings, train
+    from clickvec.lab.other_systems.skipthought_training import Settings, train
 
     (tmp_path / "diary.txt").write_text("dear diary")
     with pytest.raises(ClickvecError, match="other things in it"):
@@ -451,14 +451,14 @@ def test_training_refuses_a_folder_of_something_else_and_a_step_too_great(tmp_pa
 
 def test_prose_without_neighbours_is_an_error() -> None:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import train
+    from clickvec.lab.other_systems.skipthought_training import train
 
     with pytest.raises(ClickvecError, match="none stands between two others"):
         train(["a b", "", "c d", "e f", "", "g"], quiet=True)
 
 
 def test_a_break_ends_contiguity_and_long_sentences_are_left_out() -> None:
-    from clickvec.lab.prose import Corpus
+    from clickvec.lab.other_systems.prose import Corpus
 
     corpus = Corpus.read(["a", "b", "c", "", "d", "e", "f " * 9, "g", "h", "i"], 20, 5)
     assert corpus.middles.tolist() == [1, 8]
@@ -469,7 +469,7 @@ def test_a_break_ends_contiguity_and_long_sentences_are_left_out() -> None:
 
 def test_expansion_recovers_a_planted_linear_map(folder: Path) -> None:
     pytest.importorskip("torch")
-    from clickvec.lab.skipthought_training import expand
+    from clickvec.lab.other_systems.skipthought_training import expand
 
     rng = np.random.default_rng(5)
     known = [f"k{place}" for place in range(50)]
@@ -492,7 +492,7 @@ def test_expansion_recovers_a_planted_linear_map(folder: Path) -> None:
 
 def test_expansion_by_word2vec_is_saved_and_repeatable(trained: tuple[Any, Path], tmp_path: Path) -> None:
     pytest.importorskip("gensim")
-    from clickvec.lab.skipthought_training import expand, save, word_vectors
+    from clickvec.lab.other_systems.skipthought_training import expand, save, word_vectors
 
     texts = ["the sun shines bright", "rain falls now", "people dance", ""] * 20
     words, vectors = word_vectors(texts, size=8, epochs=2)
@@ -509,7 +509,7 @@ def test_expansion_by_word2vec_is_saved_and_repeatable(trained: tuple[Any, Path]
 
 
 def test_sentences() -> None:
-    from clickvec.lab.prose import split_sentences
+    from clickvec.lab.other_systems.prose import split_sentences
 
     paragraph = """Mr. Knightley, e.g. of Donwell, said: "No!" He left at 3.30 p.m. on Monday... "Was it J. Smith?"
     (Yes.) It was I. 20 men came, i.e. all   of them! what now?"""
@@ -521,7 +521,7 @@ def test_sentences() -> None:
 
 
 def test_prose_files(tmp_path: Path) -> None:
-    from clickvec.lab.prose import read_prose, split_prose
+    from clickvec.lab.other_systems.prose import read_prose, split_prose
 
     book = "One day\nit rained. It poured.\n\nThen it stopped.\n \n\n\nChapter two began.\r\n"
     (tmp_path / "a.txt").write_bytes(book.encode())
@@ -537,7 +537,7 @@ def test_prose_files(tmp_path: Path) -> None:
 
 
 def test_builtin_prose_is_contiguous_english() -> None:
-    from clickvec.lab.prose import Corpus, builtin_prose
+    from clickvec.lab.other_systems.prose import Corpus, builtin_prose
 
     prose = builtin_prose()
     corpus = Corpus.read(prose, 2000, 30)

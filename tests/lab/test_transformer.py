@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clickvec.errors import ClickvecError
-from clickvec.lab.transformer import Transformer
+from clickvec.lab.other_systems.transformer import Transformer
 
 QUERY = "hotels in shanghai"
 TITLES = ["Shanghai hotels and reservation", "How to paint a bathtub", "上海酒店", "Гостиницы", "h"]

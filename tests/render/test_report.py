@@ -27,7 +27,7 @@ from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.title_map import neighbourhoods, split, telling
 from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
 from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
-from clickvec.lab.checks import deletion_check
+from clickvec.lab.claims.checks import deletion_check
 from clickvec.model.encoder import Encoder
 from clickvec.render.html import report_file, report_page
 from clickvec.storage.temporary import locked

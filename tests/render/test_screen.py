@@ -11,7 +11,7 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.explanation.learned import Nearest, NearTitle, NearWord
 from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
-from clickvec.lab.topic_scores import Measure, TopicScore
+from clickvec.lab.claims.topic_scores import Measure, TopicScore
 from clickvec.model.encoder import Encoder
 from clickvec.render.terminal import nearest
 from clickvec.render.terminal.screen import Screen, apart, cell_name, clip, counted, level, pad, width

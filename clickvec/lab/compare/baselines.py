@@ -15,10 +15,10 @@ from clickvec.evaluation.lexical import BM25, BM25_GRID, ULM, ULM_GRID
 from clickvec.lab.compare.fitted import Fitted
 from clickvec.lab.compare.material import Material, short_hash
 from clickvec.lab.compare.tuning import Trial, best_on
-from clickvec.lab.doc2vec import EPOCHS, SETTINGS, Doc2Vec
-from clickvec.lab.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
-from clickvec.lab.skipthought import SkipThought
-from clickvec.lab.transformer import Transformer
+from clickvec.lab.other_systems.doc2vec import EPOCHS, SETTINGS, Doc2Vec
+from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
+from clickvec.lab.other_systems.skipthought import SkipThought
+from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.storage.json_files import read_json_object
 
 # The modules that a system cannot do without, and the extra that brings them.
@@ -44,7 +44,7 @@ def check(keys: Sequence[str], material: Material) -> None:
     if "skipthought" in keys and material.skip_thoughts:
         SkipThought.load(material.skip_thoughts)
     elif "skipthought" in keys and material.prose:
-        from clickvec.lab.prose import read_prose
+        from clickvec.lab.other_systems.prose import read_prose
 
         if len(read_prose(material.prose)) < FEWEST_SENTENCES:
             raise ClickvecError(
@@ -61,8 +61,8 @@ def depends_on(key: str, material: Material) -> list[Any]:
         if not material.skip_thoughts.is_dir():
             raise ClickvecError(f"there is no folder of Skip-Thought files at {material.skip_thoughts}")
         return [_digest(path) for path in sorted(material.skip_thoughts.iterdir()) if path.is_file()]
-    from clickvec.lab.prose import builtin_prose
-    from clickvec.lab.skipthought_training import SMALL, TINY
+    from clickvec.lab.other_systems.prose import builtin_prose
+    from clickvec.lab.other_systems.skipthought_training import SMALL, TINY
 
     if material.prose:
         return [dataclasses.asdict(SMALL), *map(_digest, material.prose)]
@@ -152,7 +152,7 @@ def _skipthought(material: Material, models: Path, device: str, quiet: bool) -> 
     folder = material.skip_thoughts or _train_skipthought(material, models, device, quiet)
     model, about = SkipThought.load(folder), _about(folder)
     if about:
-        from clickvec.lab.skipthought_training import expand, word_vectors
+        from clickvec.lab.other_systems.skipthought_training import expand, word_vectors
 
         model = expand(model, *word_vectors(material.texts))
     label = f"Skip-Thought ({model.dimensions} dimensions)" + (f", {about['source']}" if about.get("source") else "")
@@ -161,8 +161,8 @@ def _skipthought(material: Material, models: Path, device: str, quiet: bool) -> 
 
 def _train_skipthought(material: Material, models: Path, device: str, quiet: bool) -> Path:
     """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
-    from clickvec.lab.prose import builtin_prose, read_prose
-    from clickvec.lab.skipthought_training import SMALL, TINY, train
+    from clickvec.lab.other_systems.prose import builtin_prose, read_prose
+    from clickvec.lab.other_systems.skipthought_training import SMALL, TINY, train
 
     settings = SMALL if material.prose else TINY
     out = models / f"skipthought-{short_hash(depends_on('skipthought', material))}"

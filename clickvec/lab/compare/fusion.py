@@ -7,7 +7,7 @@ from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System
 from clickvec.lab.compare.tuning import Trial, best_on
-from clickvec.lab.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank
+from clickvec.lab.other_systems.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank
 
 
 def fuse(system: System, parts: Sequence[Recorded], material: Material) -> Recorded:

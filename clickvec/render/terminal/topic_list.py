@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from clickvec.explanation.topics import ENOUGH, SIGNS, CellTopics, QueryTable, SignedCell, Topic, Topics
-from clickvec.lab.topic_scores import Measure, TopicScore
+from clickvec.lab.claims.topic_scores import Measure, TopicScore
 from clickvec.render.terminal.screen import SHORT, Screen, cell_name, clip, counted, width
 
 MOST = 20  # signed cells, unless others are asked for

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.lab.skipthought import EOS, UNKNOWN, split_words
+from clickvec.lab.other_systems.skipthought import EOS, UNKNOWN, split_words
 from clickvec.text.ragged import Ragged, ragged
 
 BREAK = ""  # stands where the next sentence does not follow the one before

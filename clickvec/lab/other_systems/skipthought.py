@@ -246,7 +246,7 @@ def _read_table(path: Path) -> Array:
     if _read_header(path)[1].hasobject:
         raise ClickvecError(
             f"{path} is a pickle, which clickvec does not open; take the numbers out of it, once, with: "
-            f"python -c 'from clickvec.lab.skipthought import plain_tables; plain_tables(\"{path.parent}\")'"
+            f"python -c 'from {__name__} import plain_tables; plain_tables(\"{path.parent}\")'"
         )
     try:
         table: Array = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -20,7 +20,7 @@ from clickvec.config import DEFAULT
 from clickvec.errors import ClickvecError
 from clickvec.explanation.detections import Detections, Ints, detect
 from clickvec.explanation.reading import Floats
-from clickvec.lab.plsa import PLSA
+from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_words

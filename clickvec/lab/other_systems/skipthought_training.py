@@ -29,8 +29,8 @@ from torch.nn import functional
 
 from clickvec.cli.bar import Line
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.lab.prose import Corpus
-from clickvec.lab.skipthought import EOS, GRU, UNKNOWN, Array, Skip, SkipThought, split_words
+from clickvec.lab.other_systems.prose import Corpus
+from clickvec.lab.other_systems.skipthought import EOS, GRU, UNKNOWN, Array, Skip, SkipThought, split_words
 from clickvec.model.packing import Packed, pack
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.text.ragged import Ragged

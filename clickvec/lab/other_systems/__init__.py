@@ -1,0 +1,1 @@
+"""The systems of the comparison that the trainer does not train: PLSA, Doc2Vec, Skip-Thought, transformer, hybrids."""

@@ -54,7 +54,7 @@ class Inside:
 
     def program(self, *arguments: str, columns: int = 80) -> str:
         """What the program prints, so many columns wide."""
-        command = [sys.executable, "-m", "clickvec.cli", *arguments]
+        command = [sys.executable, "-m", "clickvec", *arguments]
         environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-CLICKVEC = [sys.executable, "-m", "clickvec.cli"]
+CLICKVEC = [sys.executable, "-m", "clickvec"]
 
 
 def commands(at: Path) -> dict[str, list[str]]:

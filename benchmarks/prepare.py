@@ -39,7 +39,7 @@ from clickvec.text.trigrams import Vocabulary
 
 PAIRS, IMPRESSIONS, REPEATS, MILLION = 100_000, 1_000_000, 3, 1_000_000
 CHILD = (
-    "import resource, sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
+    "import resource, sys; from clickvec.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
     "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)"
 )
 

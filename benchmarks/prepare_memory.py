@@ -24,7 +24,7 @@ MEGABYTE = 1_000_000
 BLOCK = 1_000_000  # impressions drawn at a time
 # VmHWM, and not ru_maxrss, which starts from the memory of the process that forks.
 CHILD = (
-    "import sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
+    "import sys; from clickvec.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
     "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
 )
 

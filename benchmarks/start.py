@@ -53,7 +53,7 @@ def main() -> None:
             float(subprocess.run([sys.executable, "-c", opening], check=True, capture_output=True).stdout)
             for _ in range(REPEATS)
         ]
-    python, shown = seconds("-c", "pass"), seconds("-m", "clickvec.cli", "--help")
+    python, shown = seconds("-c", "pass"), seconds("-m", "clickvec", "--help")
     print(f"python -c pass               {1000 * python:7.1f} ms")
     print(f"clickvec --help              {1000 * shown:7.1f} ms   ratio {shown / python:.1f}")
     print(f"Encoder.load, 2 x 14.4M      {1000 * statistics.median(opened):7.1f} ms")

@@ -27,7 +27,7 @@ from clickvec.text.trigrams import Vocabulary
 
 TRIGRAMS, WORDS = 50_000, 9
 CHILD = (
-    "import resource, sys; from clickvec.cli import app; app(sys.argv[1:], standalone_mode=False); "
+    "import resource, sys; from clickvec.cli.app import app; app(sys.argv[1:], standalone_mode=False); "
     "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_maxrss, used.ru_utime + used.ru_stime)"
 )
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from clickvec.cli.app import app
 
-PROGRAM = (sys.executable, "-m", "clickvec.cli")
+PROGRAM = (sys.executable, "-m", "clickvec")
 SMALL = ("--set", "cells=8", "--set", "hidden=8", "--set", "epochs=1")
 
 

@@ -23,7 +23,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        streams.give(f"clickvec {clickvec.__version__}")
+        streams.print_result(f"clickvec {clickvec.__version__}")
         raise typer.Exit
 
 
@@ -45,8 +45,8 @@ def demo(out: Out = Path("out/demo")) -> None:
     def verb(arguments: list[str]) -> None:
         try:
             status = app(arguments, standalone_mode=False)
-        except streams.OutputLost as lost:  # what it writes is what counts
-            streams.tell(f"{lost}; the demo goes on without it")
+        except streams.OutputError as lost:  # what it writes is what counts
+            streams.print_message(f"{lost}; the demo goes on without it")
         else:
             if status:
                 raise typer.Exit(status)

@@ -50,18 +50,18 @@ class Line:
             bar = f" {'━' * round(20 * share):╌<20}" if self._live else ""
             text = f"{self.label}{bar} {share:.0%} of {self.total:,}, {_clock(left)} left"
         text += f", {rate:,.0f}{self.unit}/s" + (f", {note}" if note else "")
-        (streams.redraw if self._live else streams.tell)(text)
+        (streams.redraw_line if self._live else streams.print_message)(text)
 
     def clear(self) -> None:
         """Take the line off the terminal, to print something else."""
         if self._live:
-            streams.redraw("")
+            streams.redraw_line("")
 
     def close(self, done: int) -> None:
         """The last state, and an end of line."""
         if self._live:
             self.show(done, force=True)
-            streams.tell("")
+            streams.print_message("")
 
 
 def _clock(seconds: float) -> str:

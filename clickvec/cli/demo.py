@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from clickvec.cli.streams import summarise
+from clickvec.cli.streams import print_summary
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.explanation import read
 from clickvec.render import figures
@@ -34,13 +34,13 @@ def run(verb: Callable[[list[str]], None], out: Path) -> None:
         f'explain {index} "{SEARCHES[0]}"',
         f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite",
     ):
-        summarise(f"\n$ clickvec {command}")
+        print_summary(f"\n$ clickvec {command}")
         verb(shlex.split(command))
     opened = Index.open(out / "index")
     lines = opened.encoder.model.metrics.splitlines()
     figures.training_curve([json.loads(line) for line in lines], out / "training.png")
     _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
-    summarise(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
+    print_summary(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
 
 
 def _draw_first_hit(index: Index, query: str, path: Path) -> None:

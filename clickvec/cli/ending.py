@@ -12,7 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 from clickvec.cli import streams
-from clickvec.cli.streams import OutputLost, ReaderGone
+from clickvec.cli.streams import OutputError, ReaderClosedError
 from clickvec.errors import ClickvecError, Interrupted
 
 _ALLOCATOR = re.compile("DefaultCPUAllocator: (can't allocate|not enough) memory|CUDA error: out of memory")
@@ -28,13 +28,13 @@ def run(work: Callable[[], int], *, has_settings: Callable[[], bool]) -> int:
     """
     try:
         return work()
-    except ReaderGone:
+    except ReaderClosedError:
         return 0
     except (Exception, KeyboardInterrupt) as error:
         sentence = describe(error, has_settings())
         if sentence is None:
             raise
-        streams.tell(f"clickvec: {sentence}")
+        streams.print_message(f"clickvec: {sentence}")
         return _status(error)
     finally:
         streams.close_streams()
@@ -42,7 +42,7 @@ def run(work: Callable[[], int], *, has_settings: Callable[[], bool]) -> int:
 
 def describe(error: BaseException, has_settings: bool) -> str | None:
     """The sentence for an error, or None if there is none."""
-    if isinstance(error, ClickvecError | OutputLost):
+    if isinstance(error, ClickvecError | OutputError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return f"stopped by {signal.Signals(_caught[0]).name}" if _caught else "stopped"

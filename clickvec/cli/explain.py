@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clickvec.cli import inputs as given
+from clickvec.cli import inputs
 from clickvec.cli.inputs import AsJson
-from clickvec.cli.streams import give, give_json
+from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_new_file
 
@@ -69,7 +69,7 @@ def explain(
         raise typer.BadParameter("--html and --png are the same file; give each its own")
     rule = Rule(active, threshold, share)
     look = _look(model, query, title, first, against, method, rule)
-    page = _page(look, given.names_of([model.resolve()]), rule, first is None) if html else ""
+    page = _page(look, inputs.file_names([model.resolve()]), rule, first is None) if html else ""
     if png:
         _draw(look, png, same_range, rule)
     if html:
@@ -77,15 +77,15 @@ def explain(
 
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))
-        given.tell(f"{html}: the page")
+        print_message(f"{html}: the page")
     if as_json:
-        give_json(look.as_json())
+        print_json(look.as_json())
     else:
         from clickvec.render.terminal.hit_text import show
         from clickvec.render.terminal.screen import this_screen
 
         screen = this_screen()
-        give(show(look, screen, everything=everything), coloured=screen.colour)
+        print_result(show(look, screen, everything=everything), coloured=screen.colour)
 
 
 def _look(
@@ -101,7 +101,7 @@ def _look(
     encoder = Encoder.load(folder) if index is None else index.encoder
     models = None
     if against:
-        other = Encoder.load(given.model_in(against))
+        other = Encoder.load(inputs.model_folder(against))
         if against.samefile(folder):
             raise typer.BadParameter(f"--against {against} is the model itself; give another one")
         models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
@@ -122,7 +122,7 @@ def _tell_how_read(index: "Index", text: str | None) -> None:
     other = index.find(text, ids=False)
     if other not in (None, one):
         read, also = index[one], index[other]
-        given.tell(
+        print_message(
             f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, "
             f"which is named by its own id, {also.id!r}"
         )
@@ -142,7 +142,7 @@ def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
     if look.explanation:
         heading += [f"title  {look.explanation.title}", f"score  {look.explanation.score:.3f}"]
     figures.explanation(one, other, png, same_range=same_range, rule=rule, heading=heading)
-    given.tell(f"{png}: the figure")
+    print_message(f"{png}: the figure")
 
 
 def _page(look: "Look", model: str, rule: "Rule", first_hit: bool) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickvec.cli.streams import tell as tell  # the verbs take it from here
+from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
 from clickvec.render.terminal.screen import counted
 
@@ -29,7 +29,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
-TitlesPath = Annotated[
+CataloguePath = Annotated[
     Path,
     typer.Argument(
         parser=input_path, help="Titles: title and, if there is one, doc_id; TSV, CSV, JSON lines; - is stdin."
@@ -51,20 +51,20 @@ Shown = Annotated[
 ]
 
 
-def report(bad: "BadLines") -> None:
+def report_bad_lines(bad: "BadLines") -> None:
     """Say how many lines were skipped, and why the first of them."""
     if bad.count:
-        tell(f"{bad.count:,} of {counted(bad.total, 'line')} skipped:")
+        print_message(f"{bad.count:,} of {counted(bad.total, 'line')} skipped:")
         for example in bad.examples:
-            tell(f"  {example}")
+            print_message(f"  {example}")
         if bad.count > len(bad.examples):
-            tell(f"  and {bad.count - len(bad.examples):,} more")
+            print_message(f"  and {bad.count - len(bad.examples):,} more")
 
 
-def plain(value: object) -> str:
+def format_value(value: object) -> str:
     """A fact for people: numbers with commas, four digits of a fraction, dictionaries without their brackets."""
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {plain(part)}" for name, part in value.items())
+        return ", ".join(f"{name.replace('_', ' ')} {format_value(part)}" for name, part in value.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -86,7 +86,7 @@ def import_training() -> Any:  # noqa: ANN401
 # --- places ------------------------------------------------------------------------------------------------------
 
 
-def model_in(folder: Path) -> Path:
+def model_folder(folder: Path) -> Path:
     """The model folder of an index folder; any other folder is one itself."""
     return folder / "model" if (folder / "index.json").exists() else folder
 
@@ -94,7 +94,7 @@ def model_in(folder: Path) -> Path:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def names_of(paths: Iterable[Path]) -> str:
+def file_names(paths: Iterable[Path]) -> str:
     """File names for people; a byte that is no text, which a name may hold, becomes a question mark."""
     from clickvec.data.lines import STDIN, name_of
 
@@ -120,11 +120,11 @@ def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog"
     from clickvec.data import read_clicks
 
     log = read_clicks(logs, max_bad, columns)
-    report(log.bad)
+    report_bad_lines(log.bad)
     return log
 
 
-def read_data(
+def prepare_dataset(
     logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float, columns: "Columns"
 ) -> "Dataset":
     """The arrays of click logs."""
@@ -135,7 +135,7 @@ def read_data(
     return dataset.prepare(log, max_words, max_trigrams, judged)
 
 
-def load_or_read(
+def open_dataset(
     logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
 ) -> "Dataset":
     """The arrays of a data folder, or of click logs."""
@@ -144,7 +144,7 @@ def load_or_read(
 
     prepared = [path for path in logs if path != STDIN and (path / "data.json").exists()]
     if not prepared:
-        return read_data(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
+        return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all the logs together")
     if shown:
@@ -170,7 +170,7 @@ def read_judged_set(
         judged = read_qrels(path, queries, titles, max_bad, columns)
     else:
         judged = read_judged(path, max_bad, columns)
-    report(judged.bad)
+    report_bad_lines(judged.bad)
     return judged
 
 
@@ -179,7 +179,7 @@ def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
     from clickvec.data import read_titles
 
     titles = read_titles(path, max_bad, columns)
-    report(titles.bad)
+    report_bad_lines(titles.bad)
     return titles
 
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickvec.cli import inputs as given
+from clickvec.cli import inputs
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
-from clickvec.cli.streams import give, give_json, summarise
+from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
 if TYPE_CHECKING:
     from clickvec.data import Columns
@@ -65,23 +65,23 @@ def topics(
         raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
     if threshold is not None and not threshold > 0:
         raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
-    encoder, side = Encoder.load(given.model_in(model)), "title" if titles else "query"
+    encoder, side = Encoder.load(inputs.model_folder(model)), "title" if titles else "query"
     directions_of(encoder)  # refuses a model that does not read word by word, before anything else is read
     shown = _dimensions(cells, encoder)
-    columns = given.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
+    columns = inputs.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
     read = read_texts(texts, side, max_bad, columns)
     if not labels:
         columns.check_used()  # now, and not after all texts are read by the model
-    given.report(read.bad)
+    inputs.report_bad_lines(read.bad)
     some = some_of(read.texts, most, seed)
     if len(some) < len(read.texts):
-        given.tell(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
+        print_message(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
     found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
     mapped = topics_of(found).top(words)
     by_cell = query_table_of(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
-        give_json(_topics_json(mapped, shown, by_cell, scores))
+        print_json(_topics_json(mapped, shown, by_cell, scores))
         return
     screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
     parts = [topic_map(mapped, shown, screen, most=None if cells or everything else MOST)]
@@ -89,8 +89,8 @@ def topics(
         parts.append(query_blocks(by_cell, shown, screen))
     if scores:
         parts.append(score_table(scores, screen))
-    give("\n\n".join(parts), coloured=screen.colour)
-    given.tell(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
+    print_result("\n\n".join(parts), coloured=screen.colour)
+    print_message(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
 
 
 def _topics_json(
@@ -142,17 +142,17 @@ def _topic_scores(
     from clickvec.text.tokens import canonical
 
     known = read_labels(labels, found.side, max_bad, columns)
-    given.report(known.bad)
-    log = given.read_log(clicks, max_bad, columns) if clicks else None
+    inputs.report_bad_lines(known.bad)
+    log = inputs.read_log(clicks, max_bad, columns) if clicks else None
     columns.check_used()
     corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)] if log else known.texts
     if not find_spec("scipy"):
-        given.tell("PLSA is left out: scipy is not installed; it comes with: pip install 'clickvec[baselines]'")
+        print_message("PLSA is left out: scipy is not installed; it comes with: pip install 'clickvec[baselines]'")
         corpus = ()
     topics = [known.topics.get(canonical(text)) for text in found.texts]
     if missing := topics.count(None):
         texts = counted(len(topics), "text")
-        given.tell(f"{missing:,} of {texts} have no topic in {name_of(labels)}, and are not scored")
+        print_message(f"{missing:,} of {texts} have no topic in {name_of(labels)}, and are not scored")
     return score_all(encoder, found, topics, corpus=corpus, seed=seed)
 
 
@@ -184,22 +184,22 @@ def nearest(
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
         raise typer.BadParameter(f"{folder} is a model, and has no titles; give some with --titles, or an index folder")
-    columns = given.read_columns(column_names, no_header, [titles])
-    entries = index if titles is None else given.read_catalogue(titles, max_bad, columns)
+    columns = inputs.read_columns(column_names, no_header, [titles])
+    entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     texts = (entry.title for entry in entries or ())
     learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
     asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
     for word in words:
         if word not in asked:
-            given.tell(f"{word!r} has no words, and is left out")
+            print_message(f"{word!r} has no words, and is left out")
     found = [learned.nearest(word, k, least=least, unlike=unlike) for word in asked]
     screen = this_screen(most=1_000)
     for place, near in enumerate(found):
         if as_json:
-            give_json(near.as_json())
+            print_json(near.as_json())
         else:
-            give(("\n" if place else "") + show(near, screen), coloured=screen.colour)
+            print_result(("\n" if place else "") + show(near, screen), coloured=screen.colour)
 
 
 def report(
@@ -233,16 +233,16 @@ def report(
 
     check_output(out, [model, judged, titles, *(clicks or ())])
     report_file.check_place(out, overwrite)
-    columns = given.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
-    encoder, sets = Encoder.load(model), given.read_judged_set(judged, max_bad, columns)
-    catalogue = [title.title for title in given.read_catalogue(titles, max_bad, columns)] if titles else None
-    log = given.read_log(clicks, max_bad, columns).queries if clicks else None
+    columns = inputs.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
+    encoder, sets = Encoder.load(model), inputs.read_judged_set(judged, max_bad, columns)
+    catalogue = [title.title for title in inputs.read_catalogue(titles, max_bad, columns)] if titles else None
+    log = inputs.read_log(clicks, max_bad, columns).queries if clicks else None
     columns.check_used()
     found = gather(
-        encoder, sets.queries, name=model.resolve().name, judged_name=given.names_of([judged]), path=str(model),
+        encoder, sets.queries, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
         titles=catalogue, log=log, worst=worst, progress=True,
     )  # fmt: skip
     report_file.write(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
-    summarise(f"{out / report_file.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")
+    print_summary(f"{out / report_file.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")

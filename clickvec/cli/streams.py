@@ -1,6 +1,6 @@
 """Standard output and standard error. Nothing else in the package writes to either.
 
-Results go to stdout: `give`, `give_json` and `give_bytes` raise OutputLost if they cannot be written. Everything else
+Results go to stdout: `give`, `give_json` and `give_bytes` raise OutputError if they cannot be written. Everything else
 goes to stderr: `tell` never raises, because a message that nobody reads must not change the outcome of a run.
 
 Text is made safe for a terminal here: control characters, bidirectional overrides and other unprintable characters are
@@ -20,11 +20,11 @@ from clickvec.text.printable import COLOURS, clean, clean_lines
 _REDRAW = "\r\x1b[K"  # back to the start of the line, and erase it
 
 
-class OutputLost(Exception):  # noqa: N818 - an outcome of writing, which its callers weigh
+class OutputError(Exception):
     """A result could not be written to standard output."""
 
 
-class ReaderGone(OutputLost):
+class ReaderClosedError(OutputError):
     """Whoever read standard output has closed it: it has seen enough."""
 
 
@@ -38,7 +38,7 @@ def _clean_between_colours(text: str) -> str:
 # --- standard output ---------------------------------------------------------------------------------------------
 
 
-def give(text: str, *, coloured: bool = False) -> None:
+def print_result(text: str, *, coloured: bool = False) -> None:
     """Print a result for people, and an end of line.
 
     If it is coloured, our own colour codes are kept. Data must then be clean before it is coloured.
@@ -47,7 +47,7 @@ def give(text: str, *, coloured: bool = False) -> None:
     _write(lambda stream: stream.write(f"{safe}\n"))
 
 
-def give_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print a value as one line of JSON, in which all that is unprintable, or not in the encoding, is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     if not text.isprintable():
@@ -57,7 +57,7 @@ def give_json(value: object) -> None:
     _write(lambda stream: stream.write(f"{text}\n"))
 
 
-def give_bytes(data: bytes) -> None:
+def print_bytes(data: bytes) -> None:
     """Print UTF-8 lines as they are; on a terminal, print them as safe text with their tabs."""
 
     def write(stream: TextIO) -> None:
@@ -71,16 +71,16 @@ def give_bytes(data: bytes) -> None:
     _write(write)
 
 
-def summarise(text: str) -> None:
+def print_summary(text: str) -> None:
     """Print a line about files that are written. If it is lost, warn: the files are there all the same."""
     try:
-        give(text)
-    except OutputLost as lost:
-        tell(f"{lost}; the summary is lost, all files are written")
+        print_result(text)
+    except OutputError as lost:
+        print_message(f"{lost}; the summary is lost, all files are written")
 
 
 @contextlib.contextmanager
-def printed() -> Iterator[None]:
+def printing_parser_output() -> Iterator[None]:
     """Hold back what a parser of arguments prints, then print it: its help to stdout, its complaints to stderr."""
     out, err = io.StringIO(), io.StringIO()
     try:
@@ -88,22 +88,22 @@ def printed() -> Iterator[None]:
             yield
     finally:
         if err.getvalue():
-            tell_lines(err.getvalue().removesuffix("\n"))
+            print_message_lines(err.getvalue().removesuffix("\n"))
         if out.getvalue():
-            give(out.getvalue().removesuffix("\n"))
+            print_result(out.getvalue().removesuffix("\n"))
 
 
 def _write(write: Callable[[TextIO], object]) -> None:
     stream: TextIO | None = sys.stdout
     if stream is None or stream.closed:
         sys.stdout = _nowhere()
-        raise OutputLost("cannot write to standard output: it is closed")
+        raise OutputError("cannot write to standard output: it is closed")
     try:
         write(stream)
         stream.flush()
     except OSError as error:
         _drop(stream)
-        kind = ReaderGone if isinstance(error, BrokenPipeError) else OutputLost
+        kind = ReaderClosedError if isinstance(error, BrokenPipeError) else OutputError
         raise kind(f"cannot write to standard output: {error.strerror or error}") from error
 
 
@@ -118,17 +118,17 @@ def _encodable(text: str) -> bool:
 # --- standard error ----------------------------------------------------------------------------------------------
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     """Say something that is no result, in one line."""
     _say(f"{clean(text)}\n")
 
 
-def tell_lines(text: str) -> None:
+def print_message_lines(text: str) -> None:
     """Say something that is no result, in several lines."""
     _say(f"{clean_lines(text)}\n")
 
 
-def redraw(text: str) -> None:
+def redraw_line(text: str) -> None:
     """Replace the current line of the terminal behind standard error."""
     _say(f"{_REDRAW}{clean(text)}")
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from clickvec.cli import inputs as given
-from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path, tell
-from clickvec.cli.streams import give, give_json, summarise
+from clickvec.cli import inputs
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
+from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 from clickvec.errors import ClickvecError
 from clickvec.render.terminal.screen import counted
 from clickvec.storage.outputs import check_output, check_run_file
@@ -34,9 +34,9 @@ def simulate(
     summary = write(out, impressions, seed, dev_queries, test_queries, log)
     facts = summary._asdict()
     if as_json:
-        give_json(facts)
+        print_json(facts)
     else:
-        summarise(f"{out}: {given.plain(facts)}")
+        print_summary(f"{out}: {inputs.format_value(facts)}")
 
 
 def prepare(
@@ -66,15 +66,15 @@ def prepare(
     check_output(out, [*logs, shown])
     config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
     dataset.check_place(out, overwrite)
-    columns = given.read_columns(column_names, no_header, (*logs, shown))
-    data = given.read_data(logs, shown, max_words, max_trigrams, max_bad, columns)
+    columns = inputs.read_columns(column_names, no_header, (*logs, shown))
+    data = inputs.prepare_dataset(logs, shown, max_words, max_trigrams, max_bad, columns)
     columns.check_used()
     dataset.save(data, out)
     facts = dataset.describe(data)
     if as_json:
-        give_json(facts)
+        print_json(facts)
     else:
-        summarise(f"{out}: {given.plain(facts)}")
+        print_summary(f"{out}: {inputs.format_value(facts)}")
 
 
 def train(
@@ -107,24 +107,24 @@ def train(
 
     check_output(out, [*logs, dev, shown, recipe_file])
     chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
-    loop = given.import_training()
+    loop = inputs.import_training()
     loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
     loop.pick_device(device)
-    columns = given.read_columns(column_names, no_header, (*logs, dev, shown))
-    data = on_disk(given.load_or_read(logs, shown, chosen, max_bad, columns), out)
-    judged = given.read_judged_set(dev, max_bad, columns) if dev else None
+    columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown))
+    data = on_disk(inputs.open_dataset(logs, shown, chosen, max_bad, columns), out)
+    judged = inputs.read_judged_set(dev, max_bad, columns) if dev else None
     columns.check_used()
     model = loop.train(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
-        about_data=given.names_of(logs),
+        about_data=inputs.file_names(logs),
     )  # fmt: skip
     if as_json:
         kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
-        give_json(kept)
+        print_json(kept)
     else:
         from clickvec.training.card import headline
 
-        summarise(f"{out}: {headline(model)}")
+        print_summary(f"{out}: {headline(model)}")
 
 
 def evaluate(
@@ -155,24 +155,24 @@ def evaluate(
         raise typer.BadParameter("one run file holds one system; give one model with --run")
     if run:
         check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
-    columns = given.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
-    sets = given.read_judged_set(judged, max_bad, columns, queries, titles)
-    known = given.read_catalogue(catalogue, max_bad, columns) if catalogue else None
+    columns = inputs.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
+    sets = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
+    known = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
     columns.check_used()
-    rankers = [given.make_ranker(name, sets, known) for name in models]
+    rankers = [inputs.make_ranker(name, sets, known) for name in models]
     result = measure.evaluate(rankers, sets)
     if known:
-        result = result.beside(given.measure_catalogue(rankers, sets, known))
+        result = result.beside(inputs.measure_catalogue(rankers, sets, known))
     if run:
         write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
     if as_json:
-        give_json(result.as_json())
+        print_json(result.as_json())
     else:
-        give(table(result.as_table()))
+        print_result(table(result.as_table()))
     left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
-    tell(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
+    print_message(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
 
 
 def compare(
@@ -209,25 +209,25 @@ def compare(
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     result_files.check()
-    columns = given.read_columns(column_names, no_header, (*clicks, dev, test, shown))
-    log = given.read_log(clicks, max_bad, columns)
+    columns = inputs.read_columns(column_names, no_header, (*clicks, dev, test, shown))
+    log = inputs.read_log(clicks, max_bad, columns)
     names = {
         "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
         "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
     }  # fmt: skip
     material = Material(
-        log, given.read_judged_set(dev, max_bad, columns), given.read_judged_set(test, max_bad, columns),
-        given.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
-        {name: [given.names_of([path]) for path in paths] for name, paths in names.items()},
+        log, inputs.read_judged_set(dev, max_bad, columns), inputs.read_judged_set(test, max_bad, columns),
+        inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
+        {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
     columns.check_used()
     found = compare(
         material, out, recipe=recipe, keys=keys, seeds=seeds,
-        settings=settings or [], device=device, jobs=jobs, say=tell,
+        settings=settings or [], device=device, jobs=jobs, say=print_message,
     )  # fmt: skip
     findings = result_files.write(found, log, out)
     screen = this_screen(piped=100, most=1_000)
     if as_json:
-        give_json(result_page.as_json(findings))
+        print_json(result_page.as_json(findings))
     else:
-        summarise(result_page.for_terminal(findings, screen))
+        print_summary(result_page.for_terminal(findings, screen))

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clickvec.cli import inputs as given
+from clickvec.cli import inputs
 from clickvec.cli.inputs import (
     AsJson,
+    CataloguePath,
     ColumnNames,
     MaxBad,
     ModelPath,
     NoHeader,
     Out,
     Overwrite,
-    TitlesPath,
-    report,
-    tell,
+    report_bad_lines,
 )
-from clickvec.cli.streams import give, give_bytes, give_json, summarise
+from clickvec.cli.streams import print_bytes, print_json, print_message, print_result, print_summary
 from clickvec.render.terminal.screen import counted
 from clickvec.text.printable import clean
 
@@ -44,14 +43,14 @@ def shrink(
     small, size, before = write_shrunk(model, out, weights, overwrite)
     facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
     if as_json:
-        give_json({"model": str(out), **facts})
+        print_json({"model": str(out), **facts})
     else:
-        summarise(f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}")
+        print_summary(f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}")
 
 
 def encode(
     model: ModelPath,
-    titles: TitlesPath,
+    titles: CataloguePath,
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
     vectors: Annotated[
@@ -78,27 +77,27 @@ def encode(
 
     check_output_file(out, [model, titles])
     check_call(out, titles, vectors, resume, overwrite)
-    columns = given.read_columns(column_names, no_header, [titles])
+    columns = inputs.read_columns(column_names, no_header, [titles])
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
         out, encoder, titles, queries=queries, precision=vectors,
         resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns,
     )  # fmt: skip
-    report(bad)
+    report_bad_lines(bad)
     if written.out_of_step and not wanted(out):
-        tell(
+        print_message(
             f"some lines before {name_of(titles)}:{written.out_of_step} have no row of their own, so that from there "
             "on row and line numbers differ; .parquet has the ids beside the vectors"
         )
     if written.zeros:
         texts = counted(written.rows, "text")
-        tell(f"{written.zeros:,} of {texts} have no letter trigram that the model knows: their rows are 0")
-    summarise(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'number')}")
+        print_message(f"{written.zeros:,} of {texts} have no letter trigram that the model knows: their rows are 0")
+    print_summary(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'number')}")
 
 
 def index(
     model: ModelPath,
-    titles: TitlesPath,
+    titles: CataloguePath,
     out: Out,
     vectors: Annotated[str, typer.Option(help="float32, float16 or int8: what the vectors are kept as.")] = "float32",
     overwrite: Overwrite = False,
@@ -118,8 +117,8 @@ def index(
     check(vectors, "vectors")  # now, and not after an hour of encoding
     check_output(out, [model, titles])
     check_place(out, overwrite)
-    columns = given.read_columns(column_names, no_header, [titles])
-    encoder, found = Encoder.load(model), given.read_catalogue(titles, max_bad, columns)
+    columns = inputs.read_columns(column_names, no_header, [titles])
+    encoder, found = Encoder.load(model), inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
     built = Index.build(
@@ -128,8 +127,8 @@ def index(
     built.save(out, overwrite=overwrite)
     if built.unreachable:
         titles_without = counted(built.unreachable, "title has", "titles have")
-        tell(f"{titles_without} no letter trigram that the model knows: no query can find them")
-    summarise(f"{out}: {counted(len(built), 'title')}")
+        print_message(f"{titles_without} no letter trigram that the model knows: no query can find them")
+    print_summary(f"{out}: {counted(len(built), 'title')}")
 
 
 def search(
@@ -146,14 +145,14 @@ def search(
     for asked in [queries] if queries else _lines(bad):
         for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
             if as_json:
-                give_json({"query": query, "hits": [hit._asdict() for hit in hits]})
+                print_json({"query": query, "hits": [hit._asdict() for hit in hits]})
                 continue
             head = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
             if head or hits:
-                give("\n".join([*head, *map(_hit_line, hits)]))
+                print_result("\n".join([*head, *map(_hit_line, hits)]))
             if not hits and (queries or query.strip()):  # a blank line of stdin is no query
-                tell(f"nothing found for {query!r}: {_why_nothing(opened, query)}")
-    report(bad)
+                print_message(f"nothing found for {query!r}: {_why_nothing(opened, query)}")
+    report_bad_lines(bad)
 
 
 def _hit_line(hit: "Hit") -> str:
@@ -192,8 +191,8 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
 
     bad = BadLines()
     for lines in reranked(Encoder.load(model), standard_input(), bad, max_bad):
-        give_bytes("".join(f"{line}\n" for line in lines).encode())
-    report(bad)
+        print_bytes("".join(f"{line}\n" for line in lines).encode())
+    report_bad_lines(bad)
 
 
 def info(
@@ -210,6 +209,6 @@ def info(
     if verify:
         facts["verified"] = "every byte"
     if as_json:
-        give_json(facts)
+        print_json(facts)
     else:
-        give("\n".join(clean(f"{name}: {given.plain(value)}") for name, value in facts.items()))
+        print_result("\n".join(clean(f"{name}: {inputs.format_value(value)}") for name, value in facts.items()))

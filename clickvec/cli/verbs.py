@@ -25,7 +25,7 @@ class Verb(TyperCommand):
     """One verb."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
-        with streams.printed():  # --help
+        with streams.printing_parser_output():  # --help
             return super().parse_args(ctx, args)
 
 
@@ -35,7 +35,7 @@ class Verbs(TyperGroup):
     _verb = ""  # the one that was called
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
-        with streams.printed():  # --help and --version
+        with streams.printing_parser_output():  # --help and --version
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
@@ -58,7 +58,7 @@ class Verbs(TyperGroup):
         except _ClickError as error:
             said = io.StringIO()
             error.show(said)
-            streams.tell_lines(said.getvalue().removesuffix("\n"))
+            streams.print_message_lines(said.getvalue().removesuffix("\n"))
             return int(error.exit_code)
         except _Carried as carried:
             raise carried.error from None

@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def _work() -> int:
-    with streams.printed():
+    with streams.printing_parser_output():
         given = _arguments()
     check_environment()
     check_output(given.out, [given.data, given.dev, given.recipe_file])
@@ -36,7 +36,7 @@ def _work() -> int:
         data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
         about_data=given.data.name,
     )  # fmt: skip
-    streams.summarise(f"{given.out}: {headline(model)}")
+    streams.print_summary(f"{given.out}: {headline(model)}")
     return 0
 
 

@@ -249,7 +249,7 @@ class Run:
 
     def _say(self, sentence: str | None) -> None:
         if sentence and not self.quiet:
-            streams.tell(sentence)
+            streams.print_message(sentence)
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:

@@ -33,18 +33,18 @@ def check(done: Done, status: int | None = None) -> Done:
 
 
 def test_colours_of_ours_pass_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    streams.give("\x1b[1;32mgood\x1b[0m \x1b[5mblink\x1b[38;5;1m\x1b[2J", coloured=True)
+    streams.print_result("\x1b[1;32mgood\x1b[0m \x1b[5mblink\x1b[38;5;1m\x1b[2J", coloured=True)
     assert capsys.readouterr().out == "\x1b[1;32mgood\x1b[0m ␛[5mblink␛[38;5;1m␛[2J\n"
-    streams.give("\x1b[1;32mgood\x1b[0m\nbetter")
+    streams.print_result("\x1b[1;32mgood\x1b[0m\nbetter")
     assert capsys.readouterr().out == "␛[1;32mgood␛[0m\nbetter\n"
 
 
 def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    streams.tell(FORGED)
+    streams.print_message(FORGED)
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.removesuffix("\n").isprintable()
-    streams.tell_lines("Usage:\n\n\x1b[2J")
+    streams.print_message_lines("Usage:\n\n\x1b[2J")
     assert capsys.readouterr().err == "Usage:\n\n␛[2J\n"
 
 

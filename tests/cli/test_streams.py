@@ -108,7 +108,7 @@ def test_telling_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with Path("/dev/full").open("w") as full:
         for stream in (None, closed, full):
             monkeypatch.setattr(sys, "stderr", stream)
-            for say in (streams.tell, streams.tell_lines, streams.redraw):
+            for say in (streams.print_message, streams.print_message_lines, streams.redraw_line):
                 say("something")
             assert not streams.is_terminal(stream)
         streams._drop(full)  # else it fails as it is closed

@@ -394,7 +394,7 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
     for hash_seed in ("1", "2"):
         out = tmp_path / hash_seed
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "clickvec.cli", *verbs.format(site=site, out=out).split()]
+        command = [sys.executable, "-m", "clickvec", *verbs.format(site=site, out=out).split()]
         subprocess.run(command, check=True, capture_output=True, env=environment)
         command = [sys.executable, "-m", "clickvec.training", str(out / "data"), "--out", str(out / "model")]
         command += ["--set", "cells=8", "--set", "epochs=1"]

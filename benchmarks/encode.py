@@ -8,7 +8,7 @@ with NumPy alone and as compiled (clickvec/lstm.c, clickvec/words.c). Beside it 
 recurrent products of the same titles and nothing else, at once and in the blocks that `clickvec/fast.py` has, and the
 reading of their rows from the table; and two rivals: model2vec's StaticModel, which averages a row of 256 numbers for
 each word piece, and all-MiniLM-L6-v2 in torch. Two cores are by the clock, the best of the rounds: other programs can
-only slow it down; *net alone* is what they gain where the steps are given, and no text is read. The last line is JSON.
+only slow it down; *net alone* is what they gain where the tokens are given, and no text is read. The last line is JSON.
 """
 
 import argparse
@@ -33,8 +33,8 @@ from clickvec.model import fast, folder, forward
 from clickvec.model.encoder import BATCH_SIZE, Encoder
 from clickvec.model.threads import in_order
 from clickvec.native import lstm
-from clickvec.native.words import step_table
-from clickvec.text.token_table import StepTable
+from clickvec.native.words import token_table
+from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 
 WORDS, TRIGRAMS, ROUNDS = 9, 50_000, 21
@@ -134,7 +134,7 @@ def as_compiled(encoder: Encoder, wanted: bool) -> None:
     """Have texts read by the compiled form from now on, or by NumPy; what was known is forgotten."""
     kernel = lstm.kernel() if wanted else None
     fast._kernel = lambda: kernel
-    encoder_module.step_table = step_table if wanted else StepTable
+    encoder_module.token_table = token_table if wanted else TokenTable
     encoder._query._forget()
     encoder._title._forget()
 
@@ -142,12 +142,12 @@ def as_compiled(encoder: Encoder, wanted: bool) -> None:
 def limits(encoder: Encoder, titles: list[str]) -> dict[str, float]:
     """The rates of what no form of this design can do without."""
     reader = encoder._title
-    steps, table = reader._steps.read(titles).values.reshape(len(titles), WORDS), reader._table
+    tokens, table = reader._tokens.read(titles).values.reshape(len(titles), WORDS), reader._table
     rows = np.empty((len(table), len(titles), table.shape[2]), table.dtype)
     return {
         "products at once": rate(*products(1024)),
         "products in blocks": rate(*products(fast.block_size(96))),
-        "rows of the table": rate(lambda: [np.take(table, ids, 1, rows, "clip") for ids in steps.T], len(titles)),
+        "rows of the table": rate(lambda: [np.take(table, ids, 1, rows, "clip") for ids in tokens.T], len(titles)),
     }
 
 
@@ -190,11 +190,11 @@ def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
         as_compiled(encoder, form == "compiled")
         encoder.encode_document(titles)
         reader = encoder._title
-        steps, table = reader._steps.read(titles[:BATCH_SIZE]), reader._table
+        tokens, table = reader._tokens.read(titles[:BATCH_SIZE]), reader._table
         runs: dict[str, Callable[[], object]] = {
             form: lambda: encoder.encode_document(titles),
             f"{form}, net alone": lambda: list(
-                in_order(lambda _: reader._fast.run(table, steps), range(0, len(titles), BATCH_SIZE))  # noqa: B023
+                in_order(lambda _: reader._fast.run(table, tokens), range(0, len(titles), BATCH_SIZE))  # noqa: B023
             ),
         }
         for name, run in runs.items():

@@ -64,7 +64,9 @@ def main() -> None:
             rng.integers(0, len(queries), PAIRS).tolist(), rng.integers(0, len(titles), PAIRS).tolist(), strict=True
         )
     ]
-    longest = " ".join(islice((word for title in titles for word in title.split()), 40))  # ten steps, as all long texts
+    longest = " ".join(
+        islice((word for title in titles for word in title.split()), 40)
+    )  # ten tokens, as all long texts
     long_pairs = [(longest, longest[::-1])] * 30
     texts = [text for pair in (*pairs, *long_pairs) for text in pair]
     found: dict[str, list[float]] = {}

@@ -102,19 +102,19 @@ def speeds() -> tuple[float, float]:
 def bounds(data: Dataset, chosen: Recipe, copy: float, product: float) -> tuple[float, float]:
     """Pairs a second that memory, and that products, allow.
 
-    Of each step: its sums, activations and gradients are written and read once each, cells and outputs too. Of each
+    Of each token: its sums, activations and gradients are written and read once each, cells and outputs too. Of each
     row that a minibatch touches: weight, change and gradient. The products are those of the recurrence, three times
-    (forward, to the step before, to the weights), and of the cosines.
+    (forward, to the token before, to the weights), and of the cosines.
     """
     rng, width = np.random.default_rng(0), GATES * CELLS
     pairs = rng.permutation(PAIRS)[: chosen.batch_size]
     found = Sampler(data, chosen).draw(pairs, rng, mask=False)
     sides = data.queries.take(data.pair_query[pairs]), data.titles.take(found.titles)
-    rows = sum(len(np.unique(data.steps.take(np.unique(side.values)).values)) for side in sides)
-    steps = sum(len(side.values) for side in sides)
-    moved = 4 * (steps * (6 * width + 4 * CELLS) + rows * 6 * width)
+    rows = sum(len(np.unique(data.tokens.take(np.unique(side.values)).values)) for side in sides)
+    tokens = sum(len(side.values) for side in sides)
+    moved = 4 * (tokens * (6 * width + 4 * CELLS) + rows * 6 * width)
     titles = len(found.titles) if chosen.batch_negatives else 1 + chosen.negatives
-    operations = 6 * CELLS * (steps * width + len(pairs) * titles)
+    operations = 6 * CELLS * (tokens * width + len(pairs) * titles)
     return len(pairs) * copy / moved, len(pairs) * product / operations
 
 

@@ -6,7 +6,7 @@ First from a file of pairs that are all different to a data folder, as `clickvec
 own: the start of Python, reading and writing included. The same log plain, packed, with accents in every text, and in
 Chinese letters with no blanks between words, where every text is a new word. Then from memory: the built-in log, where
 queries and titles come again; made-up titles of which no two are the same; and such with a new word in each. The rival
-takes texts one by one, counts trigrams by `Vocabulary.count` and looks steps up in a dict. By the time of the
+takes texts one by one, counts trigrams by `Vocabulary.count` and looks tokens up in a dict. By the time of the
 processor, on one core, and for files by the clock too; ours and the rival in turns, the rival of a file on its first
 lines. The last line is JSON.
 """
@@ -34,7 +34,7 @@ from clickvec.data import BadLines, ClickLog, dataset
 from clickvec.data.clicks import _CLICKS
 from clickvec.data.records import open_source, records
 from clickvec.lab.simulate import Site, impressions
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 
 PAIRS, IMPRESSIONS, REPEATS, MILLION = 100_000, 1_000_000, 3, 1_000_000
@@ -55,7 +55,7 @@ def built_in() -> ClickLog:
 
 def by_text(log: ClickLog) -> None:
     """The rival."""
-    table, vocabulary = StepTable(10), Vocabulary.count([*log.queries, *log.titles])
+    table, vocabulary = TokenTable(10), Vocabulary.count([*log.queries, *log.titles])
     table.read(log.queries)
     table.read(log.titles)
     table.trigrams(vocabulary)

@@ -30,17 +30,19 @@ class Tower(nn.Module):
 class First(Tower):
     """Words padded to the longest text, and packed by torch."""
 
-    def __init__(self, trigrams: int, cells: int, steps: Ragged) -> None:
+    def __init__(self, trigrams: int, cells: int, tokens: Ragged) -> None:
         super().__init__()
         self.words = nn.EmbeddingBag(trigrams, 3 * cells, mode="sum")  # as many weights as ours
         self.lstm = nn.LSTM(3 * cells, cells, batch_first=True)
-        self.steps = Ragged(steps.values, np.append(steps.offsets, len(steps.values)))  # one more, without a trigram
+        self.tokens = Ragged(
+            tokens.values, np.append(tokens.offsets, len(tokens.values))
+        )  # one more, without a trigram
 
     def forward(self, texts: Ragged) -> Tensor:
         """Unit vectors."""
-        padded = np.full((len(texts.lengths), int(texts.lengths.max())), len(self.steps.lengths) - 1)
+        padded = np.full((len(texts.lengths), int(texts.lengths.max())), len(self.tokens.lengths) - 1)
         padded[np.arange(padded.shape[1]) < texts.lengths[:, None]] = texts.values
-        trigrams = self.steps.take(padded.ravel())
+        trigrams = self.tokens.take(padded.ravel())
         ids, starts = (self.send(part) for part in (trigrams.values, trigrams.offsets[:-1]))
         words = self.words(ids, starts).view(*padded.shape, -1)
         packed = pack_padded_sequence(words, torch.from_numpy(texts.lengths), batch_first=True, enforce_sorted=False)
@@ -50,28 +52,28 @@ class First(Tower):
 class Tuned(Tower):
     """Distinct words looked up once and laid out packed: no padding, no copies."""
 
-    def __init__(self, trigrams: int, cells: int, steps: Ragged) -> None:
+    def __init__(self, trigrams: int, cells: int, tokens: Ragged) -> None:
         super().__init__()
         self.words = nn.EmbeddingBag(trigrams, 3 * cells, mode="sum", include_last_offset=True)
         self.lstm = nn.LSTM(3 * cells, cells)
-        self.steps = steps
+        self.tokens = tokens
 
     def forward(self, texts: Ragged) -> Tensor:
         """Unit vectors."""
         packed = pack(texts)
-        distinct, places = np.unique(packed.steps, return_inverse=True)
-        trigrams = self.steps.take(distinct)
+        distinct, places = np.unique(packed.tokens, return_inverse=True)
+        trigrams = self.tokens.take(distinct)
         words = self.words(self.send(trigrams.values), self.send(trigrams.offsets))
-        steps = nn.functional.embedding(self.send(places), words)
+        tokens = nn.functional.embedding(self.send(places), words)
         order, back = self.send(packed.order), self.send(np.argsort(packed.order))
-        _, (last, _) = self.lstm(PackedSequence(steps, torch.tensor(packed.sizes), order, back))
+        _, (last, _) = self.lstm(PackedSequence(tokens, torch.tensor(packed.sizes), order, back))
         return nn.functional.normalize(last[0], dim=1)
 
 
 def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
     """One update on the pairs of a minibatch, as `run` would draw its negatives."""
     recipe, data, tower = run.recipe, run.data, Tuned if tuned else First
-    query, title = (tower(len(data.trigrams), recipe.cells, data.steps).to(device) for _ in range(2))
+    query, title = (tower(len(data.trigrams), recipe.cells, data.tokens).to(device) for _ in range(2))
     weights = [*query.parameters(), *title.parameters()]
     rule = torch.optim.SGD(weights, recipe.step, recipe.momentum, nesterov=True, fused=tuned or None)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clickvec.lab.simulate import Site
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 
 TITLES, WORDS, REPEATS = 200_000, 9, 7
@@ -38,12 +38,12 @@ def rate(run: Callable[[], object]) -> float:
 
 def main() -> None:
     texts = titles()
-    table, vocabulary = StepTable(max_words=10), Vocabulary.count(texts[:20_000])
+    table, vocabulary = TokenTable(max_words=10), Vocabulary.count(texts[:20_000])
     begun = time.perf_counter()
     table.read(texts)
     table.trigrams(vocabulary)
     cold = TITLES / (time.perf_counter() - begun)
-    plain = {word: number for number, word in enumerate(table.steps())}
+    plain = {word: number for number, word in enumerate(table.tokens())}
     known = rate(lambda: table.read(texts))
     rival = rate(lambda: [[plain[word] for word in text.lower().split()] for text in texts])
     print(f"{TITLES:,} titles of {WORDS} words, {len(table):,} distinct words, one core")

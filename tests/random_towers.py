@@ -7,7 +7,7 @@ from clickvec.model import forward
 from clickvec.text.ragged import Ragged, ragged
 
 SMALL = Tower(cells=7, hidden=9, output=6)
-TRIGRAMS, STEPS = 40, 12
+TRIGRAMS, TOKENS = 40, 12
 
 
 def random_weights(tower: Tower, dtype: type) -> forward.Weights:
@@ -17,9 +17,9 @@ def random_weights(tower: Tower, dtype: type) -> forward.Weights:
 
 def projections(weights: forward.Weights) -> forward.Array:
     rng = np.random.default_rng(1)
-    return forward.project(weights, ragged(rng.integers(0, TRIGRAMS, length % 7).tolist() for length in range(STEPS)))
+    return forward.project(weights, ragged(rng.integers(0, TRIGRAMS, length % 7).tolist() for length in range(TOKENS)))
 
 
 def random_texts(lengths: list[int]) -> Ragged:
     rng = np.random.default_rng(2)
-    return ragged(rng.integers(0, STEPS, length).tolist() for length in lengths)
+    return ragged(rng.integers(0, TOKENS, length).tolist() for length in lengths)

@@ -48,7 +48,7 @@ def prepare(
     ],
     out: Out,
     shown: Shown = None,
-    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last step.")] = 10,
+    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last token.")] = 10,
     max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,

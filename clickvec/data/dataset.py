@@ -1,4 +1,4 @@
-"""A click log as arrays, ready to train on: distinct queries, titles and steps, and who was clicked for what.
+"""A click log as arrays, ready to train on: distinct queries, titles and tokens, and who was clicked for what.
 
 Preparing needs text and Python; training from the arrays needs numpy, torch and safetensors alone, so a data folder
 made here can be carried to a machine where nothing can be installed.
@@ -26,12 +26,12 @@ FORMAT = 1
 
 
 class Dataset(NamedTuple):
-    """Texts are rows of step ids; a step is a row of trigram ids."""
+    """Texts are rows of token ids; a token is a row of trigram ids."""
 
     trigrams: tuple[str, ...]
     max_words: int
-    steps: Ragged  # the trigram ids of each step
-    queries: Ragged  # the step ids of each distinct query
+    tokens: Ragged  # the trigram ids of each token
+    queries: Ragged  # the token ids of each distinct query
     titles: Ragged  # of each distinct title: the clicked ones first, then those that were only shown
     clicked_titles: int  # how many of the titles were clicked
     pair_query: NDArray[np.int32]  # the distinct (query, clicked title) pairs
@@ -68,10 +68,13 @@ def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | N
         title_words = joined([title_words, titles.distinct.take(others)])
     times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
     trigrams, word_trigrams = most_frequent(words, times, max_trigrams)
-    (query_steps, title_steps), step_words = _steps((query_words, title_words), max_words, words, in_order=not shown)
-    parts = joined([word_trigrams.take(part.values) for _, part in slices(step_words)])  # to spare memory
+    (query_tokens, title_tokens), token_words = _tokens(
+        (query_words, title_words), max_words, words, in_order=not shown
+    )
+    parts = joined([word_trigrams.take(part.values) for _, part in slices(token_words)])  # to spare memory
+    tokens = Ragged(parts.values, parts.offsets[token_words.offsets])
     return Dataset(
-        trigrams, max_words, Ragged(parts.values, parts.offsets[step_words.offsets]), query_steps, title_steps, width,
+        trigrams, max_words, tokens, query_tokens, title_tokens, width,
         pair_query, pair_title, clicks, clicked, passed_over,
     )  # fmt: skip
 
@@ -106,12 +109,12 @@ def _times(texts: Ragged, pair_text: Ints, words: int) -> NDArray[np.float64]:
     return weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
 
 
-def _steps(
+def _tokens(
     columns: Sequence[Ragged], max_words: int, words: WordTable, *, in_order: bool
 ) -> tuple[Sequence[Ragged], Ragged]:
-    """Texts of words as texts of steps, numbered in order of appearance; and the words of each step.
+    """Texts of words as texts of tokens, numbered in order of appearance; and the words of each token.
 
-    A step is a word, or the tail of a long text: all its words from `max_words` on. `in_order` says that the words
+    A token is a word, or the tail of a long text: all its words from `max_words` on. `in_order` says that the words
     themselves appear in the order of their numbers.
     """
     tails = [joined([_tails(part, max_words) for _, part in slices(texts)]) for texts in columns]
@@ -189,10 +192,13 @@ def _passed_over(
 
 
 _FILES = ("data.json", "data.safetensors", "trigrams.txt")
-_RAGGED = ("steps", "queries", "titles", "clicked", "shown")
+# Fields and the names of their arrays on disk, which stay as they were so that older folders open.
+_RAGGED = {"tokens": "steps", "queries": "queries", "titles": "titles", "clicked": "clicked", "shown": "shown"}
 _PLAIN = ("pair_query", "pair_title", "pair_clicks")
 _DTYPES = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
-_DTYPES |= {f"{name}.{part}": dtype for name in _RAGGED for part, dtype in (("values", "int32"), ("offsets", "int64"))}
+_DTYPES |= {
+    f"{name}.{part}": dtype for name in _RAGGED.values() for part, dtype in (("values", "int32"), ("offsets", "int64"))
+}
 _AT_ONCE = 2**18  # pairs that are counted at a time
 
 
@@ -206,8 +212,8 @@ def check_place(path: Path, overwrite: bool) -> None:
 def save(data: Dataset, path: Path) -> None:
     """Write the arrays as a data folder, whole or not at all."""
     arrays = {name: getattr(data, name) for name in _PLAIN}
-    for name in _RAGGED:
-        arrays |= {f"{name}.values": getattr(data, name).values, f"{name}.offsets": getattr(data, name).offsets}
+    for field, name in _RAGGED.items():
+        arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
     about: dict[str, Any] = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
     with files.replacing(path, "data.json", _FILES) as fresh:
         write_arrays(fresh / "data.safetensors", arrays)
@@ -241,14 +247,14 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], 
                 f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
             )
     fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
-    fields |= {name: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for name in _RAGGED}
+    fields |= {field: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for field, name in _RAGGED.items()}
     return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
 
 
 def check(data: Dataset) -> None:
     """Refuse numbers that lead outside of the arrays, as a damaged folder may hold: compiled code does not look."""
-    queries, titles, steps = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.steps))
-    ends = {"steps": len(data.trigrams), "queries": steps, "titles": steps, "clicked": titles, "shown": titles}
+    queries, titles, tokens = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.tokens))
+    ends = {"tokens": len(data.trigrams), "queries": tokens, "titles": tokens, "clicked": titles, "shown": titles}
     bad = [name for name, end in ends.items() if not _lead_inside(getattr(data, name), end)]
     bad += [name for name in ("clicked", "shown") if len(getattr(data, name).offsets) != queries + 1]
     for name, end in (("pair_query", queries), ("pair_title", data.clicked_titles)):
@@ -286,6 +292,6 @@ def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict
         np.add.at(by_title, data.pair_title[some].astype(np.intp), data.pair_clicks[some].astype(np.float64))
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
-        "trigrams": len(data.trigrams), "distinct steps": len(data.steps.offsets) - 1, "shown": len(data.shown.values),
+        "trigrams": len(data.trigrams), "distinct steps": len(data.tokens.offsets) - 1, "shown": len(data.shown.values),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip

@@ -7,10 +7,10 @@
 | changes       | the change of the output when it was read, Δy(t), times the  | the score                          |
 |               | other vector                                                 |                                    |
 | leave-one-out | the score, less the score of the text without it             | nothing in particular              |
-| gradients     | integrated gradients, from steps without a trigram to these  | the score, less that of the biases |
+| gradients     | integrated gradients, from tokens without a trigram to these  | the score, less that of the biases |
 
 `changes` needs an output at each word; the others work with any tower. Which one to believe is measured, not argued:
-docs/inside.md. A word is a step of the text: the last one of a long text is several words.
+docs/inside.md. A word is a token of the text: the last one of a long text is several words.
 """
 
 import math
@@ -24,7 +24,7 @@ from clickvec.explanation.reading import Floats, encode, read
 from clickvec.model import forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.ragged import Ragged, ragged
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 
 METHODS = ("shapley", "changes", "leave-one-out", "gradients")
 EXACT_WORDS = 8  # up to so many words all subsets are scored; beyond, those along some orders
@@ -47,7 +47,7 @@ def contributions(
         raise ClickvecError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
     if method == "changes":
         return np.asarray(read(encoder, side, text).parts @ other)
-    words = split_steps(text, encoder.model.max_words)
+    words = split_tokens(text, encoder.model.max_words)
     if method == "gradients":
         return _integrated_gradients(encoder, side, words, other)
 

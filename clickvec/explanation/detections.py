@@ -76,19 +76,19 @@ def detect(
     if active < 1 or not threshold > 0:
         raise ClickvecError(f"active is at least 1 and threshold above 0, not {active} and {threshold}")
     prefixes = tuple(directions_of(encoder).values())
-    steps: list[tuple[str, ...]] = []
+    tokens: list[tuple[str, ...]] = []
     found: list[Ints] = [np.zeros((0, 3), np.int64)]
     ends: list[Floats] = [np.zeros((0, encoder.dimensions))]
     for batch in track(in_batches(texts, BATCH), "reading", len(texts), enabled=progress):
         traces = encoder.trace_queries(batch) if side == "query" else encoder.trace_documents(batch)
         in_batch = _in_batch(traces, prefixes, encoder.model.tower.pooling, active, threshold)
-        found += [rows + np.array([len(steps), 0, 0]) for rows in in_batch]
-        steps += traces.steps
+        found += [rows + np.array([len(tokens), 0, 0]) for rows in in_batch]
+        tokens += traces.tokens
         ends.append(traces.embeddings.astype(np.float64))
     text, dimension, place = _sorted(np.concatenate(found)).T
     activations = np.concatenate(ends)
     ids: dict[str, int] = {}
-    word = [ids.setdefault(steps[i][j], len(ids)) for i, j in zip(text.tolist(), place.tolist(), strict=True)]
+    word = [ids.setdefault(tokens[i][j], len(ids)) for i, j in zip(text.tolist(), place.tolist(), strict=True)]
     return Detections(
         tuple(texts), tuple(ids), tuple(cell_names(encoder)),
         text, dimension, place, np.array(word, np.int64), activations[text, dimension] > 0,
@@ -99,7 +99,7 @@ def detect(
 
 def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int, threshold: float) -> Iterator[Ints]:
     """(text of the batch, dimension, place), a row a detection."""
-    lengths = np.array([len(steps) for steps in traces.steps], np.int64)
+    lengths = np.array([len(tokens) for tokens in traces.tokens], np.int64)
     first_dimension = 0
     for prefix, half in zip(prefixes, _halves(traces.embeddings.astype(np.float64), prefixes), strict=True):
         ends = half[traces.order]
@@ -107,7 +107,7 @@ def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int
         outputs = traces.values.get(f"{prefix}output", [])
         greatest = _greatest(outputs) if pooling == "max" else None
         for t in range(1, len(outputs)):
-            still = len(outputs[t])  # texts that have a step t; the others have ended
+            still = len(outputs[t])  # texts that have a token t; the others have ended
             change = outputs[t].astype(np.float64) - outputs[t - 1][:still]
             words = lengths[traces.order[:still], None]
             if greatest is not None:
@@ -122,7 +122,7 @@ def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int
 
 
 def _greatest(outputs: Sequence[forward.Array]) -> Ints:
-    """(texts, cells): the step at which each output is greatest, the first of equals."""
+    """(texts, cells): the token at which each output is greatest, the first of equals."""
     best, at = outputs[0].copy(), np.zeros(outputs[0].shape, np.int64)
     for t, y in enumerate(outputs):
         at[: len(y)][y > best[: len(y)]] = t

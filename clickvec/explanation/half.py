@@ -11,7 +11,7 @@ from clickvec.explanation.attribution import contributions, without_each
 from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords_of
 from clickvec.explanation.reading import Floats, Reading, encode, read
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 from clickvec.text.trigrams import trigrams
 
 
@@ -27,7 +27,7 @@ class Half:
     @cached_property
     def words(self) -> list[str]:
         """The words of the text; the last one of a long text is several."""
-        return split_steps(self.text, self.encoder.model.max_words)
+        return split_tokens(self.text, self.encoder.model.max_words)
 
     @cached_property
     def known(self) -> tuple[float, ...]:

@@ -90,8 +90,8 @@ class Learned:
         text = canonical(word)
         if not text:
             raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
-        letters = [trigram for step in text.split() for trigram in trigrams(step)]
-        known = sum(len(self.encoder.vocabulary.ids(step)) for step in text.split())
+        letters = [trigram for token in text.split() for trigram in trigrams(token)]
+        known = sum(len(self.encoder.vocabulary.ids(token)) for token in text.split())
         barred = {" ".join(_bare_words(text))}
         if unlike:
             barred.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))

@@ -14,7 +14,7 @@ from clickvec.explanation.detections import detect
 from clickvec.explanation.keywords import ACTIVE, SHARE, verdicts
 from clickvec.explanation.reading import Floats
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 
 EXAMPLES = 12  # queries that are shown with their words marked
 FREQUENT = 20  # words of each list
@@ -85,16 +85,16 @@ def _frequent(
 
 def read_queries(encoder: Encoder, queries: Sequence[str], *, progress: bool = False) -> list[ReadQuery]:
     """The verdicts on the words of each query: those of `keywords` and `attenuation`, many queries at a time."""
-    words = [tuple(split_steps(query, encoder.model.max_words)) for query in queries]
+    words = [tuple(split_tokens(query, encoder.model.max_words)) for query in queries]
     found = _keywords(encoder, queries, words, progress)
     vectors = np.asarray(encoder.encode_query(list(queries)), np.float64)
-    shorter = [text for steps in words for text in without_each(steps)]
+    shorter = [text for tokens in words for text in without_each(tokens)]
     left = np.asarray(encoder.encode_query(shorter, progress=progress), np.float64)
-    ends = np.cumsum([len(steps) for steps in words])
+    ends = np.cumsum([len(tokens) for tokens in words])
     rows: list[Floats] = np.split(left, ends[:-1]) if len(words) else []
     return [
-        ReadQuery(steps, keywords, attenuate(steps, vector, without, None).unimportant)
-        for steps, keywords, vector, without in zip(words, found, vectors, rows, strict=True)
+        ReadQuery(tokens, keywords, attenuate(tokens, vector, without, None).unimportant)
+        for tokens, keywords, vector, without in zip(words, found, vectors, rows, strict=True)
     ]
 
 
@@ -103,11 +103,11 @@ def _keywords(
 ) -> list[tuple[bool | None, ...]]:
     tower = encoder.model.tower
     if tower.kind not in RECURRENT:
-        return [(None,) * len(steps) for steps in words]
+        return [(None,) * len(tokens) for tokens in words]
     seen = detect(encoder, queries, active=ACTIVE, progress=progress)
     ways = list(dict.fromkeys(way for _, way in seen.cells))
     cells = len(seen.cells) // len(ways)
-    counts: list[dict[str, list[int | None]]] = [{way: [0] * len(steps) for way in ways} for steps in words]
+    counts: list[dict[str, list[int | None]]] = [{way: [0] * len(tokens) for way in ways} for tokens in words]
     for text, dimension, place in zip(seen.text.tolist(), seen.dimension.tolist(), seen.place.tolist(), strict=True):
         row = counts[text][ways[dimension // cells]]
         row[place] = (row[place] or 0) + 1
@@ -116,4 +116,4 @@ def _keywords(
             if row:
                 row[-1 if way == "right to left" else 0] = None  # read first, it always changes the output
     active = min(ACTIVE, cells)
-    return [verdicts(votes, active, SHARE, len(steps)) for votes, steps in zip(counts, words, strict=True)]
+    return [verdicts(votes, active, SHARE, len(tokens)) for votes, tokens in zip(counts, words, strict=True)]

@@ -55,7 +55,7 @@ class Way(NamedTuple):
 class Reading:
     """One text, as one tower read it."""
 
-    words: tuple[str, ...]  # the steps: the last one of a long text is several words
+    words: tuple[str, ...]  # the tokens: the last one of a long text is several words
     ways: tuple[Way, ...]
     vector: Floats  # of unit length, or zero
     pooling: str
@@ -103,11 +103,11 @@ _POOLED: dict[str, Callable[[Floats], Floats]] = {
 
 
 def _kept(pooling: str, outputs: Floats) -> Floats:
-    steps = np.arange(len(outputs))[:, None]
+    positions = np.arange(len(outputs))[:, None]
     if pooling == "mean":  # Δy(t) is in the outputs of this word and of all that follow
-        return (len(outputs) - steps) / len(outputs) + np.zeros_like(outputs)
+        return (len(outputs) - positions) / len(outputs) + np.zeros_like(outputs)
     if pooling == "max":  # ... and counts when the greatest output is one of those
-        return np.asarray(steps <= outputs.argmax(axis=0), np.float64)
+        return np.asarray(positions <= outputs.argmax(axis=0), np.float64)
     return np.ones_like(outputs)
 
 
@@ -116,7 +116,7 @@ def read(encoder: Encoder, side: str, text: str) -> Reading:
     directions = directions_of(encoder)
     trace = trace_of(encoder, side, text)
     ways = tuple(_way(trace, name, prefix) for name, prefix in directions.items())
-    words = trace.steps
+    words = trace.tokens
     return Reading(words, ways if words else (), trace.vector.astype(np.float64), encoder.model.tower.pooling)
 
 

@@ -138,8 +138,8 @@ def _candidates(one: Explanation, best: Explanation) -> list[str]:
     """Words to try in the title: the query's, then the first title's, the most helpful first; none that it has."""
     has = set(split_words(one.title))
     helpful = sorted(best.title_words, key=lambda word: -word.contribution)
-    steps = [word.word for word in (*one.query_words, *helpful)]
-    found = dict.fromkeys(word for step in steps for word in step.split())  # a step may be many words
+    tokens = [word.word for word in (*one.query_words, *helpful)]
+    found = dict.fromkeys(word for token in tokens for word in token.split())  # a token may be many words
     return [word for word in found if word not in has][:WORDS]
 
 

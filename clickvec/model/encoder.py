@@ -17,43 +17,43 @@ from clickvec.model.fast import FastTower
 from clickvec.model.folder import Model, open_model
 from clickvec.model.packing import pack
 from clickvec.model.threads import in_order
-from clickvec.native.words import step_table
+from clickvec.native.words import token_table
 from clickvec.text.ragged import Ragged
-from clickvec.text.token_table import StepTable
-from clickvec.text.tokens import split_steps
+from clickvec.text.token_table import TokenTable
+from clickvec.text.tokens import split_tokens
 from clickvec.text.trigrams import Vocabulary
 
 Vectors = NDArray[np.float32]
 BATCH_SIZE = 8192
 CACHE_BYTES = 64 * 2**20
-FRESH_AT_ONCE = 2048  # new steps whose rows are made together, few enough for the processor's cache
-StepIds = TypeVar("StepIds")
+FRESH_AT_ONCE = 2048  # new tokens whose rows are made together, few enough for the processor's cache
+TokenIds = TypeVar("TokenIds")
 
 
 class Trace(NamedTuple):
-    """Every step of reading one text: `values[name]` is (steps, cells), in the order the steps were read.
+    """Every token of reading one text: `values[name]` is (tokens, cells), in the order the tokens were read.
 
     An LSTM-RNN has cell_input, input_gate, forget_gate, cell, output_gate and output; a bidirectional one has them
-    twice, under `forward.` and `backward.`, the latter from the last step to the first.
+    twice, under `forward.` and `backward.`, the latter from the last token to the first.
     """
 
-    steps: tuple[str, ...]
+    tokens: tuple[str, ...]
     values: dict[str, forward.Array]
     vector: forward.Array
 
     def __repr__(self) -> str:
         """The text and the shapes; the numbers would fill the screen."""
         shapes = ", ".join(f"{name} {value.shape}" for name, value in self.values.items())
-        return f"Trace({' '.join(self.steps)!r}: {shapes})"
+        return f"Trace({' '.join(self.tokens)!r}: {shapes})"
 
 
 class Traces(NamedTuple):
-    """Many texts, read side by side with the longest first: `values[name][t]` is (texts that have a step t, cells).
+    """Many texts, read side by side with the longest first: `values[name][t]` is (texts that have a token t, cells).
 
-    Row k of it is of the text `order[k]`, whose step t in the order of reading it is; the names are those of a `Trace`.
+    Row k of it is of the text `order[k]`, at its token t in the order of reading; the names are those of a `Trace`.
     """
 
-    steps: tuple[tuple[str, ...], ...]
+    tokens: tuple[tuple[str, ...], ...]
     order: NDArray[np.int64]
     values: forward.Record
     embeddings: forward.Array  # in the order of the texts, before scaling to length 1; zero where there is no vector
@@ -147,7 +147,7 @@ def in_batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 class _Reader:
-    """One tower, with a row of its table kept for each step it has met, up to a bound; then it starts afresh."""
+    """One tower, with a row of its table kept for each token it has met, up to a bound; then it starts afresh."""
 
     def __init__(self, model: Model, side: str, vocabulary: Vocabulary) -> None:
         self._model, self._vocabulary = model, vocabulary
@@ -161,10 +161,10 @@ class _Reader:
         self._forget()
 
     def _forget(self) -> None:
-        self._steps = step_table(self._model.max_words)
+        self._tokens = token_table(self._model.max_words)
         self._table = np.zeros((self._fast.parts, 0, self._width // self._fast.parts), np.float32)
-        self._known = np.zeros(0, np.bool_)  # whether a step has a trigram that the model knows
-        self._characters = 0  # of the steps: the last step of a long text can be longer than its row
+        self._known = np.zeros(0, np.bool_)  # whether a token has a trigram that the model knows
+        self._characters = 0  # of the tokens: the last token of a long text can be longer than its row
 
     def encode(self, texts: list[str]) -> Vectors:
         """The unit vectors of a batch."""
@@ -179,8 +179,8 @@ class _Reader:
     def _encode(self, texts: list[str]) -> Vectors:
         if len(texts) == 1:
             return self.encode_one(texts[0])[None]
-        step_ids, table, known = self._look_up(lambda: self._steps.read(texts))
-        vectors = _without_unknown(self._fast.run(table, step_ids), step_ids, known)
+        token_ids, table, known = self._look_up(lambda: self._tokens.read(texts))
+        vectors = _without_unknown(self._fast.run(table, token_ids), token_ids, known)
         lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))
         _check(bool(np.isfinite(lengths).all()))  # so are the numbers of the vectors then
         lengths[lengths == 0] = 1
@@ -189,10 +189,10 @@ class _Reader:
 
     def encode_one(self, text: str) -> Vectors:
         """The unit vector of one text: the same as a batch of one, in a third of the time."""
-        steps, table, known = self._look_up(lambda: self._steps.read_one(text))
-        if not known[steps].any():
+        tokens, table, known = self._look_up(lambda: self._tokens.read_one(text))
+        if not known[tokens].any():
             return np.zeros(self._model.tower.dimensions, np.float32)
-        vector = self._fast.run_one(table, steps)
+        vector = self._fast.run_one(table, tokens)
         length = math.sqrt(vector @ vector)
         _check(math.isfinite(length))
         return np.asarray(vector / np.float32(length or 1), np.float32)
@@ -200,44 +200,44 @@ class _Reader:
     def trace(self, text: str) -> Trace:
         """One text, with everything kept; its vector is the one that `encode_one` gives, to the last bit."""
         traces = self.trace_many([text])
-        values = {name: np.concatenate(steps) for name, steps in traces.values.items()}
-        return Trace(traces.steps[0], values, self.encode_one(text))
+        values = {name: np.concatenate(tokens) for name, tokens in traces.values.items()}
+        return Trace(traces.tokens[0], values, self.encode_one(text))
 
     def trace_many(self, texts: Sequence[str]) -> Traces:
         """Many texts, with everything kept; by the equations as they stand in `forward.py`."""
-        table, record = StepTable(self._model.max_words), forward.Record()
-        step_ids = table.read(texts)
+        table, record = TokenTable(self._model.max_words), forward.Record()
+        token_ids = table.read(texts)
         trigrams = table.trigrams(self._vocabulary)
         projections = forward.project(self._weights, trigrams)
-        embeddings = forward.run(self._model.tower, self._weights, projections, step_ids, record)
+        embeddings = forward.run(self._model.tower, self._weights, projections, token_ids, record)
         _check(bool(np.isfinite(embeddings).all()))
-        steps = tuple(tuple(split_steps(text, self._model.max_words)) for text in texts)
-        known = _without_unknown(embeddings, step_ids, trigrams.lengths > 0)
-        return Traces(steps, pack(step_ids).order, record, known)
+        tokens = tuple(tuple(split_tokens(text, self._model.max_words)) for text in texts)
+        known = _without_unknown(embeddings, token_ids, trigrams.lengths > 0)
+        return Traces(tokens, pack(token_ids).order, record, known)
 
-    def _look_up(self, read: Callable[[], StepIds]) -> tuple[StepIds, forward.Array, NDArray[np.bool_]]:
-        """What `read` gives, step ids; the table with a row for each; and which steps have a known trigram."""
+    def _look_up(self, read: Callable[[], TokenIds]) -> tuple[TokenIds, forward.Array, NDArray[np.bool_]]:
+        """What `read` gives, token ids; the table with a row for each; and which tokens have a known trigram."""
         with self._lock:
             try:
-                if len(self._steps) + self._characters // (4 * self._width) > self._limit:
+                if len(self._tokens) + self._characters // (4 * self._width) > self._limit:
                     self._forget()
-                step_ids = read()
-                if len(self._steps) > len(self._known):
+                token_ids = read()
+                if len(self._tokens) > len(self._known):
                     self._add_rows()
-                return step_ids, self._table, self._known
-            except BaseException:  # Ctrl-C too: steps without their rows would give wrong vectors from then on
+                return token_ids, self._table, self._known
+            except BaseException:  # Ctrl-C too: tokens without their rows would give wrong vectors from then on
                 self._forget()
                 raise
 
     def _add_rows(self) -> None:
-        """Rows of the table for the steps that have none yet."""
-        before, now = len(self._known), len(self._steps)
+        """Rows of the table for the tokens that have none yet."""
+        before, now = len(self._known), len(self._tokens)
         if now > self._table.shape[1]:  # little room for queries; for a catalogue all there may be, as copying is dear
             rows = 2 * now if now < FRESH_AT_ONCE else 2 * now + self._limit
             room = np.empty((self._table.shape[0], rows, self._table.shape[2]), np.float32)
             room[:, :before] = self._table[:, :before]
             self._table = room
-        fresh, known = self._steps.steps(first=before), [self._known]
+        fresh, known = self._tokens.tokens(first=before), [self._known]
         for first in range(0, len(fresh), FRESH_AT_ONCE):
             trigrams = self._vocabulary.rows(fresh[first : first + FRESH_AT_ONCE])
             self._fast.write_rows(self._table[:, before + first :][:, : len(trigrams.lengths)], trigrams)
@@ -251,13 +251,13 @@ def _check(all_are_numbers: bool) -> None:
         raise ClickvecError("a weight of the model is not a number; check it with: clickvec info MODEL --verify")
 
 
-def _without_unknown(vectors: forward.Array, step_ids: Ragged, known: NDArray[np.bool_]) -> forward.Array:
+def _without_unknown(vectors: forward.Array, token_ids: Ragged, known: NDArray[np.bool_]) -> forward.Array:
     """The vectors, zero where not one trigram of a text is known.
 
     Such a text leaves nothing but the biases, and would be the double of every other such text.
     """
-    seen = known[step_ids.values]
+    seen = known[token_ids.values]
     if not seen.all():
-        text = np.repeat(np.arange(len(vectors)), step_ids.lengths)
+        text = np.repeat(np.arange(len(vectors)), token_ids.lengths)
         vectors[np.bincount(text, seen, len(vectors)) == 0] = 0
     return vectors

@@ -5,7 +5,7 @@ It gives vectors and no trace. How it is fast:
 - The gates lie one behind the other, (gates, texts, cells), so that each is one block of memory, and all of them are
   squashed by one call of tanh: σ(x) = (1 + tanh(x / 2)) / 2. The weights are halved beforehand, which is exact.
 - Gates, state and output are kept doubled (2i = 1 + tanh(x / 2), C = 2c, Y = 2y), so that little is left to scale.
-- The bias is in the table of known steps: a row is W l(t) + b.
+- The bias is in the table of known tokens: a row is W l(t) + b.
 - Texts are sorted by length and read CHUNK at a time, few enough for the processor's cache.
 - One text alone, a query that someone waits for, is read as plain vectors, without the layout of a batch.
 
@@ -44,7 +44,7 @@ def has_fast_form(tower: Tower) -> bool:
 
 
 class FastTower:
-    """A tower that is ready to run; its table of steps is (parts, steps, width), a part for each gate."""
+    """A tower that is ready to run; its table of tokens is (parts, tokens, width), a part for each gate."""
 
     def __init__(self, tower: Tower, weights: Weights) -> None:
         self._tower, self._weights = tower, weights
@@ -60,7 +60,7 @@ class FastTower:
         self._is_float32 = len(self._inputs) == len(inputs)
 
     def write_rows(self, table: Array, trigrams: Ragged) -> None:
-        """Write W l(t) + b of steps into their part of the table, (parts, steps, width)."""
+        """Write W l(t) + b of tokens into their part of the table, (parts, tokens, width)."""
         kernel = _kernel() if self._is_float32 and not self._is_plain else None
         if kernel is None:
             table[:] = self.rows(forward.project(self._weights, trigrams))
@@ -71,7 +71,7 @@ class FastTower:
             kernel.write_rows(table[part], matrix, trigrams, self._bias[place], float(self._scale[part * width]))
 
     def rows(self, projections: Array) -> Array:
-        """Rows for the table, from the projections W l(t) of steps (see `forward.project`), which are written over."""
+        """Rows for the table, from the projections W l(t) of tokens (see `forward.project`), which are written over."""
         if not self._is_plain:
             projections += self._bias
             projections *= self._scale
@@ -86,19 +86,19 @@ class FastTower:
             halves.append(way.run(table[k * way.gates : (k + 1) * way.gates], texts, backwards=k == 1))
         return halves[0] if len(halves) == 1 else np.concatenate(halves, axis=1)
 
-    def run_one(self, table: Array, steps: list[int]) -> Array:
-        """The vector of one text of at least one step, (dimensions,)."""
+    def run_one(self, table: Array, tokens: list[int]) -> Array:
+        """The vector of one text of at least one token, (dimensions,)."""
         if self._is_plain:
-            ids = Ragged(np.array(steps, np.int32), np.array([0, len(steps)]))
+            ids = Ragged(np.array(tokens, np.int32), np.array([0, len(tokens)]))
             vector: Array = forward.run(self._tower, self._weights, table[0], ids)[0]
             return vector
         if len(self._ways) == 1:
-            return self._ways[0].run_one(table, steps, backwards=False)
+            return self._ways[0].run_one(table, tokens, backwards=False)
         there, back = self._ways
         return np.concatenate(
             [
-                there.run_one(table[: there.gates], steps, backwards=False),
-                back.run_one(table[there.gates :], steps, backwards=True),
+                there.run_one(table[: there.gates], tokens, backwards=False),
+                back.run_one(table[there.gates :], tokens, backwards=True),
             ]
         )
 
@@ -138,17 +138,17 @@ class _Lstm:
             found = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, backwards)
         else:
             found = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
-            for places, steps in pack(texts, backwards=backwards).chunks(CHUNK):
-                found[places] = self._run_chunk(table, steps)
+            for places, tokens in pack(texts, backwards=backwards).chunks(CHUNK):
+                found[places] = self._run_chunk(table, tokens)
         found *= HALF
         return found
 
-    def _run_chunk(self, table: Array, steps: list[NDArray[np.int32]]) -> Array:
-        """The embeddings, doubled, of a chunk of texts, longest first; `steps[t]` are their steps at time t."""
-        last = np.empty((len(steps[0]), self._tower.cells), table.dtype)  # Y; where a text has ended, it stays
+    def _run_chunk(self, table: Array, tokens: list[NDArray[np.int32]]) -> Array:
+        """The embeddings, doubled, of a chunk of texts, longest first; `tokens[t]` are their tokens at time t."""
+        last = np.empty((len(tokens[0]), self._tower.cells), table.dtype)  # Y; where a text has ended, it stays
         pooled = last if self._tower.pooling == "last" else np.empty_like(last)
         Y, C = last, np.zeros_like(last)
-        for t, ids in enumerate(steps):
+        for t, ids in enumerate(tokens):
             n, a = len(ids), table.take(ids, axis=1)
             if t > 0:
                 a += self._recurrent(Y[:n])
@@ -176,12 +176,12 @@ class _Lstm:
             np.matmul(Y[some], self._W_rec, out=product[:, some])
         return product
 
-    def run_one(self, table: Array, steps: list[int], backwards: bool) -> Array:
+    def run_one(self, table: Array, tokens: list[int], backwards: bool) -> Array:
         """The embedding of one text, (cells,)."""
         if table.dtype == np.float32 and (kernel := _kernel()):
-            found = kernel.run_one(table, steps, self._weights_for(kernel), self._tower.pooling, backwards)
+            found = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, backwards)
         else:
-            found = self._run_one(table.take(steps[::-1] if backwards else steps, axis=1))
+            found = self._run_one(table.take(tokens[::-1] if backwards else tokens, axis=1))
         found *= HALF
         return found
 

@@ -2,11 +2,11 @@
 
 It gives a text its vector, and every gate, cell and output on the way when asked for a trace. `train/towers.py` is its
 twin in torch, for gradients; a test binds the two for every tower and option. There is no learning here, no file and
-no word: input is step ids and the projections W l(t) of their trigrams.
+no word: input is token ids and the projections W l(t) of their trigrams.
 
 | paper             | here                 | shape               | meaning                                             |
 |-------------------|----------------------|---------------------|-----------------------------------------------------|
-| x(t), l(t)        | a step               |                     | word t, and its letter trigram counts W_h x(t)      |
+| x(t), l(t)        | a token              |                     | word t, and its letter trigram counts W_h x(t)      |
 | W, W_1..W_4       | `*.input`            | (trigrams, units)   | input weights, transposed: one row for each trigram |
 |                   | `*.input.scale`      | (trigrams,)         | what a row is to be multiplied by, where it is int8 |
 | W_rec, W_rec1..4  | `*.recurrent`        | (units, units)      | recurrent weights                                   |
@@ -36,8 +36,8 @@ Array = NDArray[np.floating[Any]]
 Weights = Mapping[str, Array]
 Record = dict[str, list[Array]]
 Value = TypeVar("Value")
-CHUNK = 2048  # steps whose trigrams are summed side by side: few enough for the processor's cache
-LONG = 64  # a step of more trigrams than this is summed by itself
+CHUNK = 2048  # tokens whose trigrams are summed side by side: few enough for the processor's cache
+LONG = 64  # a token of more trigrams than this is summed by itself
 
 
 def gates(tower: Tower) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def shapes(tower: Tower, trigrams: int) -> dict[str, tuple[int, ...]]:
 
 
 def project(weights: Weights, trigram_ids: Ragged) -> Array:
-    """W l(t) for each row of trigram ids, (steps, width): rows of W summed, as l(t) is a short list of counts.
+    """W l(t) for each row of trigram ids, (tokens, width): rows of W summed, as l(t) is a short list of counts.
 
     A tower with several input matrices has their projections side by side, in the order of `shapes`.
     """
@@ -102,8 +102,8 @@ def _rows(matrix: Array, scale: Array | None, ids: NDArray[np.integer]) -> Array
 def run(tower: Tower, weights: Weights, table: Array, texts: Ragged, record: Record | None = None) -> Array:
     """The vectors of a batch of texts, (texts, dimensions), before scaling to unit length; no text gives zeros.
 
-    Row s of `table` is W l(t) of the step whose id is s (see `project`). With `record`, a dict, the activations at
-    each step are appended to it by name.
+    Row s of `table` is W l(t) of the token whose id is s (see `project`). With `record`, a dict, the activations at
+    each token are appended to it by name.
     """
     if tower.kind != "bilstm":
         return _in_order(_TOWERS[tower.kind], tower, weights, table, pack(texts), record)
@@ -113,7 +113,7 @@ def run(tower: Tower, weights: Weights, table: Array, texts: Ragged, record: Rec
         batch = pack(texts, backwards=way == "backward")
         halves.append(_in_order(_lstm, tower, direction(weights, way), table[:, columns], batch, seen))
         if record is not None and seen is not None:
-            record |= {f"{way}.{name}": steps for name, steps in seen.items()}
+            record |= {f"{way}.{name}": tokens for name, tokens in seen.items()}
     return np.concatenate(halves, axis=1)
 
 
@@ -136,7 +136,7 @@ def sigmoid(x: Array) -> Array:
 
 def _rnn(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record | None) -> Array:
     """Equation 1."""
-    W_l, W_rec, b = table[batch.steps], w["hidden.recurrent"], w["hidden.bias"]
+    W_l, W_rec, b = table[batch.tokens], w["hidden.recurrent"], w["hidden.bias"]
     embedding = _zeros(batch, tower.hidden, b)
     y, start = embedding.copy(), 0
     for t, n in enumerate(batch.sizes):
@@ -150,7 +150,7 @@ def _rnn(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record |
 def _lstm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record | None) -> Array:
     """Equation 2; W_i l(t) + W_reci y(t-1) + b_i is one product for all the gates, side by side."""
     names, cells = gates(tower), tower.cells
-    W_l = table[batch.steps]
+    W_l = table[batch.tokens]
     W_rec = np.concatenate([w[f"{gate}.recurrent"] for gate in names]).T
     b = np.concatenate([w[f"{gate}.bias"] for gate in names])
     embedding = _zeros(batch, cells, b)
@@ -172,7 +172,7 @@ def _lstm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record 
 
 
 def pool(tower: Tower, embedding: Array, y: Array, t: int) -> None:
-    """Take y(t) into the embedding, in place; it is whole at every step, since a text may end there."""
+    """Take y(t) into the embedding, in place; it is whole at every token, since a text may end there."""
     if t == 0 or tower.pooling == "last":
         embedding[:] = y
     elif tower.pooling == "mean":
@@ -187,7 +187,7 @@ def _peephole(w: Weights, gate: str, c: Array) -> Array | float:
 
 def _dssm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record | None) -> Array:
     """Two tanh layers over the bag of trigrams; the order of words is lost in the sum."""
-    W_l, start = table[batch.steps], 0
+    W_l, start = table[batch.tokens], 0
     bag = _zeros(batch, tower.hidden, W_l)
     for n in batch.sizes:
         bag[:n] += W_l[start : start + n]
@@ -201,7 +201,7 @@ def _clsm(tower: Tower, w: Weights, table: Array, batch: Packed, record: Record 
     The window around word t sees word t + k - window // 2 through part k of the input weights; beyond the ends of the
     text there is nothing to see.
     """
-    W_l = table[batch.steps].reshape(-1, tower.window, tower.hidden)
+    W_l = table[batch.tokens].reshape(-1, tower.window, tower.hidden)
     ends = np.cumsum((0, *batch.sizes))
     pooled = np.full((len(batch.order), tower.hidden), -np.inf, W_l.dtype)
     for t, n in enumerate(batch.sizes):

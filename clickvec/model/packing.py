@@ -11,23 +11,23 @@ from clickvec.text.ragged import Ints, Offsets, Ragged
 class Packed(NamedTuple):
     """A batch of texts, longest first and time-major, so that the batch shrinks as short texts end.
 
-    `order[k]` is the text in place k; `sizes[t]` is how many texts have a step t; `steps` holds the step ids of time 0,
+    `order[k]` is the text in row k; `sizes[t]` is how many texts have a token t; `tokens` has the token ids of time 0,
     then of time 1, and so on, `sizes[t]` of them each.
     """
 
     order: Offsets
     sizes: tuple[int, ...]
-    steps: Ints
+    tokens: Ints
 
     def chunks(self, size: int) -> Iterator[tuple[Offsets, list[Ints]]]:
-        """At most `size` texts at a time, longest first: which they are, and their step ids at time 0, 1, and so on.
+        """At most `size` texts at a time, longest first: which they are, and their token ids at time 0, 1, and so on.
 
-        Texts without a step are left out.
+        Texts without a token are left out.
         """
         starts = np.cumsum((0, *self.sizes)).tolist()
         for first in range(0, self.sizes[0] if self.sizes else 0, size):
             columns = [
-                self.steps[start + first : start + min(first + size, n)]
+                self.tokens[start + first : start + min(first + size, n)]
                 for start, n in zip(starts, self.sizes, strict=False)
                 if n > first
             ]
@@ -35,7 +35,7 @@ class Packed(NamedTuple):
 
 
 def pack(texts: Ragged, *, backwards: bool = False) -> Packed:
-    """Lay a batch out for the time loop; `backwards` reads each text from its last step to its first."""
+    """Lay a batch out for the time loop; `backwards` reads each text from its last token to its first."""
     lengths = texts.lengths
     order = np.argsort(-lengths, kind="stable")
     longest_first = lengths[order]
@@ -45,5 +45,5 @@ def pack(texts: Ragged, *, backwards: bool = False) -> Packed:
     deepest = int(longest_first[0]) if len(longest_first) else 0
     sizes = np.searchsorted(-longest_first, -np.arange(deepest), side="left")
     columns = [texts.values[first[:size] + direction * t] for t, size in enumerate(sizes)]
-    steps = np.concatenate(columns) if columns else np.zeros(0, np.int32)
-    return Packed(order, tuple(int(size) for size in sizes), steps)
+    tokens = np.concatenate(columns) if columns else np.zeros(0, np.int32)
+    return Packed(order, tuple(int(size) for size in sizes), tokens)

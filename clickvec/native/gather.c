@@ -123,8 +123,8 @@ void find_places(const int64_t *ids, int64_t count, const int32_t *places, int64
         found[k] = places[ids[k]];
 }
 
-/* Texts as text.pack lays them out: `order`, longest first; `begin`, where each step begins, of longest + 2 numbers; and
-   the values of all steps, read forwards and backwards. */
+/* Texts as text.pack lays them out: `order`, longest first; `begin`, where each token begins, of longest + 2 numbers; and
+   the values of all tokens, read forwards and backwards. */
 void pack_texts(const int64_t *values, const int64_t *offsets, int64_t texts, int64_t longest, int64_t *order,
                 int64_t *begin, int64_t *there, int64_t *back) {
     memset(begin, 0, 8 * (size_t)(longest + 2));
@@ -137,7 +137,7 @@ void pack_texts(const int64_t *values, const int64_t *offsets, int64_t texts, in
     memset(begin, 0, 8 * (size_t)(longest + 2));
     for (int64_t text = 0; text < texts; text++)
         begin[offsets[text + 1] - offsets[text]]++;
-    for (int64_t t = longest, having = 0; t > 0; t--) /* how many texts have a step t - 1 */
+    for (int64_t t = longest, having = 0; t > 0; t--) /* how many texts have a token t - 1 */
         begin[t] = having += begin[t];
     begin[0] = 0;
     for (int64_t t = 0; t < longest; t++)

@@ -1,6 +1,6 @@
 /* The LSTM-RNN of fast.py once more, for processors with AVX2 or AVX-512; read that file first. A test binds the two.
 
-   A few texts, as many as the registers hold, are read side by side from their first step to their last. The sums of all
+   A few texts, as many as the registers hold, are read side by side from their first token to their last. The sums of all
    gates of a block of cells stay in registers: from the table, through the product with W_rec, into the activations.
    What a text gives does not depend on the texts beside it. As in fast.py, the sums of sigmoids come halved, and state and
    output are doubled: C = 2c, Y = 2y. */
@@ -10,11 +10,11 @@ enum { TEXTS = SUMS / 3 }; /* the most that are read side by side */
 enum { LAST, MEAN, MAX };  /* poolings, in the order of config.POOLINGS */
 
 struct Call {
-    const float *table;          /* row s of gate g is at table + g * gate + s * step */
-    int64_t gate, step;
+    const float *table;          /* row s of gate g is at table + g * gate + s * stride */
+    int64_t gate, stride;
     const float *weights;        /* (blocks of cells, cells, gates, LANES) */
     int cells, pooling, backwards;
-    const int32_t *steps;        /* text k has the steps from offsets[k] to offsets[k + 1] */
+    const int32_t *tokens;       /* text k has the tokens from offsets[k] to offsets[k + 1] */
     const int64_t *offsets, *order; /* order: the texts, longest first */
     int64_t count;
     float *out;                  /* (texts, cells), zero */
@@ -31,7 +31,7 @@ INLINE Lanes load(const float *from, int count) {
     return found;
 }
 
-/* One step of one block of cells: the new C and Y. The gates are y_g, i, f (or not) and o; divisions are dear. */
+/* One token of one block of cells: the new C and Y. The gates are y_g, i, f (or not) and o; divisions are dear. */
 INLINE void update(const Lanes *sum, const int gates, Lanes *C, Lanes *Y) {
     const struct Ratio input = squash(sum[0]);
     Lanes cell = *C;
@@ -43,7 +43,7 @@ INLINE void update(const Lanes *sum, const int gates, Lanes *C, Lanes *Y) {
     *Y = 2.0f * output.over / (output.under * one_over_gate(sum[gates - 1]));
 }
 
-/* Take Y of step t into what embeds a text. */
+/* Take Y of token t into what embeds a text. */
 INLINE void pool(int pooling, float *pooled, const float *Y, int cells, int64_t t) {
     if (t == 0 || pooling == LAST)
         memcpy(pooled, Y, 4 * (size_t)cells);
@@ -72,7 +72,7 @@ INLINE void read_some(const struct Call *a, int64_t first, const int gates, cons
         const float *row[TEXTS];
         for (int m = 0; m < texts; m++) { /* a text that has ended goes on with any row, and nobody looks */
             const int64_t at = start[m] + (a->backwards ? length[m] - 1 - t : t);
-            row[m] = a->table + (t < length[m] ? a->steps[at] * a->step : 0);
+            row[m] = a->table + (t < length[m] ? a->tokens[at] * a->stride : 0);
         }
         for (int block = 0; block < blocks; block++) {
             const int begin = block * LANES;
@@ -119,17 +119,17 @@ INLINE void sum_rows(const float *matrix, int cells, int begin, const int blocks
     }
 }
 
-/* The rows of steps for the table, one gate of them: step s has the trigrams from offsets[s] to offsets[s + 1]. */
+/* The rows of tokens for the table, one gate of them: token s has the trigrams from offsets[s] to offsets[s + 1]. */
 void lstm_rows(const float *matrix, const float *bias, float scale, int cells, const int32_t *trigrams,
-               const int64_t *offsets, int64_t steps, float *out, int64_t step) {
-    for (int64_t s = 0; s < steps; s++) {
+               const int64_t *offsets, int64_t tokens, float *out, int64_t stride) {
+    for (int64_t s = 0; s < tokens; s++) {
         const int32_t *ids = trigrams + offsets[s];
         const int64_t count = offsets[s + 1] - offsets[s];
         int begin = 0;
         for (; begin + 4 * LANES <= cells; begin += 4 * LANES)
-            sum_rows(matrix, cells, begin, 4, ids, count, bias, scale, out + s * step);
+            sum_rows(matrix, cells, begin, 4, ids, count, bias, scale, out + s * stride);
         for (; begin < cells; begin += LANES)
-            sum_rows(matrix, cells, begin, 1, ids, count, bias, scale, out + s * step);
+            sum_rows(matrix, cells, begin, 1, ids, count, bias, scale, out + s * stride);
     }
 }
 
@@ -143,10 +143,10 @@ int lstm_runs_here(void) {
 }
 
 /* The doubled embeddings of texts into `out`; 0, or 1 where there is no memory. */
-int lstm_read(const float *table, int64_t gate, int64_t step, const float *weights, int cells, int gates, int pooling,
-              int backwards, const int32_t *steps, const int64_t *offsets, const int64_t *order, int64_t count,
+int lstm_read(const float *table, int64_t gate, int64_t stride, const float *weights, int cells, int gates, int pooling,
+              int backwards, const int32_t *tokens, const int64_t *offsets, const int64_t *order, int64_t count,
               float *out) {
-    const struct Call call = {table, gate, step, weights, cells, pooling, backwards, steps, offsets, order, count, out};
+    const struct Call call = {table, gate, stride, weights, cells, pooling, backwards, tokens, offsets, order, count, out};
     float *room = malloc(4 * 3 * (size_t)TEXTS * (size_t)(cells + LANES));
     if (!room)
         return 1;

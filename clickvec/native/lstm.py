@@ -42,22 +42,22 @@ class Kernel(NamedTuple):
         if table.strides[2] != table.itemsize or not table.flags.aligned:
             table = ready(table, np.float32)
         gates, _, cells = table.shape
-        steps, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
+        tokens, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
         order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
         found = np.zeros((len(order), cells), np.float32)
         failed = self.read(
             table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
-            POOLINGS.index(pooling), backwards, steps.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
+            POOLINGS.index(pooling), backwards, tokens.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
             found.ctypes.data,
         )  # fmt: skip
         if failed:
             raise MemoryError
         return found
 
-    def run_one(self, table: Array, steps: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
+    def run_one(self, table: Array, tokens: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
         """The same of one text, (cells,): to NumPy an array of a few numbers is dear, so there are few of them."""
         gates, _, cells = table.shape
-        ids, offsets, order = array("i", steps), array("q", (0, len(steps))), array("q", (0,))
+        ids, offsets, order = array("i", tokens), array("q", (0, len(tokens))), array("q", (0,))
         found = np.zeros(cells, np.float32)
         failed = self.read(
             table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
@@ -69,7 +69,7 @@ class Kernel(NamedTuple):
         return found
 
     def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
-        """(W l(t) + b) * scale of steps for one gate into `out`, (steps, cells): the bits that NumPy gives too."""
+        """(W l(t) + b) * scale of tokens for one gate into `out`, (tokens, cells): the bits that NumPy gives too."""
         ids, offsets = ready(trigrams.values, np.int32), ready(trigrams.offsets, np.int64)
         matrix = ready(matrix, np.float32)
         self.sum_rows(

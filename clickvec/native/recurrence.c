@@ -1,11 +1,11 @@
 /* `Recurrence` of recurrence.py once more, for processors with AVX2 or AVX-512; read that first. A test binds the two.
 
-   A few texts, as many as the registers hold, are read side by side from their first step to their last, and back: the
+   A few texts, as many as the registers hold, are read side by side from their first token to their last, and back: the
    sums of all gates of some cells stay in registers, from the table through the product with W_rec into the activations.
-   What is kept of a step for the way back is what the gates gave and tanh(c); all the rest stays in the cache.
+   What is kept of a token for the way back is what the gates gave and tanh(c); all the rest stays in the cache.
    Threads take one `piece` of the texts after the other, a multiple of those that are read side by side; what comes out
-   depends neither on who takes it nor on how many threads there are. Arrays of all steps are time-major, as in text.Packed: step t is rows begin[t] to begin[t + 1], one
-   for each text that has such a step, longest text first; order[k] is the text that has place k. */
+   depends neither on who takes it nor on how many threads there are. Arrays of all tokens are time-major, as in text.Packed: token t is rows begin[t] to begin[t + 1], one
+   for each text that has such a token, longest text first; order[k] is the text that has place k. */
 #include "lanes.h"
 #include <omp.h>
 
@@ -14,11 +14,11 @@ enum { TEXTS = SUMS / 3 }; /* the most that are read side by side */
 struct Net {
     int gates, cells; /* y_g, i, f (or not) and o lie side by side in a row */
     const int64_t *begin;
-    int64_t steps; /* of the longest text */
+    int64_t tokens; /* of the longest text */
     const int64_t *order;
 };
 
-struct Trace { /* a row for each step: what the gates gave, which makes room for the gradient of their sums; tanh(c); and
+struct Trace { /* a row for each token: what the gates gave, which makes room for the gradient of their sums; tanh(c); and
                   c where there is a forget gate */
     float *gates, *squashed, *cell;
 };
@@ -32,9 +32,9 @@ INLINE Lanes tanh_of(Lanes x) {
 
 INLINE Lanes sigmoid(Lanes x) { return 1.0f / (1.0f + exponential(-x)); }
 
-/* How many of `texts` texts from `first` on have a step t. */
+/* How many of `texts` texts from `first` on have a token t. */
 INLINE int alive(const struct Net *net, int64_t t, int64_t first, int texts) {
-    const int64_t left = t < net->steps ? net->begin[t + 1] - net->begin[t] - first : 0;
+    const int64_t left = t < net->tokens ? net->begin[t + 1] - net->begin[t] - first : 0;
     return left < 0 ? 0 : (int)least(left, texts);
 }
 
@@ -63,7 +63,7 @@ INLINE void squash_sums(const Lanes *sum, const struct Trace *trace, int64_t row
 
 /* Read `texts` texts side by side; `gates` and `texts` are constants, so that all sums stay in registers. The place of a
    text that has ended computes something, and nobody looks. */
-INLINE void read_some(const struct Net *net, const float *table, int64_t stride, const int64_t *steps, const float *bias,
+INLINE void read_some(const struct Net *net, const float *table, int64_t stride, const int64_t *tokens, const float *bias,
                       const float *weights, const struct Trace *trace, float *vectors, float *room, int64_t first,
                       const int gates, const int texts) {
     const int cells = net->cells;
@@ -73,7 +73,7 @@ INLINE void read_some(const struct Net *net, const float *table, int64_t stride,
         const int64_t now = net->begin[t] + first;
         const float *row[TEXTS];
         for (int m = 0; m < texts; m++)
-            row[m] = table + steps[now + least(m, n - 1)] * stride;
+            row[m] = table + tokens[now + least(m, n - 1)] * stride;
         for (int lane = 0; lane < cells; lane += LANES) {
             const float *weight = weights + (int64_t)lane * gates * cells;
             Lanes sum[TEXTS][4];
@@ -101,13 +101,13 @@ INLINE void read_some(const struct Net *net, const float *table, int64_t stride,
     }
 }
 
-/* The embeddings of texts into `vectors`; those without a step are left alone. The table has `stride` floats a row;
+/* The embeddings of texts into `vectors`; those without a token are left alone. The table has `stride` floats a row;
    `weights` are (registers of cells, cells, gates, LANES); `room` has 3 * TEXTS * cells floats for each thread. What is
-   kept of the steps begins at a multiple of a register, as torch's memory does. */
-void read_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, const float *table,
+   kept of the tokens begins at a multiple of a register, as torch's memory does. */
+void read_texts(int gates, int cells, const int64_t *begin, int64_t tokens, const int64_t *order, const float *table,
                 int64_t stride, const int64_t *ids, const float *bias, const float *weights, float *activations,
                 float *squashed, float *cell, float *vectors, int64_t piece, float *room, int threads) {
-    const struct Net net = {gates, cells, begin, steps, order};
+    const struct Net net = {gates, cells, begin, tokens, order};
     const struct Trace trace = {activations, squashed, cell};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t begun = 0; begun < begin[1]; begun += piece) {
@@ -124,8 +124,8 @@ void read_texts(int gates, int cells, const int64_t *begin, int64_t steps, const
     }
 }
 
-/* The gradient of the sums of one text at one step, from those of y and c; it takes the place of what the gates gave, of
-   which y comes last, and is added to that of the bias. The gradient of c goes on to the step before. */
+/* The gradient of the sums of one text at one token, from those of y and c; it takes the place of what the gates gave, of
+   which y comes last, and is added to that of the bias. The gradient of c goes on to the token before. */
 INLINE void back_one(const struct Trace *trace, int64_t row, int64_t before, int cells, const int gates, int is_first,
                      const float *dy, float *dc, float *y, float *d_bias) {
     float *activation = trace->gates + row * gates * cells;
@@ -169,8 +169,8 @@ INLINE void times_weights(const float *const *d_sums, const float *recurrent, in
             put(dy + m * cells + r * LANES, sum[m][r]);
 }
 
-/* Add to some registers of four rows of the gradient of W_rec: the products of the sums of a step and y before it. `y` has
-   `texts` rows for each step. */
+/* Add to some registers of four rows of the gradient of W_rec: the products of the sums of a token and y before it. `y` has
+   `texts` rows for each token. */
 INLINE void add_products(const struct Net *net, const float *d_sums, const float *y, int64_t first, int texts,
                          float *d_recurrent, const int registers) {
     const int cells = net->cells, wide = net->gates * cells;
@@ -239,17 +239,17 @@ INLINE void back_some(const struct Net *net, const struct Trace *trace, const fl
     }
 }
 
-/* The gradient of the sums of all steps into `activations`, and those of W_rec and the bias in parts, one for each
-   piece: of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + steps) * TEXTS * cells floats for
+/* The gradient of the sums of all tokens into `activations`, and those of W_rec and the bias in parts, one for each
+   piece: of (cells + 1) * gates * cells floats, the bias at the end. `room` has (2 + tokens) * TEXTS * cells floats for
    each thread. */
-void back_texts(int gates, int cells, const int64_t *begin, int64_t steps, const int64_t *order, float *activations,
+void back_texts(int gates, int cells, const int64_t *begin, int64_t tokens, const int64_t *order, float *activations,
                 float *squashed, float *cell, const float *gradient, const float *recurrent, float *parts,
                 int64_t piece, float *room, int threads) {
-    const struct Net net = {gates, cells, begin, steps, order};
+    const struct Net net = {gates, cells, begin, tokens, order};
     const struct Trace trace = {activations, squashed, cell};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t begun = 0; begun < begin[1]; begun += piece) {
-        float *mine = room + (int64_t)omp_get_thread_num() * (2 + steps) * TEXTS * cells;
+        float *mine = room + (int64_t)omp_get_thread_num() * (2 + tokens) * TEXTS * cells;
         const int64_t size = (int64_t)gates * cells * (cells + 1);
         float *part = parts + begun / piece * size, *bias = part + size - gates * cells;
         memset(part, 0, 4 * (size_t)size);

@@ -1,7 +1,7 @@
-/* StepTable of text.py once more; read that one first. A test binds the two.
+/* TokenTable of text.py once more; read that one first. A test binds the two.
 
    Texts come as UTF-8 with a line feed between them. What is not ASCII has been normalised, and has only spaces for white
-   space: words.py sees to it. Of the rest, capitals and white space are dealt with here. A step is written behind the
+   space: words.py sees to it. Of the rest, capitals and white space are dealt with here. A token is written behind the
    last one that is kept, with capitals made small; if it is new it stays there, and else the next one is written over it. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,16 +12,16 @@ enum { FIRST_BITS = 8 };
 
 struct Slot {
     uint32_t hash;
-    int32_t taken; /* 1 + the number of a step; 0 where there is none */
+    int32_t taken; /* 1 + the number of a token; 0 where there is none */
 };
 
-struct Steps {
+struct Tokens {
     struct Slot *slots; /* 1 << bits of them, at most half of them taken */
     int bits;
     uint64_t seed;
-    uint8_t *letters; /* the steps in order of their numbers, each with a line feed behind it */
+    uint8_t *letters; /* the tokens in order of their numbers, each with a line feed behind it */
     int64_t letters_room;
-    int64_t *starts; /* step k begins at starts[k]; at starts[count] the next one will */
+    int64_t *starts; /* token k begins at starts[k]; at starts[count] the next one will */
     int64_t starts_room, count;
 };
 
@@ -51,86 +51,86 @@ static struct Slot *free_slot(struct Slot *slots, int bits, uint64_t hash) {
     return slots + place;
 }
 
-/* Slots for one step more; 0 where there is no memory. */
-static int enough_slots(struct Steps *steps) {
-    if (2 * (steps->count + 1) <= (int64_t)1 << steps->bits)
+/* Slots for one token more; 0 where there is no memory. */
+static int enough_slots(struct Tokens *tokens) {
+    if (2 * (tokens->count + 1) <= (int64_t)1 << tokens->bits)
         return 1;
-    const int bits = steps->bits + 1;
+    const int bits = tokens->bits + 1;
     struct Slot *slots = calloc((size_t)1 << bits, sizeof *slots);
     if (!slots)
         return 0;
-    for (int64_t k = 0; k < steps->count; k++) {
-        uint64_t hash = steps->seed;
-        for (int64_t at = steps->starts[k]; at < steps->starts[k + 1] - 1; at++)
-            hash = add_letter(hash, steps->letters[at]);
+    for (int64_t k = 0; k < tokens->count; k++) {
+        uint64_t hash = tokens->seed;
+        for (int64_t at = tokens->starts[k]; at < tokens->starts[k + 1] - 1; at++)
+            hash = add_letter(hash, tokens->letters[at]);
         *free_slot(slots, bits, hash) = (struct Slot){(uint32_t)hash, (int32_t)k + 1};
     }
-    free(steps->slots);
-    steps->slots = slots;
-    steps->bits = bits;
+    free(tokens->slots);
+    tokens->slots = slots;
+    tokens->bits = bits;
     return 1;
 }
 
-/* The number of the step of `length` letters that is written behind the last one; -1 where there is no memory. */
-static int32_t number(struct Steps *steps, int64_t length, uint64_t hash) {
-    const uint64_t last = ((uint64_t)1 << steps->bits) - 1;
-    const uint8_t *step = steps->letters + steps->starts[steps->count];
-    uint64_t place = first_place(hash, steps->bits);
-    for (; steps->slots[place].taken; place = (place + 1) & last) {
-        const int32_t known = steps->slots[place].taken - 1;
-        const int64_t start = steps->starts[known];
-        if (steps->slots[place].hash == (uint32_t)hash && steps->starts[known + 1] - start - 1 == length &&
-            !memcmp(steps->letters + start, step, (size_t)length))
+/* The number of the token of `length` letters that is written behind the last one; -1 where there is no memory. */
+static int32_t number(struct Tokens *tokens, int64_t length, uint64_t hash) {
+    const uint64_t last = ((uint64_t)1 << tokens->bits) - 1;
+    const uint8_t *token = tokens->letters + tokens->starts[tokens->count];
+    uint64_t place = first_place(hash, tokens->bits);
+    for (; tokens->slots[place].taken; place = (place + 1) & last) {
+        const int32_t known = tokens->slots[place].taken - 1;
+        const int64_t start = tokens->starts[known];
+        if (tokens->slots[place].hash == (uint32_t)hash && tokens->starts[known + 1] - start - 1 == length &&
+            !memcmp(tokens->letters + start, token, (size_t)length))
             return known;
     }
-    int64_t *starts = with_room(steps->starts, &steps->starts_room, steps->count + 2, sizeof *starts);
+    int64_t *starts = with_room(tokens->starts, &tokens->starts_room, tokens->count + 2, sizeof *starts);
     if (!starts)
         return -1;
-    steps->starts = starts;
-    if (steps->count == INT32_MAX - 1 || !enough_slots(steps))
+    tokens->starts = starts;
+    if (tokens->count == INT32_MAX - 1 || !enough_slots(tokens))
         return -1;
-    const int32_t fresh = (int32_t)steps->count++;
-    const int64_t end = steps->starts[fresh] + length;
-    steps->letters[end] = '\n';
-    steps->starts[fresh + 1] = end + 1;
-    *free_slot(steps->slots, steps->bits, hash) = (struct Slot){(uint32_t)hash, fresh + 1};
+    const int32_t fresh = (int32_t)tokens->count++;
+    const int64_t end = tokens->starts[fresh] + length;
+    tokens->letters[end] = '\n';
+    tokens->starts[fresh + 1] = end + 1;
+    *free_slot(tokens->slots, tokens->bits, hash) = (struct Slot){(uint32_t)hash, fresh + 1};
     return fresh;
 }
 
-/* The numbers of the steps of each text, as offsets[k] to offsets[k + 1] of `found`, which has room for all of them; how
-   many they are, or -1 where there is no memory: then some steps are there already. */
-int64_t words_read(struct Steps *steps, const uint8_t *at, int64_t length, int64_t max_words, int32_t *found,
+/* The numbers of the tokens of each text, as offsets[k] to offsets[k + 1] of `found`, which has room for all of them; how
+   many they are, or -1 where there is no memory: then some tokens are there already. */
+int64_t words_read(struct Tokens *tokens, const uint8_t *at, int64_t length, int64_t max_words, int32_t *found,
                    int64_t *offsets) {
     const uint8_t *const end = at + length;
     int64_t count = 0;
-    uint8_t *letters = with_room(steps->letters, &steps->letters_room, steps->starts[steps->count] + length + 1, 1);
+    uint8_t *letters = with_room(tokens->letters, &tokens->letters_room, tokens->starts[tokens->count] + length + 1, 1);
     if (!letters)
         return -1;
-    steps->letters = letters;
+    tokens->letters = letters;
     for (*offsets++ = 0;; at++) {
-        uint8_t *step = letters + steps->starts[steps->count];
-        uint64_t hash = steps->seed;
+        uint8_t *token = letters + tokens->starts[tokens->count];
+        uint64_t hash = tokens->seed;
         int64_t written = 0, words = 0;
         for (;;) {
             while (at < end && is_space(*at) && *at != '\n')
                 at++;
             if (at == end || *at == '\n')
                 break;
-            if (written) /* the words of the last step of a long text */
-                hash = add_letter(hash, step[written++] = ' ');
+            if (written) /* the words of the last token of a long text */
+                hash = add_letter(hash, token[written++] = ' ');
             for (; at < end && !is_space(*at); at++) {
                 const uint8_t letter = *at - 'A' < 26u ? *at + 32 : *at;
-                hash = add_letter(hash, step[written++] = letter);
+                hash = add_letter(hash, token[written++] = letter);
             }
             if (++words < max_words) {
-                if ((found[count++] = number(steps, written, hash)) < 0)
+                if ((found[count++] = number(tokens, written, hash)) < 0)
                     return -1;
-                step = letters + steps->starts[steps->count];
-                hash = steps->seed;
+                token = letters + tokens->starts[tokens->count];
+                hash = tokens->seed;
                 written = 0;
             }
         }
-        if (written && (found[count++] = number(steps, written, hash)) < 0)
+        if (written && (found[count++] = number(tokens, written, hash)) < 0)
             return -1;
         *offsets++ = count;
         if (at == end)
@@ -138,37 +138,37 @@ int64_t words_read(struct Steps *steps, const uint8_t *at, int64_t length, int64
     }
 }
 
-int64_t words_count(const struct Steps *steps) { return steps->count; }
+int64_t words_count(const struct Tokens *tokens) { return tokens->count; }
 
-/* The letters of the steps from number `first` on; how many letters. */
-int64_t words_letters(const struct Steps *steps, int64_t first, const uint8_t **letters) {
-    *letters = steps->letters + steps->starts[first];
-    return steps->starts[steps->count] - steps->starts[first];
+/* The letters of the tokens from number `first` on; how many letters. */
+int64_t words_letters(const struct Tokens *tokens, int64_t first, const uint8_t **letters) {
+    *letters = tokens->letters + tokens->starts[first];
+    return tokens->starts[tokens->count] - tokens->starts[first];
 }
 
-void words_free(struct Steps *steps) {
-    if (!steps)
+void words_free(struct Tokens *tokens) {
+    if (!tokens)
         return;
-    free(steps->slots);
-    free(steps->letters);
-    free(steps->starts);
-    free(steps);
+    free(tokens->slots);
+    free(tokens->letters);
+    free(tokens->starts);
+    free(tokens);
 }
 
-/* A table without a step, or null. The seed is there so that nobody writes words that all fall on one slot. */
-struct Steps *words_new(uint64_t seed) {
-    struct Steps *steps = calloc(1, sizeof *steps);
-    if (!steps)
+/* A table without a token, or null. The seed is there so that nobody writes words that all fall on one slot. */
+struct Tokens *words_new(uint64_t seed) {
+    struct Tokens *tokens = calloc(1, sizeof *tokens);
+    if (!tokens)
         return 0;
-    *steps = (struct Steps){.bits = FIRST_BITS, .seed = seed};
-    steps->slots = calloc((size_t)1 << FIRST_BITS, sizeof *steps->slots);
-    steps->starts = with_room(0, &steps->starts_room, 1, sizeof *steps->starts);
-    if (!steps->slots || !steps->starts) {
-        words_free(steps);
+    *tokens = (struct Tokens){.bits = FIRST_BITS, .seed = seed};
+    tokens->slots = calloc((size_t)1 << FIRST_BITS, sizeof *tokens->slots);
+    tokens->starts = with_room(0, &tokens->starts_room, 1, sizeof *tokens->starts);
+    if (!tokens->slots || !tokens->starts) {
+        words_free(tokens);
         return 0;
     }
-    steps->starts[0] = 0;
-    return steps;
+    tokens->starts[0] = 0;
+    return tokens;
 }
 
 const char *words_source(void) { return SOURCE; } /* what this was compiled from: see hatch_build.py */

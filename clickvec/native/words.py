@@ -1,4 +1,4 @@
-"""`StepTable` of text.py in C (words.c), where it was compiled: the same ids for the same steps, five times as fast.
+"""`TokenTable` of text.py in C (words.c), where it was compiled: the same ids for the same tokens, five times as fast.
 
 A batch is read without the lock of the interpreter, so that other threads go on. One thread at a time may use a table;
 the encoder sees to that.
@@ -14,12 +14,12 @@ import numpy as np
 
 from clickvec.native import loader
 from clickvec.text.ragged import Ragged
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import canonical
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 _READ = (_LONG, _POINTER, _POINTER, _LONG, _LONG, _POINTER, _POINTER)
-_FEW = 1024  # steps of one text that there is always room for
+_FEW = 1024  # tokens of one text that there is always room for
 
 
 class Functions(NamedTuple):
@@ -33,10 +33,10 @@ class Functions(NamedTuple):
     letters: Callable[..., int]
 
 
-def step_table(max_words: int) -> "StepTable | CompiledStepTable":
-    """A table without a step, in C if it can be."""
+def token_table(max_words: int) -> "TokenTable | CompiledTokenTable":
+    """A table without a token, in C if it can be."""
     found = functions()
-    return StepTable(max_words) if found is None else CompiledStepTable(max_words, found)
+    return TokenTable(max_words) if found is None else CompiledTokenTable(max_words, found)
 
 
 @cache
@@ -56,8 +56,8 @@ def functions() -> Functions | None:
     )
 
 
-class CompiledStepTable:
-    """Distinct steps met so far -> small integers."""
+class CompiledTokenTable:
+    """Distinct tokens met so far -> small integers."""
 
     def __init__(self, max_words: int, found: Functions) -> None:
         self.max_words, self._c, self._count = max_words, found, 0
@@ -70,11 +70,11 @@ class CompiledStepTable:
         self._c.free(self._handle)
 
     def __len__(self) -> int:
-        """The number of distinct steps met so far."""
+        """The number of distinct tokens met so far."""
         return self._count
 
     def read(self, texts: list[str]) -> Ragged:
-        """The step ids of each text; new steps get the next ids."""
+        """The token ids of each text; new tokens get the next ids."""
         if not texts:
             return Ragged(np.zeros(0, np.int32), np.zeros(1, np.int64))
         joined = "\n".join(texts)
@@ -85,9 +85,9 @@ class CompiledStepTable:
         return Ragged(ids[: self._read(self._c.read, joined, ids.ctypes.data, offsets.ctypes.data)], offsets)
 
     def read_one(self, text: str) -> list[int]:
-        """The step ids of one text, as a plain list; an array of NumPy would take as long as the rest."""
+        """The token ids of one text, as a plain list; an array of NumPy would take as long as the rest."""
         line = _line(text)
-        if self.max_words > _FEW and len(line) >= 2 * _FEW:  # a step has a letter, and a space behind it
+        if self.max_words > _FEW and len(line) >= 2 * _FEW:  # a token has a letter, and a space behind it
             found: list[int] = self.read([line]).values.tolist()
             return found
         return self._ids_of_one[: self._read(self._c.read_one, line, self._ids_of_one, self._offsets_of_one)]
@@ -100,8 +100,8 @@ class CompiledStepTable:
             raise MemoryError
         return found
 
-    def steps(self, first: int = 0) -> list[str]:
-        """The steps from id `first` on, in order of id."""
+    def tokens(self, first: int = 0) -> list[str]:
+        """The tokens from id `first` on, in order of id."""
         if first >= len(self):
             return []
         place = _POINTER()

@@ -1,8 +1,8 @@
 """Text -> words -> letter trigrams -> ids: the fixed hashing operator W_h of the paper (sections III-A and V).
 
-A text is read as *steps*. A step is one word, except that a text of more than `max_words` words ends in one last step
+A text is read as *tokens*. A token is one word, but a text of more than `max_words` words ends in one last token
 that holds all the words left over; its trigrams are summed, as the paper does in its bath tub example ("treated as
-one word"). A step is written as its words with single spaces between them, so a step that is one word has no space.
+one word"). A token is written as its words with single spaces between them, so a token that is one word has no space.
 
 Nothing here learns, and nothing here depends on hash or set order: the same texts give the same ids.
 """
@@ -27,9 +27,9 @@ def canonical(text: str) -> str:
     return " ".join(split_words(text))
 
 
-def split_steps(text: str, max_words: int) -> list[str]:
-    """The steps of a text: its words, the ones from `max_words` on joined into one last step."""
-    steps = normalise(text).split(None, max_words - 1)
-    if len(steps) == max_words:
-        steps[-1] = " ".join(steps[-1].split())
-    return steps
+def split_tokens(text: str, max_words: int) -> list[str]:
+    """The tokens of a text: its words, the ones from `max_words` on joined into one last token."""
+    tokens = normalise(text).split(None, max_words - 1)
+    if len(tokens) == max_words:
+        tokens[-1] = " ".join(tokens[-1].split())
+    return tokens

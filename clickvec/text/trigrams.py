@@ -11,13 +11,13 @@ from clickvec.text.tokens import split_words
 MAX_TRIGRAMS = 50_000
 _LAST_KEY = 2**21 - 1  # of three ASCII letters
 _NO_KEY = 2**63 - 1  # larger than that of any three letters
-_AT_ONCE = 2**14  # steps whose trigrams are looked up at once, to spare memory
+_AT_ONCE = 2**14  # tokens whose trigrams are looked up at once, to spare memory
 
 
-def trigrams(step: str) -> list[str]:
-    """The letter trigrams of `#word#`, for each word of the step, repeated as often as they occur."""
+def trigrams(token: str) -> list[str]:
+    """The letter trigrams of `#word#`, for each word of the token, repeated as often as they occur."""
     found: list[str] = []
-    for word in step.split(" "):
+    for word in token.split(" "):
         marked = f"#{word}#"
         found.extend(marked[at : at + 3] for at in range(len(marked) - 2))
     return found
@@ -49,22 +49,22 @@ class Vocabulary:
         ranked = sorted(counts, key=lambda trigram: (-counts[trigram], trigram))
         return cls(ranked[:limit])
 
-    def ids(self, step: str) -> list[int]:
-        """The ids of a step's known trigrams, each as often as it occurs: the non-zeros of l(t) = W_h x(t)."""
+    def ids(self, token: str) -> list[int]:
+        """The ids of a token's known trigrams, each as often as it occurs: the non-zeros of l(t) = W_h x(t)."""
         known = self._ids
-        return [known[trigram] for trigram in trigrams(step) if trigram in known]
+        return [known[trigram] for trigram in trigrams(token) if trigram in known]
 
-    def rows(self, steps: Sequence[str]) -> Ragged:
-        """`ids` of each of many steps, thirty times as fast."""
-        some = [self._rows(steps[first : first + _AT_ONCE]) for first in range(0, len(steps), _AT_ONCE)]
+    def rows(self, tokens: Sequence[str]) -> Ragged:
+        """`ids` of each of many tokens, thirty times as fast."""
+        some = [self._rows(tokens[first : first + _AT_ONCE]) for first in range(0, len(tokens), _AT_ONCE)]
         lengths = [np.zeros(1, np.int64), *(rows.lengths for rows in some)]
         return Ragged(
             np.concatenate([np.zeros(0, np.int32), *(rows.values for rows in some)]), np.cumsum(np.concatenate(lengths))
         )
 
-    def _rows(self, steps: Sequence[str]) -> Ragged:
-        """The trigrams of all the steps at once: one around each letter, as an end of a word is read as #."""
-        text = "\n" + "\n".join(steps) + "\n"
+    def _rows(self, tokens: Sequence[str]) -> Ragged:
+        """The trigrams of all the tokens at once: one around each letter, as an end of a word is read as #."""
+        text = "\n" + "\n".join(tokens) + "\n"
         letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
         ends = letters == ord("\n")
         between = ends | (letters == ord(" "))

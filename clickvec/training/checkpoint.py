@@ -108,7 +108,7 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
 def name_data(data: Dataset, dev: Judged | None) -> str:
     """A name for the data and the dev set that changes when they do."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
-    for rows in (data.steps, data.queries, data.titles, data.shown):
+    for rows in (data.tokens, data.queries, data.titles, data.shown):
         digest.update(np.ascontiguousarray(rows.values).data)
         digest.update(np.ascontiguousarray(rows.offsets).data)
     for column in (data.pair_query, data.pair_title, data.pair_clicks):

@@ -191,7 +191,7 @@ class Run:
             np.int64
         )
         with torch.no_grad():
-            batch = make_batch(self.data.titles.take(sample), self.data.steps, self.device)
+            batch = make_batch(self.data.titles.take(sample), self.data.tokens, self.device)
             return alarms.collapsed(unit(self.towers.title(batch)).cpu().numpy())
 
     def _kept_epoch(self) -> int:

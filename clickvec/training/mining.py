@@ -35,13 +35,13 @@ def mine(
     """
     wanted = min(POOL_TITLES, max(HARD_POOL, POOL_SCORES // max(1, len(found))))
     pool = _draw_pool(data.clicked_titles, wanted, rng)
-    titles = _encode(towers.title, data.titles.take(pool), data.steps, device).T.contiguous()
+    titles = _encode(towers.title, data.titles.take(pool), data.tokens, device).T.contiguous()
     ids = torch.from_numpy(pool).to(device)
     at_once = max(1, min(TEXTS_AT_ONCE, SCORES_AT_ONCE[device.type] // len(pool)))
     scores = torch.empty((at_once, len(pool)), device=device)  # one for all blocks: new memory costs more than its use
     for first in range(0, len(found), TEXTS_AT_ONCE):
         rows = np.arange(first, min(first + TEXTS_AT_ONCE, len(found)))
-        queries = _encode(towers.query, data.queries.take(rows), data.steps, device)
+        queries = _encode(towers.query, data.queries.take(rows), data.tokens, device)
         best = torch.full((len(rows), HARD_POOL), -1, dtype=torch.int32, device=device)
         for few in range(0, len(rows), at_once):
             chosen = slice(few, few + at_once)
@@ -57,11 +57,11 @@ def _draw_pool(titles: int, wanted: int, rng: np.random.Generator) -> Ids:
     return np.sort(rng.choice(titles, wanted, replace=False))
 
 
-def _encode(tower: TorchTower, texts: Ragged, steps: Ragged, device: torch.device) -> Tensor:
+def _encode(tower: TorchTower, texts: Ragged, tokens: Ragged, device: torch.device) -> Tensor:
     """The unit vectors of texts, some thousand at a time."""
     count = len(texts.lengths)
     rows = (np.arange(first, min(first + TEXTS_AT_ONCE, count)) for first in range(0, count, TEXTS_AT_ONCE))
-    return torch.cat([unit(tower(make_batch(texts.take(some), steps, device))) for some in rows])
+    return torch.cat([unit(tower(make_batch(texts.take(some), tokens, device))) for some in rows])
 
 
 def _known(clicked: Ragged, pool: Ids, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,9 @@
 """Equation 2 and its gradient by hand: what `TorchTower._lstm` computes, in few and large operations on the CPU.
 
 `towers.py` has the readable version, and a test binds the two for every option. There autograd keeps a dozen small
-nodes for each step; here a step is one product and a few operations in place, forward and backward.
+nodes for each token; here a token takes one product and a few operations in place, forward and backward.
 
-Arrays that hold all steps are time-major, as in `text.Packed`: step t is rows `begin[t]` to `begin[t] + sizes[t]`.
+Arrays that hold all tokens are time-major, as in `text.Packed`: token t is rows `begin[t]` to `begin[t] + sizes[t]`.
 """
 
 from itertools import accumulate
@@ -51,7 +51,7 @@ class Bag(torch.autograd.Function):
 
 
 class Recurrence(torch.autograd.Function):
-    """The embeddings of a batch, longest text first, from the table of W l(t) of its distinct steps.
+    """The embeddings of a batch, longest text first, from the table of W l(t) of its distinct tokens.
 
     The table has a column for each gate and cell, in the order of `forward.gates`; `bias` and `recurrent` alike, and
     `peepholes` are those of the input gate, the forget gate (None when it has no gate) and the output gate.
@@ -60,25 +60,25 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        table: Tensor, steps: Tensor, bias: Tensor, recurrent: Tensor, shape: Shape,
+        table: Tensor, tokens: Tensor, bias: Tensor, recurrent: Tensor, shape: Shape,
         peep_input: Tensor | None, peep_forget: Tensor | None, peep_output: Tensor | None,
     ) -> Tensor:  # fmt: skip
-        """Every step in place: `gates` is first the sums and then the activations."""
+        """Every token in place: `gates` is first the sums and then the activations."""
         sizes, cells = shape.sizes, recurrent.shape[1]
         begin = _begins(sizes)
         # tanh(x) = 2 σ(2x) - 1, and torch's σ takes a quarter of the time of its tanh.
         doubled, weights = table + bias, recurrent.T.contiguous()
         doubled[:, :cells] *= 2
         weights[:, :cells] *= 2
-        gates = table.new_empty(len(steps), table.shape[1])
-        cell, squashed, output = (table.new_empty(len(steps), cells) for _ in range(3))
+        gates = table.new_empty(len(tokens), table.shape[1])
+        cell, squashed, output = (table.new_empty(len(tokens), cells) for _ in range(3))
         vectors = table.new_zeros(sizes[0] if sizes else 0, cells)
-        pooled = table.new_empty(len(steps) if shape.pooling == "max" else 0, cells)  # before each step
+        pooled = table.new_empty(len(tokens) if shape.pooling == "max" else 0, cells)  # before each token
         has_forget = recurrent.shape[0] == 4 * cells
         for t, n in enumerate(sizes):
             now = begin[t]
             a, c, y = gates.narrow(0, now, n), cell.narrow(0, now, n), output.narrow(0, now, n)
-            torch.index_select(doubled, 0, steps.narrow(0, now, n), out=a)
+            torch.index_select(doubled, 0, tokens.narrow(0, now, n), out=a)
             y_g, i, f, o = _split(a, cells, has_forget)
             if t:
                 before = begin[t - 1]
@@ -102,7 +102,7 @@ class Recurrence(torch.autograd.Function):
             torch.mul(o, _from_sigmoid_(tanh_c), out=y)
             _pool(shape.pooling, vectors[:n], y, t, _next(sizes, t), pooled[now : now + n])
         ctx.save_for_backward(
-            steps, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled
+            tokens, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled
         )
         ctx.shape, ctx.distinct = shape, len(table)
         return vectors
@@ -110,8 +110,8 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Back through time; `d_sums` is the gradient of the sums of a step, before the gates squash them."""
-        steps, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled = (
+        """Back through time; `d_sums` is the gradient of the sums of a token, before the gates squash them."""
+        tokens, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled = (
             ctx.saved_tensors
         )
         shape: Shape = ctx.shape
@@ -156,7 +156,7 @@ class Recurrence(torch.autograd.Function):
                     d_forget.addmm_(da_f.T, c_before)
                 d_recurrent.addmm_(d_sums.T, output.narrow(0, before, n))
                 torch.mm(d_sums, recurrent, out=dy)
-            d_table.index_add_(0, steps.narrow(0, now, n), d_sums)
+            d_table.index_add_(0, tokens.narrow(0, now, n), d_sums)
         return d_table, None, d_table.sum(dim=0), d_recurrent, None, d_input, d_forget, d_output
 
 
@@ -186,12 +186,12 @@ def _times_tanh(gradient: Tensor, value: Tensor, out: Tensor) -> None:
 
 
 def _next(sizes: Sizes, t: int) -> int:
-    """How many texts go on after step t."""
+    """How many texts go on after token t."""
     return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 
 def _pool(pooling: str, vectors: Tensor, y: Tensor, t: int, on: int, pooled: Tensor) -> None:
-    """Take y(t) into the vectors; the first `on` texts go on after step t, the others keep what they have then."""
+    """Take y(t) into the vectors; the first `on` texts go on after token t, the others keep what they have then."""
     if pooling == "last":
         vectors[on:] = y[on:]
     elif t == 0:
@@ -204,9 +204,9 @@ def _pool(pooling: str, vectors: Tensor, y: Tensor, t: int, on: int, pooled: Ten
 
 
 def _unpool(pooling: str, dy: Tensor, mine: Tensor, t: int, on: int, y: Tensor, pooled: Tensor) -> None:
-    """Give y(t) its share of the gradient of the vectors, and leave the rest to the steps before.
+    """Give y(t) its share of the gradient of the vectors, and leave the rest to the tokens before.
 
-    The first `on` texts go on after step t, and have a gradient in `dy` already.
+    The first `on` texts go on after token t, and have a gradient in `dy` already.
     """
     if pooling == "last":
         dy[on:] = mine[on:]
@@ -222,7 +222,7 @@ def _unpool(pooling: str, dy: Tensor, mine: Tensor, t: int, on: int, y: Tensor, 
 
 
 def _cut(shape: Shape, t: int, *gradients: Tensor) -> None:
-    """Let no gradient pass to step t from texts that go on for `bptt_steps` steps or more after it."""
+    """Let no gradient pass to token t from texts that go on for `bptt_steps` tokens or more after it."""
     if shape.bptt_steps and t + shape.bptt_steps < len(shape.sizes):
         for gradient in gradients:
             gradient[: shape.sizes[t + shape.bptt_steps]] = 0

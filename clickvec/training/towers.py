@@ -25,25 +25,25 @@ from clickvec.training.recurrence import Bag, Recurrence, Shape
 
 
 class Batch(NamedTuple):
-    """A batch of texts on a device, packed as `text.Packed`; each distinct step is looked up and projected once."""
+    """A batch of texts on a device, packed as `text.Packed`; each distinct token is looked up and projected once."""
 
-    trigrams: Tensor  # the trigram ids of the distinct steps, one after the other
-    starts: Tensor  # where each distinct step begins in `trigrams`, and the end
-    sizes: tuple[int, ...]  # texts with a step t
-    steps: Tensor  # time-major places among the distinct steps, longest text first
-    backwards: Tensor  # the same, each text read from its last step to its first
+    trigrams: Tensor  # the trigram ids of the distinct tokens, one after the other
+    starts: Tensor  # where each distinct token begins in `trigrams`, and the end
+    sizes: tuple[int, ...]  # texts with a token t
+    tokens: Tensor  # time-major places among the distinct tokens, longest text first
+    backwards: Tensor  # the same, each text read from its last token to its first
     order: Tensor  # which text is in each place, the longest first
 
 
-def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str = "cpu") -> Batch:
-    """Lay out texts of step ids, given the trigrams of every step id."""
+def make_batch(texts: Ragged, token_trigrams: Ragged, device: torch.device | str = "cpu") -> Batch:
+    """Lay out texts of token ids, given the trigrams of every token id."""
     kernel = compiled.kernel()
     if kernel and torch.device(device).type == "cpu":
         found, numbers = kernel.distinct(texts.values)
-        order, sizes, steps, backwards = kernel.pack(numbers, texts.offsets)
-        return Batch(*kernel.take(step_trigrams, found), sizes, steps, backwards, order)
+        order, sizes, tokens, backwards = kernel.pack(numbers, texts.offsets)
+        return Batch(*kernel.take(token_trigrams, found), sizes, tokens, backwards, order)
     distinct, places = np.unique(texts.values, return_inverse=True)
-    trigrams = step_trigrams.take(distinct)
+    trigrams = token_trigrams.take(distinct)
     local = Ragged(places.astype(np.int32), texts.offsets)
     there, back = pack(local), pack(local, backwards=True)
 
@@ -52,12 +52,12 @@ def make_batch(texts: Ragged, step_trigrams: Ragged, device: torch.device | str 
 
     return Batch(
         send(trigrams.values), send(trigrams.offsets), there.sizes,
-        send(there.steps), send(back.steps), send(there.order),
+        send(there.tokens), send(back.tokens), send(there.order),
     )  # fmt: skip
 
 
-def drop_steps(texts: Ragged, chance: float, rng: np.random.Generator) -> Ragged:
-    """The texts without the steps that chance leaves out; each text that has steps keeps one at least."""
+def drop_tokens(texts: Ragged, chance: float, rng: np.random.Generator) -> Ragged:
+    """The texts without the tokens that chance leaves out; each text that has tokens keeps one at least."""
     drawn, lengths = rng.random(len(texts.values)), texts.lengths
     filled = lengths > 0
     luckiest = np.zeros(len(lengths))
@@ -117,14 +117,14 @@ class TorchTower:
         if kind == "bilstm":
             there, back = W_l.chunk(2, dim=1)
             packed = torch.cat([
-                self._run_lstm(forward.direction(w, "forward"), there, batch.steps, batch.sizes, bptt_steps),
+                self._run_lstm(forward.direction(w, "forward"), there, batch.tokens, batch.sizes, bptt_steps),
                 self._run_lstm(forward.direction(w, "backward"), back, batch.backwards, batch.sizes, bptt_steps),
             ], dim=1)  # fmt: skip
         elif kind == "lstm":
-            packed = self._run_lstm(w, W_l, batch.steps, batch.sizes, bptt_steps)
+            packed = self._run_lstm(w, W_l, batch.tokens, batch.sizes, bptt_steps)
         else:
-            # functional.embedding is W_l[batch.steps] with a faster gradient, and the same at every run.
-            W_l = functional.embedding(batch.steps, W_l)
+            # functional.embedding is W_l[batch.tokens] with a faster gradient, and the same at every run.
+            W_l = functional.embedding(batch.tokens, W_l)
             if kind == "rnn":
                 packed = self._rnn(W_l, batch.sizes, bptt_steps)
             elif kind == "dssm":
@@ -135,7 +135,7 @@ class TorchTower:
         return functional.pad(packed, (0, 0, 0, empty)).index_select(0, torch.argsort(batch.order))
 
     def _look_up(self, batch: Batch, matrix: Tensor) -> Tensor:
-        """W l(t) of the distinct steps."""
+        """W l(t) of the distinct tokens."""
         if not self.by_hand or matrix.device.type != "cpu":
             return functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum", include_last_offset=True)
         kernel = compiled.kernel()
@@ -147,15 +147,15 @@ class TorchTower:
         return found
 
     def _run_lstm(
-        self, w: dict[str, Tensor], table: Tensor, steps: Tensor, sizes: tuple[int, ...], bptt_steps: int
+        self, w: dict[str, Tensor], table: Tensor, tokens: Tensor, sizes: tuple[int, ...], bptt_steps: int
     ) -> Tensor:
-        """Equation 2 for texts whose steps are rows of a table of W l(t)."""
+        """Equation 2 for texts whose tokens are rows of a table of W l(t)."""
         if not self.by_hand or table.device.type != "cpu":
-            return self._lstm(w, functional.embedding(steps, table), sizes, bptt_steps)
+            return self._lstm(w, functional.embedding(tokens, table), sizes, bptt_steps)
         recurrent, bias = self._side_by_side(w)
         peepholes = (w.get(f"{gate}.peephole") for gate in ("input_gate", "forget_gate", "output_gate"))
         shape = Shape(sizes, self.tower.pooling, bptt_steps)
-        found: Tensor = Recurrence.apply(table, steps, bias, recurrent, shape, *peepholes)  # type: ignore[no-untyped-call]
+        found: Tensor = Recurrence.apply(table, tokens, bias, recurrent, shape, *peepholes)  # type: ignore[no-untyped-call]
         return found
 
     @property
@@ -166,17 +166,17 @@ class TorchTower:
     def _by_kernel(self, W_l: Tensor, batch: Batch, kernel: compiled.Kernel) -> Tensor:
         """Equation 2, compiled."""
 
-        def run(w: dict[str, Tensor], table: Tensor, steps: Tensor) -> Tensor:
+        def run(w: dict[str, Tensor], table: Tensor, tokens: Tensor) -> Tensor:
             recurrent, bias = self._side_by_side(w)
-            given = (table, steps, bias, recurrent, batch.sizes, batch.order, kernel)
+            given = (table, tokens, bias, recurrent, batch.sizes, batch.order, kernel)
             found: Tensor = CompiledRecurrence.apply(*given)  # type: ignore[no-untyped-call]
             return found
 
         if self.tower.kind == "lstm":
-            return run(self.weights, W_l, batch.steps)
+            return run(self.weights, W_l, batch.tokens)
         there, back = W_l.chunk(2, dim=1)
         both = (
-            run(forward.direction(self.weights, "forward"), there, batch.steps),
+            run(forward.direction(self.weights, "forward"), there, batch.tokens),
             run(forward.direction(self.weights, "backward"), back, batch.backwards),
         )
         return torch.cat(both, dim=1)
@@ -219,7 +219,7 @@ class TorchTower:
         return _longest_first(ended, y)
 
     def _pool(self, pooled: Tensor, y: Tensor, t: int) -> Tensor:
-        """What embeds the texts if they end at step t."""
+        """What embeds the texts if they end at token t."""
         if t == 0 or self.tower.pooling == "last":
             return y
         pooled = pooled[: len(y)]
@@ -258,12 +258,12 @@ def _zeros(sizes: tuple[int, ...], width: int, like: Tensor) -> Tensor:
 
 
 def _next(sizes: tuple[int, ...], t: int) -> int:
-    """How many texts go on after step t; the others end there."""
+    """How many texts go on after token t; the others end there."""
     return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 
 def _cut(state: Tensor, sizes: tuple[int, ...], t: int, bptt_steps: int) -> Tensor:
-    """Let no gradient pass to step t from texts that go on for `bptt_steps` steps or more after it."""
+    """Let no gradient pass to token t from texts that go on for `bptt_steps` tokens or more after it."""
     if not bptt_steps or t + bptt_steps >= len(sizes):
         return state
     beyond = sizes[t + bptt_steps]
@@ -271,7 +271,7 @@ def _cut(state: Tensor, sizes: tuple[int, ...], t: int, bptt_steps: int) -> Tens
 
 
 def _longest_first(ended: list[Tensor], like: Tensor) -> Tensor:
-    """The texts that ended at the last step, then those of the step before, and so on."""
+    """The texts that ended at the last token, then those of the token before, and so on."""
     return torch.cat(ended[::-1]) if ended else like
 
 

@@ -23,7 +23,7 @@ from clickvec.training.negatives import Candidates, Ids, Sampler
 from clickvec.training.nesterov import norm_scale
 from clickvec.training.objective import losses, unit
 from clickvec.training.pair import TowerPair
-from clickvec.training.towers import Batch, drop_steps, make_batch
+from clickvec.training.towers import Batch, drop_tokens, make_batch
 
 DRAW = 3  # the first word of a seed; loop.py and pair.py have others, so that no two streams are the same
 
@@ -104,7 +104,7 @@ def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     """Whether `gpu/update.py` knows the tower and the options, and its 32-bit numbers can count the data."""
     tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
     usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.average
-    largest = max(len(texts.values) for texts in (data.steps, data.queries, data.titles, data.clicked))
+    largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
     return tower and usual and largest < 2**31
 
 
@@ -151,8 +151,8 @@ class Plain:
 
     def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
         if self.recipe.word_dropout:
-            texts = drop_steps(texts, self.recipe.word_dropout, rng)
-        return make_batch(texts, self.data.steps, self._device)
+            texts = drop_tokens(texts, self.recipe.word_dropout, rng)
+        return make_batch(texts, self.data.tokens, self._device)
 
     def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
         """The vectors of queries and titles at the point where the gradient is to be taken."""

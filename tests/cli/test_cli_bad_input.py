@@ -328,7 +328,7 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     about = json.loads((tmp_path / "data" / "data.json").read_text())
     del about["files"]  # as of a folder that was written before they were recorded
     (tmp_path / "data" / "data.json").write_text(json.dumps(about))
-    assert "the data is damaged: steps holds numbers that lead nowhere; make it again with prepare" in refused(*train)
+    assert "the data is damaged: tokens holds numbers that lead nowhere; make it again with prepare" in refused(*train)
     write_arrays(tmp_path / "data" / "data.safetensors", {"pair_query": np.zeros(1, np.int32)})
     assert "data is damaged: it lacks or misspells 'pair_title'; make it again with prepare" in refused(*train)
     (tmp_path / "data" / "data.safetensors").unlink()

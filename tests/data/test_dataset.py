@@ -21,7 +21,7 @@ from clickvec.text.keytable import KeyTable, mix, repeats
 from clickvec.text.numbering import number_rows, number_texts
 from clickvec.text.ragged import Ragged, ragged
 from clickvec.text.spellings import CollisionError
-from clickvec.text.tokens import canonical, split_steps, split_words
+from clickvec.text.tokens import canonical, split_tokens, split_words
 from clickvec.text.trigrams import Vocabulary
 from clickvec.text.wordtable import WordTable
 
@@ -54,13 +54,13 @@ def plainly_prepared(log: ClickLog, max_words: int, max_trigrams: int, shown: Ju
         clicks[key] = clicks.get(key, 0.0) + count
     clicked_titles, pairs = len(titles), sorted(clicks)
     passed = plainly_passed_over(shown, queries, titles) - set(clicks) if shown else set()
-    steps = dict[str, int]()
-    rows = [[[steps.setdefault(step, len(steps)) for step in split_steps(text, max_words)] for text in texts]
+    tokens = dict[str, int]()
+    rows = [[[tokens.setdefault(token, len(tokens)) for token in split_tokens(text, max_words)] for text in texts]
             for texts in (queries, titles)]  # fmt: skip
     names = list(queries), list(titles)
     vocabulary = Vocabulary.count((names[side][pair[side]] for pair in pairs for side in (0, 1)), max_trigrams)
     return Dataset(
-        vocabulary.trigrams, max_words, ragged(map(vocabulary.ids, steps)), ragged(rows[0]), ragged(rows[1]),
+        vocabulary.trigrams, max_words, ragged(map(vocabulary.ids, tokens)), ragged(rows[0]), ragged(rows[1]),
         clicked_titles, np.array([q for q, _ in pairs], np.int32), np.array([t for _, t in pairs], np.int32),
         np.array([clicks[pair] for pair in pairs], np.float32),
         ragged([t for q, t in pairs if q == row] for row in range(len(queries))),
@@ -308,7 +308,7 @@ def changed(rows: Ragged, values: int = 0, offsets: int = 0) -> Ragged:
     return changed
 
 
-@pytest.mark.parametrize("name", ["steps", "queries", "titles", "clicked"])
+@pytest.mark.parametrize("name", ["tokens", "queries", "titles", "clicked"])
 @pytest.mark.parametrize(
     "change", [{"values": 1000}, {"values": -1000}, {"offsets": 1000}, {"offsets": -1000}], ids=str
 )
@@ -322,7 +322,7 @@ def test_numbers_that_lead_outside_are_refused(name: str, change: dict[str, int]
 def test_columns_that_do_not_fit_are_refused() -> None:
     data = dataset.prepare(log_of([("a b", "b c", 1.0), ("c", "d e", 2.0)]), 10, 50)
     for wrong in (
-        {"steps": Ragged(data.steps.values[:-1], data.steps.offsets)},
+        {"tokens": Ragged(data.tokens.values[:-1], data.tokens.offsets)},
         {"shown": Ragged(data.shown.values, data.shown.offsets[:-1])},
         {"pair_query": data.pair_query + 2},
         {"pair_title": data.pair_title[:-1]},
@@ -330,5 +330,5 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ClickvecError, match=f"damaged: {next(iter(wrong))} holds numbers that lead nowhere"):
             dataset.check(data._replace(**wrong))  # type: ignore[arg-type]
-    with pytest.raises(ClickvecError, match="damaged: steps holds numbers"):
+    with pytest.raises(ClickvecError, match="damaged: tokens holds numbers"):
         dataset.check(data._replace(trigrams=data.trigrams[:-1]))

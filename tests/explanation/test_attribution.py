@@ -20,7 +20,7 @@ from clickvec.explanation.attribution import EXACT_WORDS, METHODS, ORDERS, contr
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.ragged import ragged
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
 READ = {name: fields for name, fields in TOWERS.items() if fields["kind"] in RECURRENT}
@@ -197,12 +197,12 @@ def test_every_method_on_every_tower(name: str, method: str, side: str) -> None:
     long = " ".join(itertools.islice(itertools.cycle(TITLE.split()), 200))
     for text in ("", "hotels", "zzz", "hotels zzz", "zzz qqq", *TEXTS, long):
         found = contributions(encoder, side, text, other, method)
-        steps = split_steps(text, 10)
-        assert found.shape == (len(steps),)
+        tokens = split_tokens(text, 10)
+        assert found.shape == (len(tokens),)
         assert found.dtype == np.float64
         assert np.isfinite(found).all()
         score = score_of_text(encoder, side, text, other)
-        if method in ("shapley", "changes") or (method == "leave-one-out" and len(steps) == 1):
+        if method in ("shapley", "changes") or (method == "leave-one-out" and len(tokens) == 1):
             assert found.sum() == pytest.approx(score, abs=1e-6)
         if text in ("zzz", "zzz qqq"):  # no vector, so nothing to give
             np.testing.assert_allclose(found, 0, rtol=0, atol=1e-8)
@@ -242,7 +242,7 @@ def test_leave_one_out_of_a_model(name: str) -> None:
 
 
 def test_more_words_than_an_integer_has_bits() -> None:
-    """With max_words 100 a text of 70 words has 70 steps; the model of one word decides what each word gives."""
+    """With max_words 100 a text of 70 words has 70 tokens; the model of one word decides what each word gives."""
     encoder = Encoder(tiny("lstm", max_words=100))
     text = " ".join(itertools.islice(itertools.cycle(" ".join(TEXTS[:6]).split()), 70))
     other = other_of(encoder, "title", QUERY)
@@ -252,7 +252,7 @@ def test_more_words_than_an_integer_has_bits() -> None:
     assert np.abs(found).min() > 0
 
 
-def test_a_model_that_reads_one_step() -> None:
+def test_a_model_that_reads_one_token() -> None:
     encoder = Encoder(tiny("lstm", max_words=1))
     other = other_of(encoder, "title", QUERY)
     for method in METHODS[:3]:

@@ -21,7 +21,7 @@ from clickvec.explanation.keywords import Rule, keywords
 from clickvec.explanation.look import look
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder, _Reader
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
 READ = {name: fields for name, fields in TOWERS.items() if fields["kind"] in RECURRENT}
@@ -63,7 +63,7 @@ def test_the_parts_of_the_words_add_up_to_the_vector(name: str, pooling: str, sh
     encoder = encoder_of(name, pooling, shared_tower)
     for side, text in itertools.product(SIDES, MANY):
         reading, vector = read(encoder, side, text), vector_of(encoder, side, text)
-        assert reading.words == tuple(split_steps(text, 10))
+        assert reading.words == tuple(split_tokens(text, 10))
         assert reading.parts.shape == (len(reading.words), encoder.dimensions)
         np.testing.assert_array_equal(reading.vector, vector)
         np.testing.assert_allclose(reading.parts.sum(axis=0), vector, rtol=0, atol=1e-6)
@@ -165,7 +165,7 @@ def test_a_text_without_a_known_trigram_has_outputs_and_no_parts(name: str, pool
 
 
 @read_towers
-def test_a_long_text_ends_in_a_step_of_many_words(name: str) -> None:
+def test_a_long_text_ends_in_a_token_of_many_words(name: str) -> None:
     title = "how do you paint a bathtub and what paint should you use yahoo answers"
     reading = read(encoder_of(name), "title", title)
     assert reading.words[-2:] == ("paint", "should you use yahoo answers")
@@ -276,8 +276,8 @@ def test_everything_adds_up_to_the_score(name: str, method: str, shared_tower: b
         expected = encoder.similarity(encoder.encode_query([query]), encoder.encode_document([title])).item()
         assert found.score == pytest.approx(expected, abs=1e-6)
         assert (found.query, found.title, found.method) == (query, title, method)
-        assert [word.word for word in found.query_words] == split_steps(query, 10)
-        assert [word.word for word in found.title_words] == split_steps(title, 10)
+        assert [word.word for word in found.query_words] == split_tokens(query, 10)
+        assert [word.word for word in found.title_words] == split_tokens(title, 10)
         assert sum(cell.contribution for cell in found.cells) == pytest.approx(found.score, abs=1e-12)
         for words in (found.query_words, found.title_words):
             if method in ADD_UP:
@@ -436,7 +436,7 @@ def test_two_hundred_words(name: str) -> None:
     assert len(found.title_words[-1].word.split()) == 191
     assert found.title_words[-1].known == 1
     assert sum(word.contribution for word in found.title_words) == pytest.approx(found.score, abs=1e-6)
-    # Without the first word the others move up, as in any text: the last step is one word shorter.
+    # Without the first word the others move up, as in any text: the last token is one word shorter.
     left = vector_of(encoder, "title", title.split(" ", 1)[1])
     assert found.title_words[0].without == pytest.approx(left @ vector_of(encoder, "query", QUERY), abs=1e-6)
 

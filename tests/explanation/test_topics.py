@@ -31,7 +31,7 @@ from clickvec.lab.claims.topic_scores import (
 from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 from clickvec.text.trigrams import Vocabulary
 
 UNKNOWN = "zzz qqq xxx"  # not one known trigram
@@ -54,14 +54,14 @@ def test_traces_are_the_trace_of_each(fields: dict[str, Any]) -> None:
         row = {int(text): k for k, text in enumerate(many.order)}
         for at, text in enumerate(MANY):
             one = trace(text)
-            assert many.steps[at] == one.steps
+            assert many.tokens[at] == one.tokens
             for name, values in one.values.items():
-                whole = len(values) == len(one.steps)  # the layers on top of DSSM and CLSM have no step
-                steps = [many.values[name][t][row[at]] for t in range(len(values) if whole else 1)]
-                np.testing.assert_allclose(np.array(steps).reshape(values.shape), values, atol=1e-6)
+                whole = len(values) == len(one.tokens)  # the layers on top of DSSM and CLSM have no token
+                tokens = [many.values[name][t][row[at]] for t in range(len(values) if whole else 1)]
+                np.testing.assert_allclose(np.array(tokens).reshape(values.shape), values, atol=1e-6)
             length = np.linalg.norm(many.embeddings[at])
             np.testing.assert_allclose(many.embeddings[at] / (length or 1), one.vector, atol=1e-6)
-    assert encoder.trace_queries([]).steps == ()
+    assert encoder.trace_queries([]).tokens == ()
 
 
 def one_by_one(encoder: Encoder, texts: list[str], active: int, threshold: float) -> list[tuple[int, int, str, int]]:
@@ -270,7 +270,7 @@ def test_the_table_has_the_words_of_each_query() -> None:
     assert len(table.cells) == 14
     assert any(table.rows)
     for query, row in zip(table.queries, table.rows, strict=True):
-        assert {word for words in row.values() for word in words} <= set(split_steps(query, 10))
+        assert {word for words in row.values() for word in words} <= set(split_tokens(query, 10))
         assert len(row) <= 10
 
 

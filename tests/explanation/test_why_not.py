@@ -203,7 +203,7 @@ def test_texts_of_every_kind(encoder: Encoder, query: str, title: str, first: st
         assert (found.gap, found.path, found.reached) == (0.0, (), True)
 
 
-def test_the_last_step_of_a_long_title_is_one_word_of_it() -> None:
+def test_the_last_token_of_a_long_title_is_one_word_of_it() -> None:
     found = why_not_of(ENCODERS["lstm"], QUERY, LONG, "in")
     last = found.title.title_words[-1].word
     assert len(last.split()) == 191

@@ -136,10 +136,10 @@ def test_an_rnn_has_no_gates_and_no_texts_no_numbers() -> None:
     assert (nothing.texts, nothing.function.words, nothing.less_effect) == (0, 0, None)
 
 
-def test_the_last_step_of_a_long_text_is_no_word() -> None:
+def test_the_last_token_of_a_long_text_is_no_word() -> None:
     encoder = Encoder(tiny("lstm", max_words=3))
     check = attenuation_check(encoder, ["hotels in shanghai hotel in shanghai"], "title", frozenset(("in",)))
-    assert (check.function.words, check.content.words) == (1, 1)  # hotels, in, and a step of four words
+    assert (check.function.words, check.content.words) == (1, 1)  # hotels, in, and a token of four words
 
 
 # --- contributions -----------------------------------------------------------------------------------------------

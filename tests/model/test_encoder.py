@@ -19,7 +19,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model import encoder as encoder_module
 from clickvec.model import fast, folder, forward
 from clickvec.model.encoder import Encoder
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 
 MANY = [
@@ -130,9 +130,9 @@ def test_the_cache_is_bounded_and_changes_nothing(tmp_path: Path, monkeypatch: p
     for start in range(0, 300, 10):
         vectors = small.encode_query(texts[start : start + 10])
         np.testing.assert_allclose(vectors, expected[start : start + 10], rtol=0, atol=1e-6)
-        held.append(len(small._query._steps))
+        held.append(len(small._query._tokens))
     assert max(held) <= 50 + 10 * 12
-    assert len(large._query._steps) > 600
+    assert len(large._query._tokens) > 600
 
 
 def test_an_interrupted_read_leaves_no_wrong_rows(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +175,9 @@ def test_titles_have_their_own_tower_unless_it_is_shared(tmp_path: Path, fields:
     np.testing.assert_array_equal(shared.encode_query(TEXTS), shared.encode_document(TEXTS))
     for side, encode in (("query", untied.encode_query), ("title", untied.encode_document)):
         weights = untied.model.tower_weights(side)
-        steps = StepTable(10)
-        texts = steps.read(TEXTS)
-        table = forward.project(weights, steps.trigrams(Vocabulary(untied.model.trigrams)))
+        tokens = TokenTable(10)
+        texts = tokens.read(TEXTS)
+        table = forward.project(weights, tokens.trigrams(Vocabulary(untied.model.trigrams)))
         expected = forward.unit(forward.run(untied.model.tower, weights, table, texts))
         np.testing.assert_allclose(encode(TEXTS), expected, rtol=0, atol=1e-6)
 
@@ -195,9 +195,9 @@ def test_a_text_of_ten_thousand_words(tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "m"))
     vector = encoder.encode_query(" ".join(words))
     np.testing.assert_allclose(np.linalg.norm(vector), 1, atol=1e-6)
-    assert len(encoder.trace_query(" ".join(words)).steps) == 10
+    assert len(encoder.trace_query(" ".join(words)).tokens) == 10
     every_word = Encoder.load(tiny_model(tmp_path / "long", max_words=20_000))
-    assert len(every_word.trace_query(" ".join(words)).steps) == 10_000
+    assert len(every_word.trace_query(" ".join(words)).tokens) == 10_000
     assert np.isfinite(every_word.encode_query(" ".join(words))).all()
 
 
@@ -208,7 +208,7 @@ def test_a_text_without_a_known_trigram_is_like_an_empty_one(tmp_path: Path, fie
     assert not vectors[:2].any()
     np.testing.assert_allclose(np.linalg.norm(vectors[2:], axis=1), 1, atol=1e-6)
     assert not encoder.trace_query("qqqq").vector.any()
-    # A word without a known trigram is still a step among others, as in training.
+    # A word without a known trigram is still a token among others, as in training.
     if fields["kind"] != "dssm":
         assert np.abs(vectors[2] - vectors[3]).max() > 1e-4
 
@@ -265,7 +265,7 @@ def test_a_trace_ends_in_the_vector(tmp_path: Path, fields: dict[str, Any]) -> N
 )
 def test_the_names_and_shapes_of_a_trace(kind: str, shapes: dict[str, tuple[int, int]]) -> None:
     trace = Encoder(tiny(kind)).trace_query("Hotels in SHANGHAI")
-    assert trace.steps == ("hotels", "in", "shanghai")
+    assert trace.tokens == ("hotels", "in", "shanghai")
     assert {name: value.shape for name, value in trace.values.items()} == shapes
 
 
@@ -292,7 +292,7 @@ def test_the_backward_half_of_a_trace_reads_from_the_end() -> None:
 @every_tower
 def test_the_trace_of_no_words(fields: dict[str, Any]) -> None:
     trace = Encoder(tiny(**fields)).trace_query("  ")
-    assert trace.steps == ()
+    assert trace.tokens == ()
     assert not trace.vector.any()
 
 

@@ -1,4 +1,4 @@
-"""The table of steps in C and the one in Python: the same ids for the same texts, whatever is in them."""
+"""The table of tokens in C and the one in Python: the same ids for the same texts, whatever is in them."""
 
 import sys
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from clickvec.model import encoder as encoder_module
 from clickvec.model import fast
 from clickvec.model.encoder import Encoder
 from clickvec.native import words
-from clickvec.native.words import CompiledStepTable
-from clickvec.text.token_table import StepTable
+from clickvec.native.words import CompiledTokenTable
+from clickvec.text.token_table import TokenTable
 
 is_compiled = pytest.mark.skipif(words.functions() is None, reason="words.c is not compiled, or is turned off")
 
@@ -25,26 +25,26 @@ NEAR = st.text(st.sampled_from(WHITE + "aAbBzZ09#-\0\x7f\x80éÉßİſﬁ①Ａ�
 ASCII = st.text(st.sampled_from("abAB \t\n\0\x1c#"))
 
 
-def in_c(max_words: int = 10) -> CompiledStepTable:
-    table = words.step_table(max_words)
-    assert isinstance(table, CompiledStepTable)
+def in_c(max_words: int = 10) -> CompiledTokenTable:
+    table = words.token_table(max_words)
+    assert isinstance(table, CompiledTokenTable)
     return table
 
 
-def same(python: StepTable, c: CompiledStepTable, texts: list[str]) -> None:
+def same(python: TokenTable, c: CompiledTokenTable, texts: list[str]) -> None:
     """Both read the texts, and are the same after it."""
     expected, found = python.read(texts), c.read(texts)
     np.testing.assert_array_equal(found.values, expected.values)
     np.testing.assert_array_equal(found.offsets, expected.offsets)
     assert (found.values.dtype, found.offsets.dtype) == (np.int32, np.int64)
     assert len(c) == len(python)
-    assert c.steps() == python.steps()
+    assert c.tokens() == python.tokens()
 
 
 @is_compiled
 @given(st.lists(st.lists(ANY | NEAR | ASCII, max_size=6), max_size=4), st.integers(1, 5))
 def test_any_texts_have_the_ids_that_python_gives(batches: list[list[str]], max_words: int) -> None:
-    python, c = StepTable(max_words), in_c(max_words)
+    python, c = TokenTable(max_words), in_c(max_words)
     for texts in batches:
         same(python, c, texts)
         for text in texts:
@@ -52,13 +52,13 @@ def test_any_texts_have_the_ids_that_python_gives(batches: list[list[str]], max_
             assert c.read_one(f"{text} {text}x") == python.read_one(f"{text} {text}x")  # some that are new to it
             same(python, c, [text])
     for first in range(len(python) + 2):
-        assert c.steps(first) == python.steps(first)
+        assert c.tokens(first) == python.tokens(first)
 
 
 @is_compiled
 @pytest.mark.parametrize("space", WHITE)
 def test_every_white_space_parts_words(space: str) -> None:
-    same(StepTable(3), in_c(3), [f"{space}One{space}two{space}{space}three{space}FOUR{space}", "one two", space, ""])
+    same(TokenTable(3), in_c(3), [f"{space}One{space}two{space}{space}three{space}FOUR{space}", "one two", space, ""])
     assert in_c().read_one(f"one{space}two") == [0, 1]
 
 
@@ -68,14 +68,14 @@ def test_by_hand() -> None:
     found = table.read(["Hotels in\tShanghai", "", "in new  YORK\x1fcity", "line\nfeed", "new york  CITY"])
     assert found.values.tolist() == [0, 1, 2, 1, 3, 4, 5, 6, 3, 7, 8]
     assert found.offsets.tolist() == [0, 3, 3, 6, 8, 11]
-    assert table.steps() == ["hotels", "in", "shanghai", "new", "york city", "line", "feed", "york", "city"]
+    assert table.tokens() == ["hotels", "in", "shanghai", "new", "york city", "line", "feed", "york", "city"]
     assert table.read_one("york city york  city") == [7, 8, 4]
     assert table.read([]).offsets.tolist() == [0]
 
 
 @is_compiled
 def test_many_words_and_long_ones() -> None:
-    python, c = StepTable(10), in_c(10)
+    python, c = TokenTable(10), in_c(10)
     some = [f"w{number * 7919 % 70_001} {number}" for number in range(60_000)]
     same(python, c, some)
     same(python, c, [*some[::-1], "x" * 1_000_000, "word " * 100_000, "X" * 999_999, "é" * 100_000, "Word\n" * 100_000])
@@ -84,19 +84,19 @@ def test_many_words_and_long_ones() -> None:
 @is_compiled
 @pytest.mark.parametrize("max_words", [words._FEW, words._FEW + 1, 10**12])
 def test_room_for_one_text_does_not_grow_with_the_most_words_that_it_may_have(max_words: int) -> None:
-    python, c = StepTable(max_words), in_c(max_words)
+    python, c = TokenTable(max_words), in_c(max_words)
     for count in (1, words._FEW - 1, words._FEW, words._FEW + 1, 5000):
         for text in ("a " * count, " ".join(f"w{number}" for number in range(count)), "é " * count):
             assert c.read_one(text) == python.read_one(text)
             assert c.read_one(text.strip()) == python.read_one(text.strip())
-    assert c.steps() == python.steps()
+    assert c.tokens() == python.tokens()
 
 
 @is_compiled
 def test_words_of_the_same_hash_are_told_apart() -> None:
     found = words.functions()
     assert found is not None
-    python, c = StepTable(10), CompiledStepTable(10, found._replace(new=lambda _: found.new(0)))
+    python, c = TokenTable(10), CompiledTokenTable(10, found._replace(new=lambda _: found.new(0)))
     assert c.read_one("\0") == [0]  # of the seed 0, this hash is 0 for any number of these
     same(python, c, ["\0", "\0\0", "\0\0\0 a \0\0", "a\0 a \0a"])
 
@@ -109,7 +109,7 @@ def test_a_table_is_freed_once() -> None:
     found = words.functions()
     assert found is not None
     freed: list[int] = []
-    table = CompiledStepTable(10, found._replace(free=freed.append))
+    table = CompiledTokenTable(10, found._replace(free=freed.append))
     handle = table._handle
     table.read(TEXTS)
     del table
@@ -122,7 +122,7 @@ def test_without_memory_it_says_so_and_an_encoder_goes_on(monkeypatch: pytest.Mo
     found = words.functions()
     assert found is not None
     with pytest.raises(MemoryError):
-        CompiledStepTable(10, found._replace(new=lambda _: None))
+        CompiledTokenTable(10, found._replace(new=lambda _: None))
     expected, results = Encoder(tiny("lstm")).encode_query(TEXTS), [-1]
 
     def read(*call: object) -> int:
@@ -140,9 +140,9 @@ def test_without_memory_it_says_so_and_an_encoder_goes_on(monkeypatch: pytest.Mo
 
 @pytest.fixture(params=[pytest.param("C", marks=is_compiled), "Python"])
 def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], object]:
-    """What encoders keep their steps in."""
-    made: Callable[[int], object] = StepTable if request.param == "Python" else words.step_table
-    monkeypatch.setattr(encoder_module, "step_table", made)
+    """What encoders keep their tokens in."""
+    made: Callable[[int], object] = TokenTable if request.param == "Python" else words.token_table
+    monkeypatch.setattr(encoder_module, "token_table", made)
     return made
 
 
@@ -151,8 +151,8 @@ def test_vectors_are_the_same_to_the_last_bit(table: Callable[[int], object], mo
     encoder = Encoder(tiny("bilstm"))
     found = encoder.encode_document(texts)
     one = [encoder.encode_document(text) for text in texts]
-    assert type(encoder._title._steps) is type(table(10))
-    monkeypatch.setattr(encoder_module, "step_table", StepTable)
+    assert type(encoder._title._tokens) is type(table(10))
+    monkeypatch.setattr(encoder_module, "token_table", TokenTable)
     other = Encoder(tiny("bilstm"))
     np.testing.assert_array_equal(other.encode_document(texts), found)
     np.testing.assert_array_equal([other.encode_document(text) for text in texts], one)
@@ -178,17 +178,17 @@ def test_threads_may_share_an_encoder_that_forgets(monkeypatch: pytest.MonkeyPat
     finally:
         sys.setswitchinterval(before)
     np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=0, atol=1e-6)
-    assert len(small._query._steps) < 100 < len(large._query._steps)
+    assert len(small._query._tokens) < 100 < len(large._query._tokens)
 
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("where", ["read", "write_rows", "rows"])
-def test_ctrl_c_leaves_no_step_without_its_row(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_no_token_without_its_row(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Encoder(tiny("lstm")).encode_query(TEXTS)
     encoder = Encoder(tiny("lstm"))
     encoder.encode_query(TEXTS[:3])
-    steps = type(encoder._query._steps)
-    holder: type = {"read": steps, "write_rows": fast.FastTower, "rows": encoder_module.Vocabulary}[where]
+    tokens = type(encoder._query._tokens)
+    holder: type = {"read": tokens, "write_rows": fast.FastTower, "rows": encoder_module.Vocabulary}[where]
     as_it_was = getattr(holder, where)
 
     def interrupt(*call: object) -> None:
@@ -199,5 +199,5 @@ def test_ctrl_c_leaves_no_step_without_its_row(where: str, monkeypatch: pytest.M
         patch.setattr(holder, where, interrupt)
         with pytest.raises(KeyboardInterrupt):
             encoder.encode_query(TEXTS)
-    assert len(encoder._query._steps) == len(encoder._query._known) == 0
+    assert len(encoder._query._tokens) == len(encoder._query._known) == 0
     np.testing.assert_array_equal(encoder.encode_query(TEXTS), expected)

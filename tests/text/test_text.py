@@ -1,4 +1,4 @@
-"""Text to steps to trigrams to ids: by hand, and for any text."""
+"""Text to tokens to trigrams to ids: by hand, and for any text."""
 
 import itertools
 import os
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from clickvec.model.packing import pack
 from clickvec.text import trigrams as trigrams_module
 from clickvec.text.ragged import ragged
-from clickvec.text.token_table import StepTable
-from clickvec.text.tokens import normalise, split_steps, split_words
+from clickvec.text.token_table import TokenTable
+from clickvec.text.tokens import normalise, split_tokens, split_words
 from clickvec.text.trigrams import Vocabulary, trigrams
 
 WORDS = st.sampled_from(
@@ -25,7 +25,7 @@ WORDS = st.sampled_from(
 TEXTS = st.one_of(st.text(), st.lists(WORDS, max_size=15).map(" \t".join))
 
 
-# --- words and steps ---------------------------------------------------------------------------------------------
+# --- words and tokens ---------------------------------------------------------------------------------------------
 
 
 @given(TEXTS)
@@ -66,34 +66,34 @@ def test_words(raw: str, words: list[str]) -> None:
 
 def test_words_past_the_limit_are_treated_as_one_word() -> None:
     words = ["how", "to", "fix", "bath", "tub", "wont", "turn", "off", "at", "night", "in", "my", "new", "house"]
-    steps = split_steps(" ".join(words), 10)
-    assert steps[:9] == words[:9]
-    assert steps[9:] == ["night in my new house"]
+    tokens = split_tokens(" ".join(words), 10)
+    assert tokens[:9] == words[:9]
+    assert tokens[9:] == ["night in my new house"]
     summed = Counter(trigram for word in words[9:] for trigram in trigrams(word))
-    assert Counter(trigrams(steps[9])) == summed
+    assert Counter(trigrams(tokens[9])) == summed
     assert summed["#ni"] == 1
     assert not any(" " in trigram for trigram in summed)
 
 
 @pytest.mark.parametrize("words", [0, 1, 9, 10, 11, 30])
-def test_the_number_of_steps(words: int) -> None:
-    assert len(split_steps("w " * words, 10)) == min(words, 10)
-    assert len(split_steps("w " * words, 1)) == min(words, 1)
+def test_the_number_of_tokens(words: int) -> None:
+    assert len(split_tokens("w " * words, 10)) == min(words, 10)
+    assert len(split_tokens("w " * words, 1)) == min(words, 1)
 
 
 @given(TEXTS, st.integers(1, 12))
-def test_steps_hold_all_the_words_in_order(any_text: str, max_words: int) -> None:
-    steps = split_steps(any_text, max_words)
-    assert " ".join(steps).split() == split_words(any_text)
-    assert all(" " not in step for step in steps[: max_words - 1])
-    assert all(step == " ".join(step.split()) for step in steps)
+def test_tokens_hold_all_the_words_in_order(any_text: str, max_words: int) -> None:
+    tokens = split_tokens(any_text, max_words)
+    assert " ".join(tokens).split() == split_words(any_text)
+    assert all(" " not in token for token in tokens[: max_words - 1])
+    assert all(token == " ".join(token.split()) for token in tokens)
 
 
 # --- trigrams ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("step", "expected"),
+    ("token", "expected"),
     [
         ("cat", ["#ca", "cat", "at#"]),
         ("a", ["#a#"]),
@@ -102,11 +102,11 @@ def test_steps_hold_all_the_words_in_order(any_text: str, max_words: int) -> Non
         ("酒", ["#酒#"]),
         ("في", ["#في", "في#"]),
         ("banana", ["#ba", "ban", "ana", "nan", "ana", "na#"]),  # as often as it occurs
-        ("in my", ["#in", "in#", "#my", "my#"]),  # a step of two words
+        ("in my", ["#in", "in#", "#my", "my#"]),  # a token of two words
     ],
 )
-def test_trigrams_by_hand(step: str, expected: list[str]) -> None:
-    assert trigrams(step) == expected
+def test_trigrams_by_hand(token: str, expected: list[str]) -> None:
+    assert trigrams(token) == expected
 
 
 def test_the_vocabulary_is_by_count_and_then_by_text() -> None:
@@ -121,46 +121,48 @@ def test_unknown_trigrams_count_nothing() -> None:
     assert vocabulary.ids("cat") == [1, 0]
     assert vocabulary.ids("cat cat") == [1, 0, 1, 0]
     assert vocabulary.ids("dog") == []
-    table = StepTable(10)
-    assert table.read(["dog cat"]).values.tolist() == [0, 1]  # a word without a known trigram is still a step
+    table = TokenTable(10)
+    assert table.read(["dog cat"]).values.tolist() == [0, 1]  # a word without a known trigram is still a token
     found = table.trigrams(vocabulary)
     assert found.lengths.tolist() == [0, 2]
     assert found.values.tolist() == [1, 0]
 
 
-STEPS = st.lists(TEXTS, max_size=6).map(lambda texts: [step for text in texts for step in split_steps(text, 3)])
+TOKENS = st.lists(TEXTS, max_size=6).map(lambda texts: [token for text in texts for token in split_tokens(text, 3)])
 
 
-@given(STEPS, st.integers(1, 40), st.integers(1, 4))
-def test_rows_are_the_ids_of_each_step(steps: list[str], known: int, at_once: int) -> None:
-    vocabulary = Vocabulary.count(steps[::2], limit=known)
+@given(TOKENS, st.integers(1, 40), st.integers(1, 4))
+def test_rows_are_the_ids_of_each_token(tokens: list[str], known: int, at_once: int) -> None:
+    vocabulary = Vocabulary.count(tokens[::2], limit=known)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trigrams_module, "_AT_ONCE", at_once)
-        found = vocabulary.rows(steps)
+        found = vocabulary.rows(tokens)
     rows = [found.values[a:b].tolist() for a, b in itertools.pairwise(found.offsets.tolist())]
-    assert rows == [vocabulary.ids(step) for step in steps]
+    assert rows == [vocabulary.ids(token) for token in tokens]
     assert found.values.dtype == np.int32
 
 
-def test_rows_of_steps_by_hand() -> None:
+def test_rows_of_tokens_by_hand() -> None:
     vocabulary = Vocabulary(
         ["#c#", "#c+", "c++", "++#", "#a#", "#ba", "bat", "at#", "a#\ud800", "上海#", "#上海", "long!"]
     )
-    steps = ["c++", "bat a", "a", "c", "#", "上海", "tab", "上海 bat"]
+    tokens = ["c++", "bat a", "a", "c", "#", "上海", "tab", "上海 bat"]
     expected = [[1, 2, 3], [5, 6, 7, 4], [4], [0], [], [10, 9], [], [10, 9, 5, 6, 7]]
-    assert [vocabulary.ids(step) for step in steps] == expected
-    found = vocabulary.rows(steps)
+    assert [vocabulary.ids(token) for token in tokens] == expected
+    found = vocabulary.rows(tokens)
     assert found.values.tolist() == [place for row in expected for place in row]
     assert found.lengths.tolist() == [len(row) for row in expected]
     assert vocabulary.rows(["a#\ud800"]).values.tolist() == [4, 8]  # half a pair, as a broken file may hold
-    assert Vocabulary([]).rows(steps).lengths.tolist() == [0] * len(steps)
+    assert Vocabulary([]).rows(tokens).lengths.tolist() == [0] * len(tokens)
 
 
 def test_rows_of_letters_from_first_to_last() -> None:
     vocabulary = Vocabulary(["#é#", "\U0010ffff" * 3, "é\x7f\x80", "éé", "\0\0é", "#é ", "上海#", "\U0010fffe" * 3])
-    steps = ["é", "\U0010ffff" * 4, "aé\x7f\x80", "\0\0é", "ø", "上海", "\U0010fffe" * 3, "\U0010fffe\U0010ffff" * 2]
-    found = vocabulary.rows(steps)
-    assert found.values.tolist() == [place for step in steps for place in vocabulary.ids(step)] == [0, 1, 1, 2, 4, 6, 7]
+    tokens = ["é", "\U0010ffff" * 4, "aé\x7f\x80", "\0\0é", "ø", "上海", "\U0010fffe" * 3, "\U0010fffe\U0010ffff" * 2]
+    found = vocabulary.rows(tokens)
+    assert (
+        found.values.tolist() == [place for token in tokens for place in vocabulary.ids(token)] == [0, 1, 1, 2, 4, 6, 7]
+    )
     assert found.lengths.tolist() == [1, 2, 1, 1, 0, 1, 1, 0]
 
 
@@ -173,35 +175,35 @@ def test_the_paper_bounds_the_vocabulary() -> None:
 
 @given(st.lists(TEXTS, max_size=6), st.integers(1, 12))
 def test_reading_equals_splitting(texts: list[str], max_words: int) -> None:
-    table = StepTable(max_words)
+    table = TokenTable(max_words)
     first, again = table.read(texts), table.read(texts)
     assert first.values.tolist() == again.values.tolist()
-    steps = table.steps()
-    assert len(set(steps)) == len(steps) == len(table)
+    tokens = table.tokens()
+    assert len(set(tokens)) == len(tokens) == len(table)
     for row, one in enumerate(texts):
         ids = first.values[first.offsets[row] : first.offsets[row + 1]]
-        assert [steps[number] for number in ids] == split_steps(one, max_words)
+        assert [tokens[number] for number in ids] == split_tokens(one, max_words)
 
 
-def test_new_steps_get_the_next_ids() -> None:
-    table = StepTable(10)
+def test_new_tokens_get_the_next_ids() -> None:
+    table = TokenTable(10)
     assert table.read(["b a b"]).values.tolist() == [0, 1, 0]
     assert table.read(["c a"]).values.tolist() == [2, 1]
-    assert table.steps(first=2) == ["c"]
+    assert table.tokens(first=2) == ["c"]
 
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=8), st.booleans())
 def test_unpacking_gives_the_texts_back(rows: list[list[int]], backwards: bool) -> None:
     packed = pack(ragged(rows), backwards=backwards)
     assert sorted(packed.order.tolist()) == list(range(len(rows)))
-    assert len(packed.steps) == sum(packed.sizes) == sum(map(len, rows))
+    assert len(packed.tokens) == sum(packed.sizes) == sum(map(len, rows))
     assert list(packed.sizes) == sorted(packed.sizes, reverse=True)
     assert all(packed.sizes)
     unpacked: list[list[int]] = [[] for _ in rows]
     start = 0
     for size in packed.sizes:
         for place in range(size):
-            unpacked[packed.order[place]].append(int(packed.steps[start + place]))
+            unpacked[packed.order[place]].append(int(packed.tokens[start + place]))
         start += size
     assert unpacked == [row[::-1] if backwards else row for row in rows]
 
@@ -225,10 +227,10 @@ def test_taking_rows(rows: list[list[int]], data: st.DataObject) -> None:
 
 
 PROGRAM = """
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 texts = ["hotels in shanghai", "bath tub wont turn off", "上海 酒店", "a b c d e f g h i j k l m"]
-table = StepTable(10)
+table = TokenTable(10)
 read = table.read(texts)
 vocabulary = Vocabulary.count(texts, limit=40)
 print(ascii(vocabulary.trigrams), read.values.tolist(), table.trigrams(vocabulary).values.tolist())

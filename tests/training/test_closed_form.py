@@ -82,10 +82,10 @@ class Log:
         towers = [
             TorchTower.from_arrays(self.tower, w, torch.float64) for w in (self.w_Q, self.w_D)[: 1 if shared else 2]
         ]
-        steps = ragged(self.trigrams)
+        tokens = ragged(self.trigrams)
 
         def embed(texts: Ragged, tower: TorchTower) -> torch.Tensor:
-            return unit(tower(make_batch(texts, steps), bptt_steps))
+            return unit(tower(make_batch(texts, tokens), bptt_steps))
 
         y_Q = embed(ragged(row[0] for row in self.words), towers[0])
         y_D = embed(ragged(words for row in self.words for words in row[1:]), towers[-1]).unflatten(0, (len(y_Q), -1))

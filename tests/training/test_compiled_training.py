@@ -61,16 +61,16 @@ LENGTHS = {
 @pytest.mark.parametrize("cells", [16, 48, 64, 96, 112])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_the_recurrence_is_the_one_by_hand(kernel: Kernel, gates: int, cells: int, lengths: list[int]) -> None:
-    texts = ragged([[(7 * text + 3 * step) % 23 for step in range(length)] for text, length in enumerate(lengths)])
+    texts = ragged([[(7 * text + 3 * token) % 23 for token in range(length)] for text, length in enumerate(lengths)])
     packed = pack(texts)
-    order, steps = torch.from_numpy(packed.order), torch.from_numpy(packed.steps.astype(np.int64))
+    order, tokens = torch.from_numpy(packed.order), torch.from_numpy(packed.tokens.astype(np.int64))
     shapes = [(23, gates * cells), (gates * cells,), (gates * cells, cells)]
     gradient = torch.tensor(np.random.default_rng(1).normal(size=(len(lengths), cells)), dtype=torch.float32)
     table, bias, recurrent = leaves(0, *shapes)
-    found = CompiledRecurrence.apply(table, steps, bias, recurrent, packed.sizes, order, kernel)
+    found = CompiledRecurrence.apply(table, tokens, bias, recurrent, packed.sizes, order, kernel)
     found_gradients = torch.autograd.grad(found, (table, bias, recurrent), gradient)
     exact = leaves(0, *shapes, dtype=torch.float64)
-    expected = Recurrence.apply(exact[0], steps, exact[1], exact[2], Shape(packed.sizes, "last", 0), None, None, None)
+    expected = Recurrence.apply(exact[0], tokens, exact[1], exact[2], Shape(packed.sizes, "last", 0), None, None, None)
     whole = torch.zeros(len(lengths), cells, dtype=torch.float64).index_copy(0, order[: len(expected)], expected)
     close(found, whole)
     for one, other in zip(found_gradients, torch.autograd.grad(whole, exact, gradient.double()), strict=True):
@@ -88,16 +88,16 @@ def test_a_table_may_be_some_columns_of_a_larger_one(kernel: Kernel) -> None:
 @each_kernel
 def test_gates_that_are_all_but_closed_keep_their_digits_and_not_a_number_stays_one(kernel: Kernel) -> None:
     table, bias, recurrent = leaves(4, (3, 48), (48,), (48, 16))
-    steps, order = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2])
+    tokens, order = torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2])
 
     def run(shift: float) -> torch.Tensor:
         shifted = bias.detach() + torch.tensor([0.0, 1, 1]).repeat_interleave(16) * shift
-        return CompiledRecurrence.apply(table, steps, shifted, recurrent, (3,), order, kernel)
+        return CompiledRecurrence.apply(table, tokens, shifted, recurrent, (3,), order, kernel)
 
     for shift in (-12.0, 12.0):
         shifted = bias.detach().double() + torch.tensor([0.0, 1, 1], dtype=torch.float64).repeat_interleave(16) * shift
         given = (Shape((3,), "last", 0), None, None, None)
-        expected = Recurrence.apply(table.double(), steps, shifted, recurrent.double(), *given)
+        expected = Recurrence.apply(table.double(), tokens, shifted, recurrent.double(), *given)
         np.testing.assert_allclose(run(shift).detach().numpy(), expected.detach().numpy(), rtol=2e-5)
     assert torch.isfinite(run(-1e30)).all()
     with torch.no_grad():
@@ -135,7 +135,7 @@ def test_a_bag_is_the_bag_by_hand(kernel: Kernel, bags: list[list[int]], width: 
 @each_kernel
 @given(texts=BAGS)
 def test_texts_are_laid_out_as_text_pack_does(kernel: Kernel, texts: list[list[int]]) -> None:
-    rows_of, trigrams = ragged(texts), ragged([[step % 7] * (step % 4) for step in range(31)])
+    rows_of, trigrams = ragged(texts), ragged([[token % 7] * (token % 4) for token in range(31)])
     distinct, numbers = kernel.distinct(rows_of.values)
     assert distinct.tolist() == list(dict.fromkeys(rows_of.values.tolist()))
     assert distinct[numbers].tolist() == rows_of.values.tolist()
@@ -143,7 +143,7 @@ def test_texts_are_laid_out_as_text_pack_does(kernel: Kernel, texts: list[list[i
     for found, backwards in ((there, False), (back, True)):
         expected = pack(rows_of, backwards=backwards)
         assert (order.tolist(), sizes) == (expected.order.tolist(), expected.sizes)
-        assert distinct[found].tolist() == expected.steps.tolist()
+        assert distinct[found].tolist() == expected.tokens.tolist()
     values, starts = kernel.take(trigrams, distinct)
     taken = trigrams.take(distinct.numpy())
     assert (values.tolist(), starts.tolist()) == (taken.values.tolist(), taken.offsets.tolist())
@@ -384,11 +384,11 @@ def test_the_room_of_threads_is_for_as_many_as_there_are(kernel: Kernel, monkeyp
 def test_streaming_stores_go_where_they_can(kernel: Kernel, gates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere than at a multiple of a register they end the process: torch's memory might begin there one day."""
     given = leaves(3, (5, gates * 16), (gates * 16,), (gates * 16, 16))
-    steps, order = torch.tensor([0, 1, 2, 4]), torch.tensor([1, 0])
+    tokens, order = torch.tensor([0, 1, 2, 4]), torch.tensor([1, 0])
 
     def run(using: Kernel) -> list[torch.Tensor]:
         table, bias, recurrent = given
-        found = CompiledRecurrence.apply(table, steps, bias, recurrent, (2, 2), order, using)
+        found = CompiledRecurrence.apply(table, tokens, bias, recurrent, (2, 2), order, using)
         return [found, *torch.autograd.grad(found.sum(), given)]
 
     expected, make_empty, written = run(kernel), torch.Tensor.new_empty, []

@@ -12,7 +12,7 @@ import pytest
 from clickvec.config import POOLINGS, Recipe, Tower, recipe
 from clickvec.data import dataset
 from clickvec.text.ragged import ragged
-from clickvec.text.token_table import StepTable
+from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import canonical
 from clickvec.text.trigrams import Vocabulary
 
@@ -38,10 +38,10 @@ TOWERS = [
 
 def run_and_back(tower: Tower, lengths: list[int], bptt_steps: int, by_hand: bool, dtype: str) -> dict[str, np.ndarray]:
     """The vectors of a batch, and the gradient of every weight for a random gradient of the vectors."""
-    weights, step_trigrams, texts = random_case(tower, lengths, np.float64)
+    weights, token_trigrams, texts = random_case(tower, lengths, np.float64)
     torch_tower = TorchTower.from_arrays(tower, weights, getattr(torch, dtype))
     torch_tower.by_hand = by_hand
-    vectors = torch_tower(make_batch(texts, step_trigrams), bptt_steps)
+    vectors = torch_tower(make_batch(texts, token_trigrams), bptt_steps)
     if vectors.requires_grad:
         vectors.backward(torch.from_numpy(np.random.default_rng(1).normal(size=vectors.shape)).to(vectors.dtype))
     found = {"vectors": vectors.detach().numpy()}
@@ -67,18 +67,18 @@ def test_by_hand_is_what_finite_differences_find(forget: bool, peep: bool, pooli
     def leaf(*shape: int) -> torch.Tensor:
         return torch.tensor(rng.normal(0, 0.7, shape), requires_grad=True)
 
-    steps, shape = torch.tensor([0, 1, 2, 3, 1, 0, 2]), Shape((3, 2, 2), pooling, 0)
+    tokens, shape = torch.tensor([0, 1, 2, 3, 1, 0, 2]), Shape((3, 2, 2), pooling, 0)
     peepholes = [leaf(cells, cells) if peep and (forget or k != 1) else None for k in range(3)]
     assert torch.autograd.gradcheck(
-        lambda table, bias, recurrent: Recurrence.apply(table, steps, bias, recurrent, shape, *peepholes),
+        lambda table, bias, recurrent: Recurrence.apply(table, tokens, bias, recurrent, shape, *peepholes),
         [leaf(4, gates * cells), leaf(gates * cells), leaf(gates * cells, cells)],
     )
 
 
 def test_equal_outputs_share_the_gradient_of_their_max() -> None:
-    table = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)  # all outputs are 0 at every step
-    steps, bias, recurrent = torch.tensor([0, 0, 0]), torch.zeros(6), torch.zeros(6, 2, dtype=torch.float64)
-    vectors = Recurrence.apply(table, steps, bias, recurrent, Shape((1, 1, 1), "max", 0), None, None, None)
+    table = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)  # all outputs are 0 at every token
+    tokens, bias, recurrent = torch.tensor([0, 0, 0]), torch.zeros(6), torch.zeros(6, 2, dtype=torch.float64)
+    vectors = Recurrence.apply(table, tokens, bias, recurrent, Shape((1, 1, 1), "max", 0), None, None, None)
     vectors.sum().backward()
     # y(t) = o tanh(c), c = Σ i y_g, o = i = 1/2: a cell input moves every later output by 1/4, and the shares of the
     # three outputs in the max, each taken with the one before it, are 1/4, 1/4 and 1/2.
@@ -237,9 +237,9 @@ def test_preparing_counts_and_numbers_trigrams_as_the_vocabulary_does(
     distinct = {(canonical(" ".join(query)), canonical(" ".join(title))) for query, title in pairs}
     expected = Vocabulary.count([text for pair in distinct for text in pair], limit)
     assert data.trigrams == expected.trigrams
-    table = StepTable(max_words)
+    table = TokenTable(max_words)
     for side in (0, 1):
         table.read(dict.fromkeys(canonical(" ".join(pair[side])) for pair in pairs))
-    by_step = table.trigrams(expected)
-    np.testing.assert_array_equal(data.steps.values, by_step.values)
-    np.testing.assert_array_equal(data.steps.offsets, by_step.offsets)
+    by_token = table.trigrams(expected)
+    np.testing.assert_array_equal(data.tokens.values, by_token.values)
+    np.testing.assert_array_equal(data.tokens.offsets, by_token.offsets)

@@ -17,7 +17,7 @@ from clickvec.training.nesterov import Nesterov, momentum, norm_scale  # noqa: E
 from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.optimizers import step_size  # noqa: E402
 from clickvec.training.pair import TowerPair  # noqa: E402
-from clickvec.training.towers import drop_steps  # noqa: E402
+from clickvec.training.towers import drop_tokens  # noqa: E402
 
 
 def log_of(pairs: list[tuple[str, str]]) -> ClickLog:
@@ -148,16 +148,16 @@ def test_words_are_left_out_by_chance_and_never_all_of_them() -> None:
     texts = ragged([list(range(10 * row, 10 * row + length)) for row, length in enumerate(lengths)])
     kept, rounds = np.zeros(len(texts.values)), 2000
     for seed in range(rounds):
-        found = drop_steps(texts, 0.3, np.random.default_rng(seed))
+        found = drop_tokens(texts, 0.3, np.random.default_rng(seed))
         assert ((found.lengths > 0) == (texts.lengths > 0)).all()
         assert (found.values // 10 == np.repeat(np.arange(len(lengths)), found.lengths)).all()
         assert (np.diff(found.values) > 0).all()  # the order of words is kept
         kept += np.isin(texts.values, found.values)
     np.testing.assert_allclose(kept[6:] / rounds, 0.7, atol=0.05)
     assert kept[0] == rounds  # a text of one word keeps it
-    alone = drop_steps(texts, 0.9999, np.random.default_rng(0))
+    alone = drop_tokens(texts, 0.9999, np.random.default_rng(0))
     assert alone.lengths.tolist() == [0, 1, 1, 0, 1, 1, 0]
-    assert drop_steps(ragged([[], []]), 0.5, np.random.default_rng(0)).lengths.tolist() == [0, 0]
+    assert drop_tokens(ragged([[], []]), 0.5, np.random.default_rng(0)).lengths.tolist() == [0, 0]
 
 
 # --- negatives ---------------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ def test_a_title_that_was_ever_relevant_is_no_negative() -> None:
 def mined_by_hand(data: dataset.Dataset, towers: TowerPair, pool: np.ndarray) -> list[list[int]]:
     device = torch.device("cpu")
     scores = (
-        mining._encode(towers.query, data.queries, data.steps, device)
-        @ mining._encode(towers.title, data.titles, data.steps, device).T
+        mining._encode(towers.query, data.queries, data.tokens, device)
+        @ mining._encode(towers.title, data.titles, data.tokens, device).T
     ).detach()
     clicked = set(zip(data.pair_query.tolist(), data.pair_title.tolist(), strict=True))
     return [
@@ -316,7 +316,7 @@ def test_data_folder_round_trip(tmp_path) -> None:  # noqa: ANN001
     dataset.save(data, tmp_path / "data")
     back = dataset.load(tmp_path / "data")
     assert back.trigrams == data.trigrams
-    for name in ("steps", "queries", "titles", "clicked", "shown"):
+    for name in ("tokens", "queries", "titles", "clicked", "shown"):
         np.testing.assert_array_equal(getattr(back, name).values, getattr(data, name).values)
         np.testing.assert_array_equal(getattr(back, name).offsets, getattr(data, name).offsets)
     np.testing.assert_array_equal(back.pair_clicks, data.pair_clicks)

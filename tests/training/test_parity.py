@@ -50,19 +50,19 @@ def name(tower: Tower) -> str:
 def random_case(tower: Tower, lengths: list[int], dtype: type, seed: int = 0) -> tuple[dict, Ragged, Ragged]:
     rng = np.random.default_rng(seed)
     weights = {key: rng.normal(0, 0.5, shape).astype(dtype) for key, shape in forward.shapes(tower, TRIGRAMS).items()}
-    step_trigrams = ragged(rng.integers(0, TRIGRAMS, rng.integers(0, 6)).tolist() for _ in range(12))
+    token_trigrams = ragged(rng.integers(0, TRIGRAMS, rng.integers(0, 6)).tolist() for _ in range(12))
     texts = ragged(rng.integers(0, 12, length).tolist() for length in lengths)
-    return weights, step_trigrams, texts
+    return weights, token_trigrams, texts
 
 
 @pytest.mark.parametrize("tower", TOWERS, ids=name)
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES.keys())
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-10)], ids=["f32", "f64"])
 def test_numpy_equals_torch(tower: Tower, lengths: list[int], dtype: type, tolerance: float) -> None:
-    weights, step_trigrams, texts = random_case(tower, lengths, dtype)
-    by_numpy = forward.run(tower, weights, forward.project(weights, step_trigrams), texts)
+    weights, token_trigrams, texts = random_case(tower, lengths, dtype)
+    by_numpy = forward.run(tower, weights, forward.project(weights, token_trigrams), texts)
     torch_tower = TorchTower.from_arrays(tower, weights, getattr(torch, np.dtype(dtype).name))
-    by_torch = torch_tower(make_batch(texts, step_trigrams)).detach().numpy()
+    by_torch = torch_tower(make_batch(texts, token_trigrams)).detach().numpy()
     assert by_numpy.shape == (len(lengths), tower.dimensions)
     assert by_numpy.dtype == dtype
     np.testing.assert_allclose(by_numpy, by_torch, rtol=0, atol=tolerance)
@@ -71,8 +71,8 @@ def test_numpy_equals_torch(tower: Tower, lengths: list[int], dtype: type, toler
 
 @pytest.mark.parametrize("tower", TOWERS, ids=name)
 def test_a_text_alone_equals_the_text_in_a_batch(tower: Tower) -> None:
-    weights, step_trigrams, texts = random_case(tower, BATCHES["ragged"], np.float64)
-    table = forward.project(weights, step_trigrams)
+    weights, token_trigrams, texts = random_case(tower, BATCHES["ragged"], np.float64)
+    table = forward.project(weights, token_trigrams)
     together = forward.run(tower, weights, table, texts)
     for row in range(len(together)):
         alone = forward.run(tower, weights, table, texts.take(np.array([row])))
@@ -90,19 +90,19 @@ def test_export_and_import_keep_every_bit(tower: Tower) -> None:
 
 @pytest.mark.parametrize("tower", POOLED, ids=name)
 def test_pooling_is_the_mean_or_max_of_the_outputs_in_the_trace(tower: Tower) -> None:
-    weights, step_trigrams, texts = random_case(tower, [6], np.float64)
+    weights, token_trigrams, texts = random_case(tower, [6], np.float64)
     record = forward.Record()
-    (vector,) = forward.run(tower, weights, forward.project(weights, step_trigrams), texts, record)
-    outputs = [np.concatenate(steps) for key, steps in record.items() if key.endswith("output")]
+    (vector,) = forward.run(tower, weights, forward.project(weights, token_trigrams), texts, record)
+    outputs = [np.concatenate(tokens) for key, tokens in record.items() if key.endswith("output")]
     pool = np.mean if tower.pooling == "mean" else np.max
     np.testing.assert_allclose(vector, np.concatenate([pool(y, axis=0) for y in outputs]), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("tower", POOLED, ids=name)
 def test_the_gradient_of_pooling_is_that_of_finite_differences(tower: Tower) -> None:
-    weights, step_trigrams, texts = random_case(tower, [3, 0, 4, 1], np.float64)
+    weights, token_trigrams, texts = random_case(tower, [3, 0, 4, 1], np.float64)
     torch_tower = TorchTower.from_arrays(tower, weights, torch.float64)
-    batch = make_batch(texts, step_trigrams)
+    batch = make_batch(texts, token_trigrams)
     names = [key for key in torch_tower.weights if key != "input"]
 
     def run(*given: torch.Tensor) -> torch.Tensor:
@@ -114,8 +114,8 @@ def test_the_gradient_of_pooling_is_that_of_finite_differences(tower: Tower) -> 
 
 def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
     tower = dataclasses.replace(SMALL, kind="lstm", forget_gate=True)
-    weights, step_trigrams, texts = random_case(tower, [4, 4, 4], np.float64)
-    table = forward.project(weights, step_trigrams)
+    weights, token_trigrams, texts = random_case(tower, [4, 4, 4], np.float64)
+    table = forward.project(weights, token_trigrams)
     reference = torch.nn.LSTM(TRIGRAMS, tower.cells, batch_first=True, dtype=torch.float64)
     order = ("input_gate", "forget_gate", "cell_input", "output_gate")  # torch's own order of the gates
 
@@ -129,8 +129,10 @@ def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
         reference.bias_ih_l0.copy_(stack("bias"))
         reference.bias_hh_l0.zero_()
     counts = np.zeros((12, TRIGRAMS))
-    for step in range(12):
-        np.add.at(counts[step], step_trigrams.values[step_trigrams.offsets[step] : step_trigrams.offsets[step + 1]], 1)
+    for token in range(12):
+        np.add.at(
+            counts[token], token_trigrams.values[token_trigrams.offsets[token] : token_trigrams.offsets[token + 1]], 1
+        )
     _, (last, _) = reference(torch.tensor(counts[texts.values.reshape(3, 4)]))
     np.testing.assert_allclose(forward.run(tower, weights, table, texts), last[0].detach().numpy(), atol=1e-12)
 
@@ -139,12 +141,12 @@ def test_bptt_steps_cut_the_gradient_and_nothing_else() -> None:
     for kind, pooling in itertools.product(RECURRENT, POOLINGS):
         tower = dataclasses.replace(SMALL, kind=kind, pooling=pooling)
         weights, _, _ = random_case(tower, [], np.float64)
-        # Step k has trigram k alone, so that row k of the input gradient says whether the gradient reached it.
-        step_trigrams, texts = ragged([[k] for k in range(6)]), ragged([[0, 1, 2, 3, 4, 5], [5, 0], [3]])
+        # Token k has trigram k alone, so that row k of the input gradient says whether the gradient reached it.
+        token_trigrams, texts = ragged([[k] for k in range(6)]), ragged([[0, 1, 2, 3, 4, 5], [5, 0], [3]])
         values, reached = [], []
         for bptt_steps in (0, 2):
             torch_tower = TorchTower.from_arrays(tower, weights, torch.float64)
-            vectors = torch_tower(make_batch(texts, step_trigrams), bptt_steps)
+            vectors = torch_tower(make_batch(texts, token_trigrams), bptt_steps)
             values.append(vectors.detach().numpy())
             vectors[0].sum().backward()
             gradient = torch_tower.weights["input"].grad

@@ -86,11 +86,11 @@ def large(pairs: int, folder: Path) -> dataset.Dataset:
     """A data folder of one-word queries and titles, a pair each, made without the text."""
     ids, offsets = np.arange(pairs, dtype=np.int32), np.arange(pairs + 1)
     rows, words = Ragged(ids, offsets), Ragged(ids % 100, offsets)
-    steps = ragged([[place % 7, place % 5] for place in range(100)])
+    tokens = ragged([[place % 7, place % 5] for place in range(100)])
     none = Ragged(np.zeros(0, np.int32), np.zeros(pairs + 1, np.int64))
     clicks = np.ones(pairs, np.float32)
     trigrams = tuple("abcdefg")
-    dataset.save(dataset.Dataset(trigrams, 10, steps, words, words, pairs, ids, ids, clicks, rows, none), folder)
+    dataset.save(dataset.Dataset(trigrams, 10, tokens, words, words, pairs, ids, ids, clicks, rows, none), folder)
     return dataset.load(folder)
 
 

@@ -24,7 +24,7 @@ from clickvec.explanation.attribution import METHODS, contributions, without_eac
 from clickvec.explanation.keywords import ACTIVE, SHARE, THRESHOLD, Keywords, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_steps
+from clickvec.text.tokens import split_tokens
 
 DRAWS = 5
 SHORT = 4  # letters of a word that is as short as most function words
@@ -183,7 +183,7 @@ def attenuation_check(
 
 
 def _sort(word: str, function_words: frozenset[str]) -> str:
-    if " " in word:  # the last step of a long text
+    if " " in word:  # the last token of a long text
         return "many"
     return "function" if word in function_words else "short" if len(word) <= SHORT else "content"
 
@@ -251,7 +251,7 @@ def deletion_check(
     words_seen = 0
     for query, title in pairs:
         text, against, facing = (title, query, "query") if side == "title" else (query, title, "title")
-        words = split_steps(text, encoder.model.max_words)
+        words = split_tokens(text, encoder.model.max_words)
         if len(words) < 2:
             continue
         words_seen += len(words)

@@ -88,7 +88,7 @@ class GRU(NamedTuple):
         last = np.zeros((len(batch.order), len(self.Ux)), dtype=W_x.dtype)
         h, start = last.copy(), 0
         for n in batch.sizes:
-            x, h = batch.steps[start : start + n], h[:n]
+            x, h = batch.tokens[start : start + n], h[:n]
             r, z = np.split(sigmoid(W_x[x] + h @ self.U), 2, axis=1)
             h_bar = np.tanh(Wx_x[x] + r * (h @ self.Ux))
             h = z * h + (1 - z) * h_bar

@@ -151,7 +151,7 @@ def as_skip(arrays: dict[str, Array]) -> Skip:
 def run_gru(
     w: dict[str, Tensor], prefix: str, x: Tensor, sizes: Sequence[int], conditions: Tensor | None = None
 ) -> Tensor:
-    """The states h^t of a GRU over packed embeddings, packed likewise; `conditions` are C h_i, added at every step."""
+    """The states h^t of a GRU over packed embeddings, packed likewise; `conditions` are C h_i, added at every token."""
     a = x @ torch.cat([w[f"{prefix}W"], w[f"{prefix}Wx"]], dim=1) + torch.cat([w[f"{prefix}b"], w[f"{prefix}bx"]])
     U, H = torch.cat([w[f"{prefix}U"], w[f"{prefix}Ux"]], dim=1), len(w[f"{prefix}Ux"])
     h, states = x.new_zeros(sizes[0], H), []
@@ -170,7 +170,7 @@ def encode(w: dict[str, Tensor], texts: Ragged) -> Tensor:
     halves = []
     for prefix in ("encoder_", "encoder_r_") if "encoder_r_W" in w else ("encoder_",):
         batch = pack(texts, backwards=prefix == "encoder_r_")
-        states = run_gru(w, prefix, functional.embedding(_ids(batch.steps, w), w["Wemb"]), batch.sizes)
+        states = run_gru(w, prefix, functional.embedding(_ids(batch.tokens, w), w["Wemb"]), batch.sizes)
         starts = np.concatenate(([0], np.cumsum(batch.sizes)))
         last = starts[texts.lengths[batch.order] - 1] + np.arange(len(batch.order))
         halves.append(states[_ids(last[np.argsort(batch.order)], w)])
@@ -179,7 +179,7 @@ def encode(w: dict[str, Tensor], texts: Ragged) -> Tensor:
 
 def decode(w: dict[str, Tensor], prefix: str, h_i: Tensor, batch: Packed) -> Tensor:
     """The states that predict each word of a packed batch, from the words before it and from h_i: equations 5 to 8."""
-    words = np.split(batch.steps, np.cumsum(batch.sizes)[:-1])
+    words = np.split(batch.tokens, np.cumsum(batch.sizes)[:-1])
     before = np.concatenate([word[:n] for word, n in zip(words, batch.sizes[1:], strict=False)])
     x = functional.embedding(_ids(before, w), w["Wemb"])
     x = torch.cat([x.new_zeros(batch.sizes[0], x.shape[1]), x])  # nothing is before the first word
@@ -230,7 +230,7 @@ class Learner:
         for prefix, offset in (("decoder_f_", 1), ("decoder_b_", -1)):
             neighbours = pack(self.corpus.sentences.take(middles + offset))
             states.append(decode(self.w, prefix, h_i, neighbours))
-            words.append(neighbours.steps)
+            words.append(neighbours.tokens)
         return self._cross_entropy(torch.cat(states), np.concatenate(words)), sum(map(len, words))
 
     def _cross_entropy(self, states: Tensor, words: NDArray[np.integer]) -> Tensor:

@@ -122,7 +122,7 @@ class Kernel(NamedTuple):
         return found[:count], numbers
 
     def pack(self, values: Tensor, offsets: NDArray[np.int64]) -> tuple[Tensor, tuple[int, ...], Tensor, Tensor]:
-        """`text.pack` in both directions: the order of the texts, the sizes, and the steps there and back."""
+        """`text.pack` in both directions: the order of the texts, the sizes, and the tokens there and back."""
         texts, longest = len(offsets) - 1, int(np.diff(offsets).max(initial=0))
         order, begin = (torch.empty(size, dtype=torch.int64) for size in (texts, longest + 2))
         there, back = (torch.empty_like(values) for _ in range(2))
@@ -211,24 +211,24 @@ class CompiledRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        table: Tensor, steps: Tensor, bias: Tensor, recurrent: Tensor, sizes: tuple[int, ...], order: Tensor,
+        table: Tensor, tokens: Tensor, bias: Tensor, recurrent: Tensor, sizes: tuple[int, ...], order: Tensor,
         using: Kernel,
     ) -> Tensor:  # fmt: skip
-        """The rows of the table may be some columns of a larger one. A text without a step gives zeros."""
+        """The rows of the table may be some columns of a larger one. A text without a token gives zeros."""
         rows, cells = recurrent.shape
         begin = torch.tensor([*accumulate(sizes, initial=0)])
         table = table if table.stride(1) == 1 else table.contiguous()
         packed = recurrent.view(rows // cells, cells // using.lanes, using.lanes, cells).permute(1, 3, 0, 2)
-        gates, squashed = _aligned(table, len(steps), rows), _aligned(table, len(steps), cells)
-        cell = _aligned(table, len(steps), cells) if rows == 4 * cells else None
+        gates, squashed = _aligned(table, len(tokens), rows), _aligned(table, len(tokens), cells)
+        cell = _aligned(table, len(tokens), cells) if rows == 4 * cells else None
         vectors = table.new_zeros(len(order), cells)
         room = table.new_empty(torch.get_num_threads(), 3, using.sums // 3, cells)  # as many threads as have room
         using.call(
-            "read_texts", rows // cells, cells, begin, len(sizes), order, table.data_ptr(), table.stride(0), steps,
+            "read_texts", rows // cells, cells, begin, len(sizes), order, table.data_ptr(), table.stride(0), tokens,
             bias, packed.contiguous(), gates, squashed, cell, vectors, using.piece(sizes[0], rows // cells, cells),
             room, len(room),
         )  # fmt: skip
-        ctx.save_for_backward(steps, recurrent, begin, order, gates, squashed, cell)
+        ctx.save_for_backward(tokens, recurrent, begin, order, gates, squashed, cell)
         ctx.distinct, ctx.using, ctx.is_done = len(table), using, False
         return vectors
 
@@ -239,7 +239,7 @@ class CompiledRecurrence(torch.autograd.Function):
         if ctx.is_done:
             raise RuntimeError("the gradient of a compiled recurrence can be taken only once")
         ctx.is_done = True
-        steps, recurrent, begin, order, d_sums, squashed, cell = ctx.saved_tensors
+        tokens, recurrent, begin, order, d_sums, squashed, cell = ctx.saved_tensors
         using: Kernel = ctx.using
         (rows, cells), texts = recurrent.shape, int(begin[1])
         piece = using.piece(texts, rows // cells, cells)
@@ -249,7 +249,7 @@ class CompiledRecurrence(torch.autograd.Function):
             "back_texts", rows // cells, cells, begin, len(begin) - 1, order, d_sums, squashed, cell,
             gradient.contiguous(), recurrent, parts, piece, room, len(room),
         )  # fmt: skip
-        d_table, whole = using.sum_bags(d_sums, *using.uses(steps, ctx.distinct)), parts.sum(dim=0)
+        d_table, whole = using.sum_bags(d_sums, *using.uses(tokens, ctx.distinct)), parts.sum(dim=0)
         return d_table, None, whole[rows * cells :], whole[: rows * cells].view(rows, cells), None, None, None
 
 

@@ -18,7 +18,7 @@ from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, Sampler
-from clickvec.training.towers import drop_steps
+from clickvec.training.towers import drop_tokens
 
 AHEAD = 8  # minibatches
 THREADS = min(4, os.cpu_count() or 1)
@@ -143,7 +143,7 @@ class Feed:
     ) -> tuple[Ids, int]:  # fmt: skip
         """Lay out the texts of one side, and say in which order; with words left out, their tokens go along."""
         if self._recipe.word_dropout:
-            kept = drop_steps(texts.take(ids), self._recipe.word_dropout, rng)
+            kept = drop_tokens(texts.take(ids), self._recipe.word_dropout, rng)
             to["tokens"][used : used + len(kept.values)] = kept.values
             begin, length = kept.offsets[:-1] + used, kept.lengths
             used += len(kept.values)

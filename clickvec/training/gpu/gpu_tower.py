@@ -26,20 +26,20 @@ def send(numbers: NDArray[np.integer], device: torch.device) -> Tensor:
     return sent
 
 
-class Steps(NamedTuple):
-    """The trigrams of every distinct step, on the device."""
+class TokenTrigrams(NamedTuple):
+    """The trigrams of every distinct token, on the device."""
 
     begin: Tensor
     trigrams: Tensor
 
     @classmethod
-    def of(cls, steps: Ragged, device: torch.device) -> "Steps":
+    def of(cls, trigrams: Ragged, device: torch.device) -> "TokenTrigrams":
         """From the data."""
-        return cls(send(steps.offsets, device), send(steps.values, device))
+        return cls(send(trigrams.offsets, device), send(trigrams.values, device))
 
 
 class Texts(NamedTuple):
-    """As many texts as a minibatch may have: the steps of text r are `length[r]` tokens from `begin[r]` on."""
+    """As many texts as a minibatch may have: the tokens of text r are `length[r]` tokens from `begin[r]` on."""
 
     tokens: Tensor
     begin: Tensor
@@ -86,10 +86,10 @@ class Packed:
 
 
 class Reader:
-    """A tower that reads texts: what it keeps of each step, and the vectors."""
+    """A tower that reads texts: what it keeps of each token, and the vectors."""
 
-    def __init__(self, packed: Packed, texts: Texts, steps: Steps, precision: str) -> None:
-        self.packed, self.texts, self.steps = packed, texts, steps
+    def __init__(self, packed: Packed, texts: Texts, token_trigrams: TokenTrigrams, precision: str) -> None:
+        self.packed, self.texts, self.token_trigrams = packed, texts, token_trigrams
         self.rows, self._precision = len(texts.begin), {"float32": "ieee", "bfloat16": "bf16"}[precision]
         self._part = 32 if packed.cells % 32 == 0 else 16
         ways, cells, device = len(packed.ways), packed.cells, texts.begin.device
@@ -107,7 +107,7 @@ class Reader:
         """The vectors of the texts."""
         texts, packed = self.texts, self.packed
         kernels.sum_bags[self._bag_grid()](
-            self.gates, matrix, packed.bias, texts.tokens, texts.begin, texts.length, *self.steps, self.rows,
+            self.gates, matrix, packed.bias, texts.tokens, texts.begin, texts.length, *self.token_trigrams, self.rows,
             WIDTH=self.gates.shape[2], COLUMNS=COLUMNS, FEW=FEW, num_warps=1,
         )  # fmt: skip
         for way in range(len(packed.ways)):
@@ -135,7 +135,7 @@ class Reader:
             packed.d_recurrent[way].addmm_(d_sums.T, before.reshape(-1, packed.cells))
             packed.d_bias[way].addmv_(gates.reshape(-1, packed.width).T, self._ones)  # a sum, in half the time
         kernels.spread_bags[self._bag_grid()](
-            self.gates, d_matrix, texts.tokens, texts.begin, texts.length, *self.steps, self.rows,
+            self.gates, d_matrix, texts.tokens, texts.begin, texts.length, *self.token_trigrams, self.rows,
             WIDTH=self.gates.shape[2], COLUMNS=COLUMNS, FEW=FEW, num_warps=1,
         )  # fmt: skip
 
@@ -160,7 +160,7 @@ def try_out(recipe: Recipe) -> None:
     weights = {name: np.zeros(shape) for name, shape in forward.shapes(recipe.tower_shape(), 1).items()}
     tower = TorchTower.from_arrays(recipe.tower_shape(), weights, torch.float32, "cuda")
     nothing = torch.zeros(2, dtype=torch.int32, device="cuda")
-    Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), Steps(nothing, nothing), recipe.precision).read(
+    Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), TokenTrigrams(nothing, nothing), recipe.precision).read(
         tower.weights["input"].detach()
     )
     torch.cuda.synchronize()

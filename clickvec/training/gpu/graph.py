@@ -17,7 +17,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.training import optimizers
 from clickvec.training.gpu import kernels
 from clickvec.training.gpu.feed import About, Feed, Job
-from clickvec.training.gpu.gpu_tower import Packed, Reader, Steps, Texts, send
+from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
 from clickvec.training.gpu.sparse_rows import Waiting
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.nesterov import Nesterov, momentum, norm_scale
@@ -37,11 +37,11 @@ class Fused:
         self.device = next(iter(towers.tensors().values())).device
         self._feed = Feed(data, recipe, sampler, weights, self.device)
         self.layout, self._parts = self._feed.layout, self._feed.parts
-        self._steps = Steps.of(data.steps, self.device)
+        self._token_trigrams = TokenTrigrams.of(data.tokens, self.device)
         self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
         sides = list(self._packed)
         self._readers = [
-            (side, Reader(self._packed[side], self._texts(kind), self._steps, recipe.precision))
+            (side, Reader(self._packed[side], self._texts(kind), self._token_trigrams, recipe.precision))
             for kind, side in (("query", sides[0]), ("title", sides[-1]))
         ]
         self._make_optimizers()
@@ -107,7 +107,7 @@ class Fused:
             torch._foreach_mul_(self._optimizer.rule.change, parts["momentum"][0])
             torch._foreach_add_([one.detach() for one in self._optimizer.rule.parameters], self._optimizer.rule.change)
             for side, reader in self._readers:
-                self._waiting[side].look_ahead(parts["now"], reader.texts, self._steps)
+                self._waiting[side].look_ahead(parts["now"], reader.texts, self._token_trigrams)
         else:
             torch._foreach_zero_(list(self._gradients.values()))
         for packed in self._packed.values():

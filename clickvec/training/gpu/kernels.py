@@ -1,10 +1,10 @@
-"""What torch has no fast operation for, in Triton: bags of trigrams, the LSTM-RNN over all steps, rows that wait.
+"""What torch has no fast operation for, in Triton: bags of trigrams, the LSTM-RNN over all tokens, rows that wait.
 
 `../towers.py` has the readable version, `../recurrence.py` the same gradient in torch; tests bind them.
 
-A batch here has a fixed shape, so that a CUDA graph can hold a whole update: `rows` texts of at most `words` steps, and
-step t of text r is row t * rows + r of the arrays that hold all steps. Texts are sorted, longest first: those of
-one program end at about the same step. A text that is not there has length 0.
+A batch here has a fixed shape, so that a CUDA graph can hold a whole update: `rows` texts of at most `words` tokens;
+token t of text r is row t * rows + r of the arrays that hold all tokens. Texts are sorted, longest first: those of
+one program end at about the same token. A text that is not there has length 0.
 """
 
 import triton
@@ -12,33 +12,33 @@ import triton.language as tl
 
 
 @triton.jit
-def _bag(tokens, step_begin, token):
-    """Where the trigrams of a step begin and end."""
-    step = tl.load(tokens + token)
-    return tl.load(step_begin + step), tl.load(step_begin + step + 1)
+def _bag(tokens, token_begin, at):
+    """Where the trigrams of a token begin and end."""
+    token = tl.load(tokens + at)
+    return tl.load(token_begin + token), tl.load(token_begin + token + 1)
 
 
 @triton.jit
-def _few(step_trigrams, some, end, FEW: tl.constexpr):
-    """FEW trigrams of a step from the place `some` on, and which of them are there."""
+def _few(token_trigrams, some, end, FEW: tl.constexpr):
+    """FEW trigrams of a token from the place `some` on, and which of them are there."""
     at = some + tl.arange(0, FEW)
-    return tl.load(step_trigrams + at, mask=at < end, other=0), at < end
+    return tl.load(token_trigrams + at, mask=at < end, other=0), at < end
 
 
 @triton.jit
 def sum_bags(
-    sums, matrix, bias, tokens, begin, length, step_begin, step_trigrams, rows,
+    sums, matrix, bias, tokens, begin, length, token_begin, token_trigrams, rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """W l(t) + b of each step: the sum of the rows of its trigrams, FEW at a time and COLUMNS wide."""
+    """W l(t) + b of each token: the sum of the rows of its trigrams, FEW at a time and COLUMNS wide."""
     r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
         inside = columns < WIDTH
-        first, end = _bag(tokens, step_begin, tl.load(begin + r) + t)
+        first, end = _bag(tokens, token_begin, tl.load(begin + r) + t)
         total = tl.load(bias + columns, mask=inside, other=0.0)
         for some in range(first, end, FEW):
-            trigrams, there = _few(step_trigrams, some, end, FEW)
+            trigrams, there = _few(token_trigrams, some, end, FEW)
             where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
             total += tl.sum(tl.load(matrix + where, mask=there[:, None] & inside[None, :], other=0.0), 0)
         row = (t * rows + r).to(tl.int64)
@@ -47,19 +47,19 @@ def sum_bags(
 
 @triton.jit
 def spread_bags(
-    d_sums, d_matrix, tokens, begin, length, step_begin, step_trigrams, rows,
+    d_sums, d_matrix, tokens, begin, length, token_begin, token_trigrams, rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of `sum_bags`: what a step gets, each of its trigrams gets."""
+    """The gradient of `sum_bags`: what a token gets, each of its trigrams gets."""
     r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
         inside = columns < WIDTH
-        first, end = _bag(tokens, step_begin, tl.load(begin + r) + t)
+        first, end = _bag(tokens, token_begin, tl.load(begin + r) + t)
         row = (t * rows + r).to(tl.int64)
         given = tl.load(d_sums + row * WIDTH + columns, mask=inside, other=0.0)
         for some in range(first, end, FEW):
-            trigrams, there = _few(step_trigrams, some, end, FEW)
+            trigrams, there = _few(token_trigrams, some, end, FEW)
             where = trigrams.to(tl.int64)[:, None] * WIDTH + columns[None, :]
             both = there[:, None] & inside[None, :]
             tl.atomic_add(d_matrix + where, tl.broadcast_to(given[None, :], (FEW, COLUMNS)), mask=both, sem="relaxed")
@@ -89,25 +89,25 @@ def run_forward(
     """Equation 2 for BLOCK texts, PART cells at a time; `gates` holds W l(t) + b and then the activations.
 
     `recurrent` is W_rec transposed, (cells, gates * cells). What one thread has written of y(t) others read at the next
-    step, hence the barriers; the kernel is built without pipelining, which would read ahead of them.
+    token, hence the barriers; the kernel is built without pipelining, which would read ahead of them.
     """
     WIDTH: tl.constexpr = GATES * CELLS
     r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = r < rows
-    steps = tl.load(length + r, mask=here, other=0)
-    longest = tl.max(steps, 0)
+    lengths = tl.load(length + r, mask=here, other=0)
+    longest = tl.max(lengths, 0)
     part = tl.arange(0, PART)
     for j in range(0, CELLS, PART):
-        empty = (here & (steps == 0))[:, None]
+        empty = (here & (lengths == 0))[:, None]
         where = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
         tl.store(vectors + where, tl.zeros((BLOCK, PART), tl.float32), mask=empty)
     for t in range(0, words):
-        going = t < steps
-        place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
+        going = t < lengths
+        place = tl.where(going, lengths - 1 - t if BACKWARDS else t, t)
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
         on = going[:, None]
-        has_before = (going & (steps * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
+        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
         if t < longest:
             for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
@@ -143,7 +143,7 @@ def run_forward(
                 y = o * _tanh(c)
                 tl.store(output + cell_at, tl.where(on, y, 0.0), mask=here[:, None])  # 0 where a text has ended
                 last = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
-                tl.store(vectors + last, y, mask=on & (t == steps - 1)[:, None])
+                tl.store(vectors + last, y, mask=on & (t == lengths - 1)[:, None])
         else:
             for j in range(0, CELLS, PART):
                 cell_at = now[:, None] * cell_stride + j + part[None, :]
@@ -157,25 +157,25 @@ def run_backward(
     CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
     BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Back through time: `gates` holds the activations and then the gradient of the sums of each step.
+    """Back through time: `gates` holds the activations and then the gradient of the sums of each token.
 
-    `recurrent` is W_rec, (gates * cells, cells). `d_output` and `d_cell` hold what step t leaves to the one before.
+    `recurrent` is W_rec, (gates * cells, cells). `d_output` and `d_cell` hold what token t leaves to the one before.
     """
     r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = r < rows
-    steps = tl.load(length + r, mask=here, other=0)
-    longest = tl.max(steps, 0)
+    lengths = tl.load(length + r, mask=here, other=0)
+    longest = tl.max(lengths, 0)
     part = tl.arange(0, PART)
     text = r.to(tl.int64)[:, None] * cell_stride + part[None, :]
     for back in range(0, words):
         t = words - 1 - back
-        going = t < steps
-        place = tl.where(going, steps - 1 - t if BACKWARDS else t, t)
+        going = t < lengths
+        place = tl.where(going, lengths - 1 - t if BACKWARDS else t, t)
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
         on = going[:, None]
-        has_before = (going & (steps * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
-        further = (t + 1 < steps)[:, None] & on
+        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
+        further = (t + 1 < lengths)[:, None] & on
         if t < longest:
             for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
@@ -183,7 +183,7 @@ def run_backward(
                 y_g, i = tl.load(at, mask=on, other=0.0), tl.load(at + CELLS, mask=on, other=0.0)
                 o = tl.load(at + (GATES - 1) * CELLS, mask=on, other=0.0)
                 tanh_c = _tanh(tl.load(cell_at, mask=on, other=0.0))
-                dy = tl.load(d_vectors + text + j, mask=on & (t == steps - 1)[:, None], other=0.0)
+                dy = tl.load(d_vectors + text + j, mask=on & (t == lengths - 1)[:, None], other=0.0)
                 dy += tl.load(d_output + text + j, mask=further, other=0.0)
                 dc = dy * o * (1 - tanh_c * tanh_c) + tl.load(d_cell + text + j, mask=further, other=0.0)
                 tl.store(at, dc * i * (1 - y_g * y_g), mask=here[:, None])  # 0 where a text has ended
@@ -214,14 +214,14 @@ def run_backward(
 
 
 @triton.jit
-def mark_rows(touched, now, tokens, begin, length, step_begin, step_trigrams, FEW: tl.constexpr):
+def mark_rows(touched, now, tokens, begin, length, token_begin, token_trigrams, FEW: tl.constexpr):
     """Write down the number of this update for every row of the input matrix that a text touches."""
     r, number = tl.program_id(0), tl.load(now)
     first_token = tl.load(begin + r)
     for t in range(0, tl.load(length + r)):
-        first, end = _bag(tokens, step_begin, first_token + t)
+        first, end = _bag(tokens, token_begin, first_token + t)
         for some in range(first, end, FEW):
-            trigrams, there = _few(step_trigrams, some, end, FEW)
+            trigrams, there = _few(token_trigrams, some, end, FEW)
             tl.store(touched + trigrams, tl.broadcast_to(number, (FEW,)), mask=there)
 
 

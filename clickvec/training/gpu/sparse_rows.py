@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clickvec.training.gpu import kernels
-from clickvec.training.gpu.gpu_tower import COLUMNS, FEW, Steps, Texts
+from clickvec.training.gpu.gpu_tower import COLUMNS, FEW, Texts, TokenTrigrams
 from clickvec.training.nesterov import Decay
 
 
@@ -21,10 +21,10 @@ class Waiting:
         decay = Decay(momenta)
         self._decay = [torch.from_numpy(part).to(device) for part in (decay.logs, decay.zeros, decay.totals)]
 
-    def look_ahead(self, now: Tensor, texts: Texts, steps: Steps) -> None:
+    def look_ahead(self, now: Tensor, texts: Texts, token_trigrams: TokenTrigrams) -> None:
         """Bring the rows that the texts touch to Λ + μ ΔΛ; `now` is the number of this update, from 1."""
         kernels.mark_rows[(len(texts.begin),)](
-            self._touched, now, texts.tokens, texts.begin, texts.length, *steps, FEW=FEW, num_warps=1
+            self._touched, now, texts.tokens, texts.begin, texts.length, *token_trigrams, FEW=FEW, num_warps=1
         )
         self._catch_up(now, everything=False)
 

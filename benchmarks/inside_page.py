@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clickvec.data import read_labels, read_titles
-from clickvec.explanation import Keywords, explain, keywords, map_titles, read, versus
+from clickvec.explanation import Keywords, compare_models, explain_pair, keywords, map_titles, read
 from clickvec.lab.compare.significance import holm
 from clickvec.render import figures
 from clickvec.text.tokens import canonical
@@ -212,7 +212,7 @@ def _keyword_table(found: Keywords) -> str:
 
 def _versus(inside: "Inside", pair: str) -> str:
     models = {NAMES[name]: inside.encoder("site", name) for name in ("lstm", "rnn")}
-    found = versus(models, *PAIRS[pair])
+    found = compare_models(models, *PAIRS[pair])
     tables = []
     for side in ("query", "title"):
         rows = []
@@ -261,7 +261,9 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
         images / "deletion.png",
         across="words of the title left out, in tenths",
     )
-    figures.contributions(explain(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png")
+    figures.contributions(
+        explain_pair(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png"
+    )
     figures.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
     _cells_by_topic(found["words_of_topics"], images / "topics.png")
     _title_map(inside, images / "titles.png")

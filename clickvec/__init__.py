@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clickvec.errors import ClickvecError
+    from clickvec.explanation import Explanation, explain
     from clickvec.model.encoder import Encoder, Trace
     from clickvec.search.index import Hit, Index
 
-__all__ = ["ClickvecError", "Encoder", "Hit", "Index", "Trace"]
+__all__ = ["ClickvecError", "Encoder", "Explanation", "Hit", "Index", "Trace", "explain"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "ClickvecError": "errors",
     "Encoder": "model.encoder",
+    "Explanation": "explanation",
     "Hit": "search.index",
     "Index": "search.index",
     "Trace": "model.encoder",
+    "explain": "explanation",
 }
 
 

@@ -1,5 +1,6 @@
 """The verb that looks inside a pair of query and title: explain."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,8 @@ from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
-    from clickvec.explanation.keywords import Rule
-    from clickvec.explanation.look import Look
+    from clickvec.explanation import Explanation, ModelComparison, Rule
+    from clickvec.model.encoder import Encoder
     from clickvec.search.index import Index
 
 
@@ -68,8 +69,9 @@ def explain(
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; give each its own")
     rule = Rule(active, threshold, share)
-    look = _look(model, query, title, first, against, method, rule)
-    page = _page(look, inputs.file_names([model.resolve()]), rule, first is None) if html else ""
+    look, encoder = _explain(model, query, title, first, method, rule)
+    comparison = _compare(look, encoder, model, against, rule) if against else None
+    page = _page(look, comparison, inputs.file_names([model.resolve()]), rule, first is None) if html else ""
     if png:
         _draw(look, png, same_range, rule)
     if html:
@@ -79,37 +81,55 @@ def explain(
             written.write(page.encode(errors="replace"))
         print_message(f"{html}: the page")
     if as_json:
-        print_json(look.as_json())
+        print_json({**look.as_json(), "versus": comparison.as_json() if comparison else None})
     else:
         from clickvec.render.terminal.hit_text import show
         from clickvec.render.terminal.screen import this_screen
 
         screen = this_screen()
-        print_result(show(look, screen, everything=everything), coloured=screen.colour)
+        print_result(show(look, screen, comparison=comparison, everything=everything), coloured=screen.colour)
 
 
-def _look(
-    folder: Path, query: str, title: str | None, first: str | None, against: Path | None, method: str, rule: "Rule"
-) -> "Look":
-    """Look at what the arguments name: in an index, or in a model alone."""
-    from clickvec.explanation.look import look, look_in
-    from clickvec.explanation.versus import names_apart
+def _explain(
+    folder: Path, query: str, title: str | None, first: str | None, method: str, rule: "Rule"
+) -> "tuple[Explanation, Encoder]":
+    """Explain the query and the title with an index folder or a model folder."""
+    from clickvec.explanation import explain
     from clickvec.model.encoder import Encoder
     from clickvec.search.index import Index
 
-    index = Index.open(folder) if (folder / "index.json").exists() else None
-    encoder = Encoder.load(folder) if index is None else index.encoder
-    models = None
-    if against:
-        other = Encoder.load(inputs.model_folder(against))
-        if against.samefile(folder):
-            raise typer.BadParameter(f"--against {against} is the model itself; give another one")
-        models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
-    if index is not None:
-        for text in (title, first):
-            _tell_how_read(index, text)
-        return look_in(index, query, title, first, method=method, models=models, rule=rule)
-    return look(encoder, query, title, first, method=method, models=models, rule=rule)
+    if not (folder / "index.json").exists():
+        encoder = Encoder.load(folder)
+        return explain(encoder, query, title, first, method=method, rule=rule), encoder
+    index = Index.open(folder)
+    for text in (title, first):
+        _tell_how_read(index, text)
+    return explain(index, query, title, first, method=method, rule=rule), index.encoder
+
+
+def _compare(
+    explanation: "Explanation", encoder: "Encoder", folder: Path, against: Path, rule: "Rule"
+) -> "ModelComparison":
+    """Compare the model with the one at `against` on the same texts."""
+    from clickvec.explanation import compare_models
+    from clickvec.model.encoder import Encoder
+
+    other = Encoder.load(inputs.model_folder(against))
+    if against.samefile(folder):
+        raise typer.BadParameter(f"--against {against} is the model itself; give another one")
+    models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
+    return compare_models(models, explanation.query, explanation.title, rule=rule)
+
+
+def names_apart(folders: Sequence[Path]) -> list[str]:
+    """Return the names of folders, with as many parent folders as are needed to tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    names = [tuple(part[-1:]) for part in parts]
+    for depth in range(2, max(map(len, parts), default=0) + 1):
+        names = [
+            part[-depth:] if names.count(name) > 1 else name for part, name in zip(parts, names, strict=True)
+        ]  # fmt: skip
+    return [str(Path(*name)) for name in names]
 
 
 def _tell_how_read(index: "Index", text: str | None) -> None:
@@ -128,7 +148,7 @@ def _tell_how_read(index: "Index", text: str | None) -> None:
         )
 
 
-def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
+def _draw(look: "Explanation", png: Path, same_range: bool, rule: "Rule") -> None:
     """The figure of the gates, which a model that does not read word by word has none of."""
     from clickvec.render import figures
 
@@ -139,20 +159,20 @@ def _draw(look: "Look", png: Path, same_range: bool, rule: "Rule") -> None:
             "leave --png out, or take a model of the tower rnn, lstm or bilstm"
         )
     heading = [f"query  {look.query}"]
-    if look.explanation:
-        heading += [f"title  {look.explanation.title}", f"score  {look.explanation.score:.3f}"]
+    if look.pair:
+        heading += [f"title  {look.pair.title}", f"score  {look.pair.score:.3f}"]
     figures.explanation(one, other, png, same_range=same_range, rule=rule, heading=heading)
     print_message(f"{png}: the figure")
 
 
-def _page(look: "Look", model: str, rule: "Rule", first_hit: bool) -> str:
+def _page(look: "Explanation", comparison: "ModelComparison | None", model: str, rule: "Rule", first_hit: bool) -> str:
     """The page about the pair; `first_hit`: it is beside the first hit, and not beside a title that the user named."""
     from clickvec.render.html import explanation_page
 
-    if look.explanation is None:
+    if look.pair is None:
         raise ClickvecError("--html is about a query and a title, and there is no title; give one after the query")
     one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
     return explanation_page(
-        look.explanation, one, other, why_not=look.why_not, versus=look.versus, model=model, rule=rule, rank=look.rank,
+        look.pair, one, other, why_not=look.why_not, versus=comparison, model=model, rule=rule, rank=look.rank,
         first_hit=first_hit,
     )  # fmt: skip

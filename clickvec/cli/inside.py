@@ -112,7 +112,7 @@ def _topics_json(
 
 def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
     """The places in a vector of the cells that are named, in both directions; of all, where none is."""
-    from clickvec.explanation.hit import cell_names
+    from clickvec.explanation.reading import cell_names
 
     names = cell_names(encoder)
     wanted = [part.strip() for part in cells.split(",") if part.strip()]
@@ -173,7 +173,7 @@ def nearest(
     as_json: AsJson = False,
 ) -> None:
     """The words and titles nearest to a word, be it one that the model has never seen."""
-    from clickvec.explanation.learned import Learned
+    from clickvec.explanation.neighbours import Neighbours
     from clickvec.model.encoder import Encoder
     from clickvec.render.terminal.nearest import show
     from clickvec.render.terminal.screen import this_screen
@@ -188,7 +188,7 @@ def nearest(
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     texts = (entry.title for entry in entries or ())
-    learned = Learned(encoder, texts, side="title" if as_title else "query", progress=True)
+    learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=True)
     asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
     for word in words:
         if word not in asked:
@@ -225,7 +225,7 @@ def report(
     max_bad: MaxBad = 0.01,
 ) -> None:
     """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
-    from clickvec.explanation.contents import gather
+    from clickvec.explanation.report import gather
     from clickvec.model.encoder import Encoder
     from clickvec.render.html import report_file
     from clickvec.render.terminal.screen import counted

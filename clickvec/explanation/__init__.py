@@ -1,23 +1,37 @@
-"""Look inside: gates, keywords, topics, and why this hit. Plain data from an `Encoder`; NumPy only.
+"""What a model does, as plain data computed from an `Encoder` with NumPy.
 
-`reading.py` is the file to open first: the vector of a text is a sum of its changes from word to word, and most of what
-is here follows from that.
+| module              | answers                                                                                        |
+|---------------------|------------------------------------------------------------------------------------------------|
+| explainer.py        | `clickvec.explain`: why do a query and a title have their score?                               |
+| explained_pair.py   | which words and cells produce the score?                                                       |
+| contributions.py    | four ways to compute what each word contributes                                                |
+| why_not.py          | why does a title not rank above another one, and which edits would help?                       |
+| keywords.py         | which words do the cells detect?                                                               |
+| model_comparison.py | what do other models make of the same texts?                                                   |
+| topics.py           | which words does each cell respond to? detections.py collects them over many texts             |
+| neighbours.py       | which words and titles are nearest to a word?                                                  |
+| title_map.py        | which titles are similar? A map in two dimensions                                              |
+| report.py           | everything `clickvec report` shows; ranking.py, query_words.py and trust.py compute its parts  |
+
+Open reading.py first: the vector of a text is the sum of the changes of the output from word to word, and most of what
+is here follows from that. side.py keeps what is known about one text.
 """
 
-from clickvec.explanation.attenuation import Attenuation, attenuation
-from clickvec.explanation.attribution import METHODS, contributions
+from clickvec.explanation.contributions import METHODS, word_contributions
+from clickvec.explanation.explained_pair import Cell, Link, Pair, Word, explain_pair
+from clickvec.explanation.explainer import Explanation, Rank, explain
 from clickvec.explanation.flat import TitleMap, flatten, map_titles
-from clickvec.explanation.hit import Cell, Explanation, Link, Word, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
-from clickvec.explanation.learned import Learned, Nearest, NearTitle, NearWord
+from clickvec.explanation.model_comparison import ModelComparison, compare_models
+from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord, Neighbours
 from clickvec.explanation.reading import Reading, Way, read
+from clickvec.explanation.side import Attenuation, attenuation
 from clickvec.explanation.topics import QueryTable, Topics, query_table, topics
-from clickvec.explanation.versus import Versus, versus
 from clickvec.explanation.why_not import WhyNot, why_not
 
 __all__ = [
-    "METHODS", "Attenuation", "Cell", "Explanation", "Keywords", "Learned", "Link", "NearTitle", "NearWord", "Nearest",
-    "QueryTable", "Reading", "Rule", "TitleMap", "Topics", "Versus", "Way", "WhyNot", "Word",
-    "attenuation", "contributions", "explain", "flatten", "keywords", "map_titles", "query_table", "read", "topics",
-    "versus", "why_not",
+    "METHODS", "Attenuation", "Cell", "Explanation", "Keywords", "Link", "ModelComparison", "NearTitle", "NearWord",
+    "Nearest", "Neighbours", "Pair", "QueryTable", "Rank", "Reading", "Rule", "TitleMap", "Topics", "Way", "WhyNot",
+    "Word", "attenuation", "compare_models", "explain", "explain_pair", "flatten", "keywords",
+    "map_titles", "query_table", "read", "topics", "why_not", "word_contributions",
 ]  # fmt: skip

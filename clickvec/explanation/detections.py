@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from clickvec.cli.bar import track
 from clickvec.errors import ClickvecError
-from clickvec.explanation.hit import cell_names
 from clickvec.explanation.keywords import THRESHOLD, detections, most_active
-from clickvec.explanation.reading import Floats, check_side, directions_of
+from clickvec.explanation.reading import Floats, cell_names, check_side, directions_of
 from clickvec.model import forward
 from clickvec.model.encoder import Encoder, Traces, in_batches
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.config import RECURRENT
-from clickvec.explanation.attenuation import attenuate
-from clickvec.explanation.attribution import without_each
+from clickvec.explanation.contributions import without_each
 from clickvec.explanation.detections import detect
 from clickvec.explanation.keywords import ACTIVE, SHARE, verdicts
 from clickvec.explanation.reading import Floats
+from clickvec.explanation.side import attenuate
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_tokens
 

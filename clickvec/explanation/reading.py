@@ -133,6 +133,14 @@ def directions_of(encoder: Encoder) -> dict[str, str]:
     return {"left to right": ""}
 
 
+def cell_names(encoder: Encoder) -> list[tuple[int, str]]:
+    """Return the number of the cell, and its direction, behind each dimension of a vector."""
+    tower = encoder.model.tower
+    if tower.kind == "bilstm":
+        return [(cell, way) for way in ("left to right", "right to left") for cell in range(tower.cells)]
+    return [(cell, "left to right" if tower.kind in RECURRENT else "") for cell in range(tower.dimensions)]
+
+
 def _way(trace: Trace, name: str, prefix: str) -> Way:
     values = {
         key.removeprefix(prefix): value.astype(np.float64)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from clickvec.evaluation.lexical import tokenise
 from clickvec.explanation.flat import TitleMap, map_titles
-from clickvec.explanation.hit import cell_names
-from clickvec.explanation.reading import Floats
+from clickvec.explanation.reading import Floats, cell_names
 from clickvec.model.encoder import Encoder
 
 MAPPED = 400  # titles, at most

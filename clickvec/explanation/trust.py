@@ -8,7 +8,7 @@ import numpy as np
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.explanation.attribution import METHODS
+from clickvec.explanation.contributions import METHODS
 from clickvec.lab.claims.checks import deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from clickvec.explanation.attribution import METHODS
-from clickvec.explanation.half import Half
-from clickvec.explanation.hit import Explanation, Word, explain_halves
+from clickvec.explanation.contributions import METHODS
+from clickvec.explanation.explained_pair import Pair, Word, pair_of
 from clickvec.explanation.keywords import RULE, Rule
+from clickvec.explanation.side import Side
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_words
 
@@ -71,8 +71,8 @@ class WhyNot:
 
     query: str
     method: str
-    title: Explanation
-    first: Explanation
+    title: Pair
+    first: Pair
     gap: float  # first.score - title.score; not above 0 where there is nothing to explain
     words: tuple[Share, ...]  # of the query
     cells: tuple[CellShare, ...]  # those whose difference is largest
@@ -91,13 +91,13 @@ def why_not(
     encoder: Encoder, query: str, title: str, first: str, *, method: str = METHODS[0], rule: Rule = RULE
 ) -> WhyNot:
     """Compare a title with the one that ranked first for the query."""
-    one, best = (Half(encoder, "title", text, rule) for text in (title, first))
-    return why_not_halves(Half(encoder, "query", query, rule), one, best, method)
+    one, best = (Side(encoder, "title", text, rule) for text in (title, first))
+    return why_not_of(Side(encoder, "query", query, rule), one, best, method)
 
 
-def why_not_halves(query: Half, title: Half, first: Half, method: str = METHODS[0]) -> WhyNot:
+def why_not_of(query: Side, title: Side, first: Side, method: str = METHODS[0]) -> WhyNot:
     """The same of halves, which keep what was computed."""
-    one, best = (explain_halves(query, half, method) for half in (title, first))
+    one, best = (pair_of(query, half, method) for half in (title, first))
     gap = best.score - one.score
     bench = _Bench(query, title, _candidates(one, best))
     edits = bench.edits(_Draft.of(one.title_words), one.score)
@@ -120,7 +120,7 @@ def why_not_halves(query: Half, title: Half, first: Half, method: str = METHODS[
     )  # fmt: skip
 
 
-def _cells(one: Explanation, best: Explanation) -> tuple[CellShare, ...]:
+def _cells(one: Pair, best: Pair) -> tuple[CellShare, ...]:
     shares = [
         CellShare(here.cell, here.way, here.contribution, there.contribution, there.contribution - here.contribution)
         for here, there in zip(one.cells, best.cells, strict=True)
@@ -134,7 +134,7 @@ def _parts(words: Iterable[Word]) -> tuple[Part, ...]:
     )
 
 
-def _candidates(one: Explanation, best: Explanation) -> list[str]:
+def _candidates(one: Pair, best: Pair) -> list[str]:
     """Words to try in the title: the query's, then the first title's, the most helpful first; none that it has."""
     has = set(split_words(one.title))
     helpful = sorted(best.title_words, key=lambda word: -word.contribution)
@@ -176,7 +176,7 @@ class _Draft:
 class _Bench:
     """Tries edits of a title against one query: all that are possible at once, in one batch."""
 
-    def __init__(self, query: Half, title: Half, candidates: Sequence[str]) -> None:
+    def __init__(self, query: Side, title: Side, candidates: Sequence[str]) -> None:
         self._query, self._encode, self._candidates = query.vector, title.encode, candidates
 
     def edits(self, draft: _Draft, score: float) -> list[tuple[Edit, _Draft]]:

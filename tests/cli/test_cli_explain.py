@@ -11,8 +11,8 @@ import pytest
 from command import PROGRAM, contents, in_a_terminal, ok, refused, run, wrong_usage
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec.explanation import METHODS, Rule, attenuation, explain, keywords, versus, why_not
-from clickvec.explanation.look import look, look_in
+from clickvec.explanation import METHODS, Rule, attenuation, compare_models, explain_pair, keywords, why_not
+from clickvec.explanation.explainer import explain
 from clickvec.model.encoder import Encoder
 from clickvec.render.html.explanation_page import summary
 from clickvec.render.terminal.hit_text import show
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 def test_json_of_a_pair_is_what_the_functions_give(models: Path, name: str) -> None:
     encoder = Encoder.load(models / name)
     found = explained(models / name, QUERY, TITLE)
-    assert found["explanation"] == plain(explain(encoder, QUERY, TITLE).as_json())
+    assert found["explanation"] == plain(explain_pair(encoder, QUERY, TITLE).as_json())
     assert (found["rank"], found["why_not"], found["versus"]) == (None, None, None)
     assert found["attenuation"]["title"]["words"] == TITLE.split()
     if name in ("dssm", "clsm"):
@@ -109,7 +109,7 @@ def test_words_that_the_model_does_not_know_are_named(models: Path) -> None:
 def test_every_method(models: Path, method: str) -> None:
     found = explained(models / "lstm", QUERY, TITLE, "--method", method)["explanation"]
     assert found["method"] == method
-    assert found == plain(explain(Encoder.load(models / "lstm"), QUERY, TITLE, method=method).as_json())
+    assert found == plain(explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE, method=method).as_json())
     out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
     adds_up = method in ("shapley", "changes")
     assert out.count(": the score\n") == (2 if adds_up else 0)
@@ -133,11 +133,11 @@ RULES = {
 def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[str, ...]) -> None:
     encoder, other, rule = Encoder.load(models / "bilstm"), Encoder.load(models / "rnn"), RULES[options]
     found = explained(models / "bilstm", QUERY, TITLE, "--first", TEXTS[2], "--against", models / "rnn", *options)
-    assert found["explanation"] == plain(explain(encoder, QUERY, TITLE, rule=rule).as_json())
-    assert found["explanation"] != plain(explain(encoder, QUERY, TITLE).as_json())
+    assert found["explanation"] == plain(explain_pair(encoder, QUERY, TITLE, rule=rule).as_json())
+    assert found["explanation"] != plain(explain_pair(encoder, QUERY, TITLE).as_json())
     assert found["why_not"] == plain(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule).as_json())
     both = {"bilstm": encoder, "rnn": other}
-    assert found["versus"] == plain(versus(both, QUERY, TITLE, rule=rule).as_json())
+    assert found["versus"] == plain(compare_models(both, QUERY, TITLE, rule=rule).as_json())
     voted = keywords(encoder, TITLE, "title", **rule._asdict())
     assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
     assert found["keywords"]["title"]["needed"] == voted.needed
@@ -192,20 +192,20 @@ def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models:
 
 def test_an_id_comes_before_a_title_of_the_same_words() -> None:
     index = Index.build(Encoder(tiny()), ["hotels", "two", "one"], ids=["one", "two", "hotels"])
-    assert look_in(index, QUERY, "one").title == "hotels"
-    assert look_in(index, QUERY, "hotels").title == "one"
-    assert look_in(index, QUERY, "two").title == "two"
+    assert explain(index, QUERY, "one").title == "hotels"
+    assert explain(index, QUERY, "hotels").title == "one"
+    assert explain(index, QUERY, "two").title == "two"
 
 
 def test_equal_titles_have_the_rank_of_the_first_of_them_and_nothing_between_them() -> None:
     index = Index.build(Encoder(tiny()), ["hotels in shanghai", "Hotels in Shanghai"], ids=["one", "two"])
-    seen = look_in(index, QUERY, "two")
+    seen = explain(index, QUERY, "two")
     assert seen.rank is not None
     assert (seen.rank.rank, seen.rank.first) == (2, "one")
     assert seen.why_not is not None
     assert seen.why_not.reached
     assert "nothing stands between them: the title scores the same as the other" in show(seen, Screen())
-    by_words = look_in(index, QUERY, "hotels in shanghai")
+    by_words = explain(index, QUERY, "hotels in shanghai")
     assert by_words.rank is not None
     assert by_words.rank.id == "one"
 
@@ -279,7 +279,7 @@ def test_an_empty_index(models: Path) -> None:
 def test_models_side_by_side(models: Path) -> None:
     found = explained(models / "lstm", QUERY, TITLE, "--against", models / "bilstm")["versus"]
     both = {name: Encoder.load(models / name) for name in ("lstm", "bilstm")}
-    assert found == plain(versus(both, QUERY, TITLE).as_json())
+    assert found == plain(compare_models(both, QUERY, TITLE).as_json())
     out = ok("explain", models / "lstm", QUERY, TITLE, "--against", models / "bilstm")
     table = out.split("models side by side")[1]
     assert len(re.findall(r"^lstm l->r ", table, re.MULTILINE)) >= 2
@@ -297,7 +297,8 @@ def test_two_folders_of_the_same_name(models: Path, tmp_path: Path) -> None:
 
 def test_a_model_that_takes_fewer_words_has_a_table_of_its_own() -> None:
     both = {"ten": Encoder(tiny()), "three": Encoder(tiny(max_words=3))}
-    out = show(look(both["ten"], QUERY, TITLE, models=both), Screen()).split("models side by side")[1]
+    out = show(explain(both["ten"], QUERY, TITLE), Screen(), comparison=compare_models(both, QUERY, TITLE))
+    out = out.split("models side by side")[1]
     assert len(re.findall(r"^query ", out, re.MULTILINE)) == 1
     assert re.search(r"accommodation hotel in shanghai discount", out)
     assert re.search(r"^ten l->r +- +\d+ +\d+\nthree l->r", out, re.MULTILINE)
@@ -311,11 +312,12 @@ def test_a_model_that_takes_fewer_words_has_a_table_of_its_own() -> None:
 def test_every_line_fits_and_nothing_steers_the_terminal(models: Path, name: str, query: str) -> None:
     encoder = Encoder.load(models / name)
     for title, first in ((TITLE, TEXTS[2]), (query, TITLE), (TITLE, query), (None, None)):
-        seen = look(encoder, query, title, first, models={"\x1b[7mone": encoder, "other \n": encoder})
-        out = show(seen, Screen(80))
+        seen = explain(encoder, query, title, first)
+        models_compared = compare_models({"\x1b[7mone": encoder, "other \n": encoder}, query, title)
+        out = show(seen, Screen(80), comparison=models_compared)
         assert all(line == "" or line.isprintable() or "\u200d" in line for line in out.split("\n"))
         assert max(map(width, out.split("\n"))) <= 80
-        coloured = show(seen, Screen(80, colour=True))
+        coloured = show(seen, Screen(80, colour=True), comparison=models_compared)
         assert max(map(width, coloured.split("\n"))) <= 80
         ours = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
         assert all(line == "" or line.isprintable() or "\u200d" in line for line in ours.split("\n"))
@@ -324,7 +326,7 @@ def test_every_line_fits_and_nothing_steers_the_terminal(models: Path, name: str
 def test_a_pair_without_colour_by_signs(models: Path) -> None:
     out = ok("explain", models / "lstm", QUERY, TITLE, "--all")
     assert "\x1b" not in out
-    found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
+    found = explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE)
     for word in (*found.query_words, *found.title_words):
         sign = f"{round(word.contribution, 3) + 0.0:+.3f}"
         assert re.search(rf"^{word.word} +{re.escape(sign)} +[+-]* +-?\d\.\d\d\d ", out, re.MULTILINE)
@@ -363,7 +365,7 @@ def test_what_one_asks_for_first_and_all_of_it(models: Path) -> None:
 
 
 def test_the_sentence_of_the_page(models: Path) -> None:
-    found = explain(Encoder.load(models / "lstm"), QUERY, TITLE)
+    found = explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE)
     best = max(found.query_words, key=lambda word: word.contribution)
     out = " ".join(ok("explain", models / "lstm", QUERY, TITLE).split())
     assert f"Most of the score comes from these words: of the query {best.word} ({best.contribution:+.3f})" in out

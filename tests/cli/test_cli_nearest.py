@@ -8,7 +8,7 @@ from command import ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.explanation.learned import Learned
+from clickvec.explanation.neighbours import Neighbours
 from clickvec.render.terminal.nearest import show
 from clickvec.render.terminal.screen import Screen
 
@@ -37,7 +37,7 @@ def index(model_folder: Path, tmp_path: Path) -> Path:
 def test_a_model_with_titles_and_an_index_say_the_same(model_folder: Path, titles: Path, index: Path) -> None:
     from_index = ok("nearest", index, "hotel", "new york")
     assert ok("nearest", model_folder, "hotel", "new york", "--titles", titles) == from_index
-    expected = [Learned(Encoder.load(model_folder), TEXTS).nearest(word) for word in ("hotel", "new york")]
+    expected = [Neighbours(Encoder.load(model_folder), TEXTS).nearest(word) for word in ("hotel", "new york")]
     assert from_index == "\n\n".join(show(found, Screen(80)) for found in expected) + "\n"
     assert max(map(len, from_index.splitlines())) <= 80
 
@@ -71,10 +71,10 @@ def test_options_reach_the_search(tmp_path: Path) -> None:
         (["--unlike"], {"unlike": True}),
     ):
         found = json.loads(ok("nearest", tmp_path / "index", "paint", *options, "--json"))
-        expected = Learned(encoder, TEXTS).nearest("paint", **given)
+        expected = Neighbours(encoder, TEXTS).nearest("paint", **given)
         assert found == json.loads(json.dumps(expected.as_json()))
     as_title = json.loads(ok("nearest", tmp_path / "index", "paint", "--as-title", "--json"))
-    assert as_title == json.loads(json.dumps(Learned(encoder, TEXTS, side="title").nearest("paint").as_json()))
+    assert as_title == json.loads(json.dumps(Neighbours(encoder, TEXTS, side="title").nearest("paint").as_json()))
     assert as_title != json.loads(ok("nearest", tmp_path / "index", "paint", "--json"))
 
 

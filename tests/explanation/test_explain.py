@@ -14,11 +14,12 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, attenuation, explain, read
-from clickvec.explanation.attenuation import attenuate
-from clickvec.explanation.hit import LINK_CELLS, LINKS, cell_names
+from clickvec.explanation import METHODS, attenuation, explain_pair, read
+from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
+from clickvec.explanation.explainer import explain
 from clickvec.explanation.keywords import Rule, keywords
-from clickvec.explanation.look import look
+from clickvec.explanation.reading import cell_names
+from clickvec.explanation.side import attenuate
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder, _Reader
 from clickvec.text.tokens import split_tokens
@@ -185,7 +186,7 @@ def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
         lambda: read(encoder_of(name), "query", QUERY),
         lambda: keywords(encoder_of(name), QUERY),
         lambda: attenuation(encoder_of(name), QUERY),
-        lambda: explain(encoder_of(name), QUERY, TITLE, method="changes"),
+        lambda: explain_pair(encoder_of(name), QUERY, TITLE, method="changes"),
     ):
         with pytest.raises(ClickvecError, match=rf"a {name.upper()}, .* does not read word by word.* --tower") as error:
             asked()
@@ -257,7 +258,7 @@ def test_rounding_makes_no_effect_negative() -> None:
     """A word that a bag of trigrams does not know changes nothing, but float32 vectors are not quite of length 1."""
     encoder = encoder_of("dssm")
     for text in TEXTS:
-        unknown = explain(encoder, f"zzz {text}", TITLE).query_words[0]
+        unknown = explain_pair(encoder, f"zzz {text}", TITLE).query_words[0]
         assert 0 <= unknown.effect < 1e-6
 
 
@@ -272,7 +273,7 @@ def test_everything_adds_up_to_the_score(name: str, method: str, shared_tower: b
         return
     encoder = encoder_of(name, shared_tower=shared_tower)
     for query, title in ((QUERY, TITLE), (TEXTS[2], TEXTS[3]), ("hotels", "new york"), ("zzz york", "york zzz city")):
-        found = explain(encoder, query, title, method=method)
+        found = explain_pair(encoder, query, title, method=method)
         expected = encoder.similarity(encoder.encode_query([query]), encoder.encode_document([title])).item()
         assert found.score == pytest.approx(expected, abs=1e-6)
         assert (found.query, found.title, found.method) == (query, title, method)
@@ -301,7 +302,7 @@ def test_everything_adds_up_to_the_score(name: str, method: str, shared_tower: b
 @read_towers
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_it_adds_up_with_pooled_outputs_too(name: str, pooling: str) -> None:
-    found = explain(encoder_of(name, pooling), QUERY, TITLE)
+    found = explain_pair(encoder_of(name, pooling), QUERY, TITLE)
     for words in (found.query_words, found.title_words):
         assert sum(word.contribution for word in words) == pytest.approx(found.score, abs=1e-6)
         assert sum(word.change for word in words) == pytest.approx(found.score, abs=1e-6)
@@ -312,7 +313,7 @@ def test_it_adds_up_with_pooled_outputs_too(name: str, pooling: str) -> None:
 def test_without_a_word(name: str) -> None:
     encoder = encoder_of(name)
     query, title = (vector_of(encoder, side, text) for side, text in (("query", QUERY), ("title", TITLE)))
-    found = explain(encoder, QUERY, TITLE)
+    found = explain_pair(encoder, QUERY, TITLE)
     for side, text, words, own, other in (
         ("query", QUERY, found.query_words, query, title),
         ("title", TITLE, found.title_words, title, query),
@@ -329,7 +330,7 @@ def test_without_a_word(name: str) -> None:
 @all_towers
 def test_words_carry_gates_and_keywords(name: str) -> None:
     encoder = encoder_of(name)
-    found = explain(encoder, QUERY, TITLE)
+    found = explain_pair(encoder, QUERY, TITLE)
     for side, text, words in (("query", QUERY, found.query_words), ("title", TITLE, found.title_words)):
         if name not in READ:
             assert {(word.gate, word.taken_in, word.keyword) for word in words} == {(None, None, None)}
@@ -345,14 +346,14 @@ def test_words_carry_gates_and_keywords(name: str) -> None:
 
 def test_the_share_of_known_trigrams() -> None:
     """`#hotzz#` has the trigrams #ho, hot, otz, tzz, zz#, and two of the five are known."""
-    found = explain(encoder_of("lstm"), "hotels hotzz zzz", "new york")
+    found = explain_pair(encoder_of("lstm"), "hotels hotzz zzz", "new york")
     assert [word.known for word in found.query_words] == [1.0, 0.4, 0.0]
 
 
 @all_towers
 def test_cells_are_the_products_of_the_two_vectors(name: str) -> None:
     encoder = encoder_of(name)
-    found = explain(encoder, QUERY, TITLE)
+    found = explain_pair(encoder, QUERY, TITLE)
     query, title = vector_of(encoder, "query", QUERY), vector_of(encoder, "title", TITLE)
     assert [(cell.query, cell.title) for cell in found.cells] == list(zip(query.tolist(), title.tolist(), strict=True))
     assert all(cell.contribution == cell.query * cell.title for cell in found.cells)
@@ -368,7 +369,7 @@ def test_cells_are_the_products_of_the_two_vectors(name: str) -> None:
 @read_towers
 def test_the_strongest_links(name: str) -> None:
     encoder = encoder_of(name)
-    found = explain(encoder, QUERY, TITLE)
+    found = explain_pair(encoder, QUERY, TITLE)
     weights = [link.weight for link in found.strongest]
     assert weights == sorted(weights, reverse=True)
     assert all(weight > 0 for weight in weights)
@@ -390,7 +391,7 @@ def test_a_link_names_no_cell_that_speaks_against_it() -> None:
         ("#a#", "#b#"),
         {"hidden.input": [[1, 0.1], [1, -0.1]], "hidden.recurrent": np.zeros((2, 2)), "hidden.bias": [0, 0]},
     )
-    (link,) = explain(encoder, "a", "b").strongest
+    (link,) = explain_pair(encoder, "a", "b").strongest
     assert link.cells == (0,)
 
 
@@ -400,7 +401,7 @@ def test_json(name: str, method: str) -> None:
     if method == "changes" and name not in READ:
         return
     for query, title in ((QUERY, TITLE), ("", ""), ("zzz", TITLE), (QUERY, "")):
-        found = explain(encoder_of(name), query, title, method=method)
+        found = explain_pair(encoder_of(name), query, title, method=method)
         plain = found.as_json()
         back = json.loads(json.dumps(plain, allow_nan=False))
         assert back["score"] == found.score
@@ -416,7 +417,7 @@ def test_json(name: str, method: str) -> None:
 def test_a_text_without_a_vector_has_no_score_to_split(name: str, method: str, query: str, title: str) -> None:
     if method == "changes" and name not in READ:
         return
-    found = explain(encoder_of(name), query, title, method=method)
+    found = explain_pair(encoder_of(name), query, title, method=method)
     assert found.score == 0
     assert not any(cell.contribution for cell in found.cells)
     for text, words in ((query, found.query_words), (title, found.title_words)):
@@ -431,7 +432,7 @@ def test_a_text_without_a_vector_has_no_score_to_split(name: str, method: str, q
 def test_two_hundred_words(name: str) -> None:
     encoder = encoder_of(name)
     title = " ".join(itertools.islice(itertools.cycle(" ".join(TEXTS[:6]).split()), 200))
-    found = explain(encoder, QUERY, title)
+    found = explain_pair(encoder, QUERY, title)
     assert len(found.title_words) == 10
     assert len(found.title_words[-1].word.split()) == 191
     assert found.title_words[-1].known == 1
@@ -444,7 +445,7 @@ def test_two_hundred_words(name: str) -> None:
 @pytest.mark.parametrize(("query", "title"), [(QUERY, TITLE), ("", "")])
 def test_an_unknown_method_is_named(query: str, title: str) -> None:
     with pytest.raises(ClickvecError, match="no method 'magic'; the methods are shapley, changes") as error:
-        explain(encoder_of("lstm"), query, title, method="magic")
+        explain_pair(encoder_of("lstm"), query, title, method="magic")
     assert "\n" not in str(error.value)
 
 
@@ -452,13 +453,13 @@ def test_a_broken_model_says_so() -> None:
     model = tiny("lstm")
     model.weights["title.cell_input.bias"][3] = np.nan
     with pytest.raises(ClickvecError, match="--verify"):
-        explain(Encoder(model), QUERY, TITLE)
+        explain_pair(Encoder(model), QUERY, TITLE)
 
 
 def test_a_model_of_zeros_explains_a_score_of_zero() -> None:
     model = tiny("bilstm")
     zeros = model._replace(weights={key: np.zeros_like(value) for key, value in model.weights.items()})
-    found = explain(Encoder(zeros), QUERY, TITLE)
+    found = explain_pair(Encoder(zeros), QUERY, TITLE)
     assert found.score == 0
     assert {word.contribution for word in found.title_words} == {0.0}
     assert {word.keyword for word in found.title_words} == {False}
@@ -484,25 +485,25 @@ def test_nothing_is_encoded_twice_and_a_look_encodes_no_more(
 ) -> None:
     encoder, long = encoder_of(name), " ".join(TEXTS[3].split()[:10])
     texts = counted(monkeypatch)
-    explain(encoder, QUERY, long, method=method)
+    explain_pair(encoder, QUERY, long, method=method)
     once, texts[:] = list(texts), []
     traces = 1 if name in READ else 0  # the whole text is traced, and encoded with the others
     assert all(once.count(text) <= 1 + traces + (text == "") for text in once)
-    look(encoder, QUERY, long, method=method)
+    explain(encoder, QUERY, long, method=method)
     assert sorted(texts) == sorted(once)
     texts[:] = []
-    look(encoder, QUERY, long, TITLE, method=method)
+    explain(encoder, QUERY, long, TITLE, method=method)
     assert texts.count(QUERY) == once.count(QUERY)
 
 
 @read_towers
 def test_the_rule_for_keywords(name: str) -> None:
     encoder, rule = encoder_of(name), Rule(active=3, threshold=0.7, share=0.5)
-    found, voted = explain(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", **rule._asdict())
+    found, voted = explain_pair(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", **rule._asdict())
     assert (voted.active, voted.needed) == (3, 2)
     assert [word.keyword for word in found.title_words] == list(voted.verdicts)
     assert [word.detected_by for word in found.title_words] == [
         {way: row[at] for way, row in voted.counts.items()} for at in range(len(voted.words))
     ]
     with pytest.raises(ClickvecError, match="share above 0 and at most 1"):
-        explain(encoder, QUERY, TITLE, rule=Rule(share=2))
+        explain_pair(encoder, QUERY, TITLE, rule=Rule(share=2))

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny
 
+from clickvec.cli.explain import names_apart
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain, keywords
-from clickvec.explanation import versus as versus_of
+from clickvec.explanation import METHODS, explain_pair, keywords
+from clickvec.explanation import compare_models as versus_of
 from clickvec.explanation import why_not as why_not_of
-from clickvec.explanation.versus import names_apart
 from clickvec.explanation.why_not import EDITS, WORDS, WhyNot
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
@@ -90,8 +90,8 @@ def test_words_that_cost_score_by_hand() -> None:
 @every_tower
 def test_the_differences_add_up_to_the_gap(encoder: Encoder) -> None:
     found = why_not_of(encoder, QUERY, TITLE, FIRST)
-    assert found.title == explain(encoder, QUERY, TITLE)
-    assert found.first == explain(encoder, QUERY, FIRST)
+    assert found.title == explain_pair(encoder, QUERY, TITLE)
+    assert found.first == explain_pair(encoder, QUERY, FIRST)
     assert found.gap == found.first.score - found.title.score
     assert sum(share.difference for share in found.words) == pytest.approx(found.gap, abs=1e-6)
     differences = [
@@ -136,7 +136,7 @@ def test_the_path_takes_the_best_edit_each_time(encoder: Encoder) -> None:
 
 def test_each_round_is_one_batch_of_few_titles(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Encoder(tiny("lstm"))
-    explain(encoder, QUERY, TITLE)
+    explain_pair(encoder, QUERY, TITLE)
     batches: list[int] = []
     encode = Encoder.encode_document
 
@@ -145,7 +145,7 @@ def test_each_round_is_one_batch_of_few_titles(monkeypatch: pytest.MonkeyPatch) 
         return encode(self, titles, **options)
 
     monkeypatch.setattr(Encoder, "encode_document", counting)
-    one, other = (explain(encoder, QUERY, title) for title in (TITLE, FIRST))
+    one, other = (explain_pair(encoder, QUERY, title) for title in (TITLE, FIRST))
     explaining, batches[:] = len(batches), []
     worse, better = (TITLE, FIRST) if one.score < other.score else (FIRST, TITLE)
     found = why_not_of(encoder, QUERY, worse, better)
@@ -264,7 +264,7 @@ def test_models_side_by_side() -> None:
     assert [model.name for model in found.models] == list(models)
     assert [model.tower.split(",")[0] for model in found.models] == ["RNN", "bidirectional LSTM-RNN", "DSSM"]
     for model, encoder in zip(found.models, models.values(), strict=True):
-        assert model.score == pytest.approx(explain(encoder, QUERY, FIRST).score, abs=1e-6)
+        assert model.score == pytest.approx(explain_pair(encoder, QUERY, FIRST).score, abs=1e-6)
     rnn, bilstm, dssm = found.models
     assert rnn.query == keywords(models["rnn"], QUERY, "query")
     assert bilstm.title == keywords(models["bilstm"], FIRST, "title")

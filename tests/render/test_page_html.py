@@ -16,12 +16,12 @@ from markup import Element, check_page, parse
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.config import RECURRENT
-from clickvec.explanation import METHODS, explain, read
-from clickvec.explanation.hit import Explanation
+from clickvec.explanation import METHODS, explain_pair, read
+from clickvec.explanation.explained_pair import Pair
+from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import Keywords, Rule, keywords, verdicts
-from clickvec.explanation.look import Rank
+from clickvec.explanation.model_comparison import compare_models
 from clickvec.explanation.reading import Reading
-from clickvec.explanation.versus import versus
 from clickvec.explanation.why_not import why_not
 from clickvec.model.encoder import Encoder
 from clickvec.render.html import explanation_page, svg
@@ -47,7 +47,7 @@ def readings(encoder: Encoder, query: str, title: str) -> tuple[Reading | None, 
 
 
 def draw(encoder: Encoder, query: str = QUERY, title: str = TITLE, **more: Any) -> str:  # noqa: ANN401
-    return explanation_page(explain(encoder, query, title), *readings(encoder, query, title), **more)
+    return explanation_page(explain_pair(encoder, query, title), *readings(encoder, query, title), **more)
 
 
 def section(root: Element, name: str) -> Element:
@@ -168,7 +168,7 @@ def test_neighbours_get_different_colours() -> None:
 @pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
 def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
     encoder = Encoder(tiny(**fields))
-    explanation = explain(encoder, QUERY, TITLE)
+    explanation = explain_pair(encoder, QUERY, TITLE)
     page = draw(encoder, model="tiny")
     root = check_page(page)
     assert root.all("h1")[0].text == QUERY
@@ -193,7 +193,7 @@ def _has(fields: dict[str, Any], key: str) -> bool:
 
 def test_the_table_of_words_says_what_the_explanation_says() -> None:
     encoder = Encoder(tiny("bilstm"))
-    explanation = explain(encoder, QUERY, TITLE)
+    explanation = explain_pair(encoder, QUERY, TITLE)
     root = check_page(draw(encoder))
     tables = section(root, "words").all("table")
     for words, found in zip((explanation.query_words, explanation.title_words), tables, strict=True):
@@ -209,7 +209,7 @@ def test_the_table_of_words_says_what_the_explanation_says() -> None:
 
 def test_the_matrix_of_links_is_all_there() -> None:
     encoder = Encoder(tiny("lstm"))
-    explanation = explain(encoder, QUERY, TITLE)
+    explanation = explain_pair(encoder, QUERY, TITLE)
     matrix = section(check_page(draw(encoder)), "links").all("table", "grid")[0].rows()
     assert explanation.links
     assert matrix[0][1:] == [word.word for word in explanation.title_words]
@@ -220,7 +220,7 @@ def test_the_matrix_of_links_is_all_there() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_described(method: str) -> None:
     encoder = Encoder(tiny("lstm"))
-    page = explanation_page(explain(encoder, QUERY, TITLE, method=method), *readings(encoder, QUERY, TITLE))
+    page = explanation_page(explain_pair(encoder, QUERY, TITLE, method=method), *readings(encoder, QUERY, TITLE))
     assert "Under each word its contribution" in section(check_page(page), "why").text
 
 
@@ -241,7 +241,9 @@ def test_pages_of_texts_without_words_or_that_cannot_be_read(kind: str, query: s
 def test_any_text_is_text_and_nothing_else(text: str) -> None:
     encoder = Encoder(tiny("bilstm"))
     other = why_not(encoder, text, text, "hotels in shanghai")
-    root = check_page(draw(encoder, text, text, why_not=other, versus=versus({text: encoder}, text, text), model=text))
+    root = check_page(
+        draw(encoder, text, text, why_not=other, versus=compare_models({text: encoder}, text, text), model=text)
+    )
     assert root.all("h1")[0].text == " ".join(text.split())
     assert text.lower().split()[0] in section(root, "why").text
 
@@ -322,7 +324,7 @@ def test_a_figure_is_a_png(tmp_path: Path) -> None:
 def test_models_side_by_side() -> None:
     encoders = {"two ways": Encoder(tiny("bilstm")), "rnn": Encoder(tiny("rnn")), "bag": Encoder(tiny("dssm"))}
     encoders["short"] = Encoder(tiny("rnn", max_words=3))
-    found = versus(encoders, QUERY, TITLE)
+    found = compare_models(encoders, QUERY, TITLE)
     root = section(check_page(draw(encoders["two ways"], versus=found)), "models")
     scores, *tables = root.all("table")
     assert [row[0] for row in scores.rows()[1:]] == list(encoders)
@@ -352,7 +354,7 @@ def test_the_papers_keyword_table_as_it_prints_it() -> None:
 
 def test_the_rule_for_keywords_is_that_of_the_page() -> None:
     encoder, rule = Encoder(tiny("bilstm")), Rule(active=5, threshold=0.5, share=0.8)
-    made = explain(encoder, QUERY, TITLE, rule=rule)
+    made = explain_pair(encoder, QUERY, TITLE, rule=rule)
     root = check_page(explanation_page(made, *readings(encoder, QUERY, TITLE), rule=rule))
     told = section(root, "keywords")
     assert "How many of the 5 most active cells" in told.text
@@ -372,16 +374,16 @@ def test_the_rule_for_keywords_is_that_of_the_page() -> None:
 
 def test_a_page_stays_small_with_many_cells() -> None:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
-    assert len(draw(encoder, versus=versus({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
+    assert len(draw(encoder, versus=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
 
 
 def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:
-    given = explain(Encoder(tiny("lstm")), "hotels in", "hotels york cheap")
+    given = explain_pair(Encoder(tiny("lstm")), "hotels in", "hotels york cheap")
 
     def with_contributions(words: tuple[Any, ...], *numbers: float) -> tuple[Any, ...]:
         return tuple(dataclasses.replace(word, contribution=n) for word, n in zip(words, numbers, strict=True))
 
-    made: Explanation = dataclasses.replace(
+    made: Pair = dataclasses.replace(
         given,
         query_words=with_contributions(given.query_words, 0.9, 0.1),
         title_words=with_contributions(given.title_words, 0.8, 0.7, -0.5),
@@ -401,7 +403,7 @@ def whole_page() -> str:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
     title = f"{TITLE} {HOSTILE[1]} {FOREIGN[1]} donaudampfschifffahrtsgesellschaftskapitänsmütze"
     other = why_not(encoder, QUERY, title, QUERY)
-    return draw(encoder, QUERY, title, why_not=other, versus=versus({"a": encoder, "b": encoder}, QUERY, title))
+    return draw(encoder, QUERY, title, why_not=other, versus=compare_models({"a": encoder, "b": encoder}, QUERY, title))
 
 
 @needs_chromium

@@ -12,7 +12,7 @@ from tiny import tiny
 
 from clickvec.cli.bar import Line, table
 from clickvec.errors import ClickvecError
-from clickvec.explanation import Reading, explain, read
+from clickvec.explanation import Reading, explain_pair, read
 from clickvec.explanation.keywords import Rule, keywords_of, most_active
 from clickvec.model.encoder import Encoder
 from clickvec.render import figures
@@ -198,7 +198,7 @@ def test_what_is_shortened_fits_and_what_fits_stays(text: str, longest: int) -> 
 
 @pytest.mark.parametrize("kind", ["lstm", "dssm"])
 def test_bars_are_the_contributions_and_the_map_is_that_of_the_links(kind: str, drawn: Drawn, tmp_path: Path) -> None:
-    explanation = explain(Encoder(tiny(kind)), QUERY, TITLE)
+    explanation = explain_pair(Encoder(tiny(kind)), QUERY, TITLE)
     figures.contributions(explanation, tmp_path / "words.png")
     query, title, *links = drawn[0].axes
     for axes, words in ((query, explanation.query_words), (title, explanation.title_words)):
@@ -214,10 +214,10 @@ def test_bars_are_the_contributions_and_the_map_is_that_of_the_links(kind: str, 
 
 def test_contributions_of_an_empty_title_and_of_nothing(drawn: Drawn, tmp_path: Path) -> None:
     encoder = Encoder(tiny())
-    figures.contributions(explain(encoder, QUERY, ""), tmp_path / "words.png")
+    figures.contributions(explain_pair(encoder, QUERY, ""), tmp_path / "words.png")
     assert [len(axes.patches) for axes in drawn[0].axes] == [3, 0]
     with pytest.raises(ClickvecError, match="neither the query nor the title has a word"):
-        figures.contributions(explain(encoder, "", ""), tmp_path / "words.png")
+        figures.contributions(explain_pair(encoder, "", ""), tmp_path / "words.png")
 
 
 def test_deletion_curves_are_in_per_cent_and_random_is_dashed(drawn: Drawn, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.metrics import ndcg
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import attenuation, keywords
-from clickvec.explanation.contents import Report, gather, read_history
 from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
+from clickvec.explanation.report import Report, gather, read_history
 from clickvec.explanation.title_map import neighbourhoods, split, telling
 from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
 from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
@@ -364,8 +364,8 @@ def test_any_text_is_text_and_nothing_else(text: str) -> None:
 
 
 def test_many_queries_and_titles_are_sampled_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clickvec.explanation.contents.QUERIES", 3)
-    monkeypatch.setattr("clickvec.explanation.contents.TITLES", 5)
+    monkeypatch.setattr("clickvec.explanation.report.QUERIES", 3)
+    monkeypatch.setattr("clickvec.explanation.report.TITLES", 5)
     report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
     assert (report.words.queries, report.near_titles, report.catalogue) == (3, 5, 8)
     root = check_page(report_page(report))

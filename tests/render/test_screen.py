@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, tiny_model
 
-from clickvec.explanation.learned import Nearest, NearTitle, NearWord
+from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord
 from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
 from clickvec.lab.claims.topic_scores import Measure, TopicScore
 from clickvec.model.encoder import Encoder

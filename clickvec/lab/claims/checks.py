@@ -19,10 +19,10 @@ from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.lexical import STOP_WORDS
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.evaluation.neural import Neural
-from clickvec.explanation.attenuation import attenuate
-from clickvec.explanation.attribution import METHODS, contributions, without_each
+from clickvec.explanation.contributions import METHODS, without_each, word_contributions
 from clickvec.explanation.keywords import ACTIVE, SHARE, THRESHOLD, Keywords, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
+from clickvec.explanation.side import attenuate
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_tokens
 
@@ -257,7 +257,7 @@ def deletion_check(
         words_seen += len(words)
         other = np.asarray(encode(encoder, facing, [against])[0], np.float64)
         orders = {
-            method: [np.argsort(-contributions(encoder, side, text, other, method), kind="stable")]
+            method: [np.argsort(-word_contributions(encoder, side, text, other, method), kind="stable")]
             for method in methods
         }
         orders["random"] = [rng.permutation(len(words)) for _ in range(draws)]

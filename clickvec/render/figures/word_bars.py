@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.hit import Explanation, Word
+from clickvec.explanation.explained_pair import Pair, Word
 from clickvec.render.figures.style import GREY, GROUPS, INK, PALE, RUST, TEAL, drawing, heat_map, shorten, words_on_axis
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LABEL_WORD = 22
 
 
-def contributions(explanation: Explanation, path: Path) -> None:
+def contributions(explanation: Pair, path: Path) -> None:
     """What each word of the query and the title gave to the score; and which words the same cells answer to."""
     sides = {"query": explanation.query_words, "title": explanation.title_words}
     if not any(sides.values()):
@@ -53,7 +53,7 @@ def _bars(axes: "Axes", words: Sequence[Word]) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _links(axes: "Axes", explanation: Explanation) -> None:
+def _links(axes: "Axes", explanation: Pair) -> None:
     """The parts of the score that a word of the query and a word of the title have in common."""
     links = np.array(explanation.links)
     reach = float(np.abs(links).max()) or 1.0

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from clickvec.explanation.hit import Explanation
+from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords_of, most_active
 from clickvec.explanation.reading import Floats, Reading
 from clickvec.render.html.markup import Html, joined, note, scrolling, table, tag
@@ -40,7 +40,7 @@ def cell_name(cell: int, way: str, both_ways: bool, sign: str = "") -> str:
     return "\u00a0".join(parts)
 
 
-def top_cells(explanation: Explanation, query: Reading | None, title: Reading | None) -> Html:
+def top_cells(explanation: Pair, query: Reading | None, title: Reading | None) -> Html:
     """The cells that add or take most, and the words that moved them most."""
     both = two_ways(explanation.cells)
     order = sorted(range(len(explanation.cells)), key=lambda at: -abs(explanation.cells[at].contribution))[:TOP_CELLS]

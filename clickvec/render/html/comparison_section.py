@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from clickvec.explanation.keywords import Keywords
-from clickvec.explanation.versus import Contender, Versus
+from clickvec.explanation.model_comparison import ComparedModel, ModelComparison
 from clickvec.explanation.why_not import Edit, Part, WhyNot
 from clickvec.render.html.cells import cell_name, keyword_table, two_ways
 from clickvec.render.html.markup import Html, joined, note, table, tag
@@ -132,7 +132,7 @@ def _cells(why_not: WhyNot, other: str) -> Html:
 # --- models ------------------------------------------------------------------------------------------------------
 
 
-def versus_section(versus: Versus) -> Html:
+def versus_section(versus: ModelComparison) -> Html:
     """The paper's comparison of two models: scores, and cells by word."""
     rows = [
         [model.name, model.tower, number(model.score, 3) if model.score is not None else "–"] for model in versus.models
@@ -150,7 +150,7 @@ def versus_section(versus: Versus) -> Html:
     )
 
 
-def _votes(name: str, found: Sequence[tuple[Contender, Keywords | None]]) -> Html:
+def _votes(name: str, found: Sequence[tuple[ComparedModel, Keywords | None]]) -> Html:
     """A table for all models that read the same words; one that reads fewer words as words has a table of its own."""
     rows = [(model.name, keywords) for model, keywords in found if keywords is not None and keywords.words]
     alike: dict[tuple[str, ...], list[tuple[str, Keywords]]] = {}

@@ -1,12 +1,12 @@
 """`clickvec explain --html`: one pair of query and title on one page."""
 
-from clickvec.explanation.attribution import EXACT_WORDS
-from clickvec.explanation.hit import Explanation, Word
+from clickvec.explanation.contributions import EXACT_WORDS
+from clickvec.explanation.explained_pair import Pair, Word
+from clickvec.explanation.explained_pair import summary as in_words
+from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords_of
-from clickvec.explanation.look import Rank
+from clickvec.explanation.model_comparison import ModelComparison
 from clickvec.explanation.reading import Reading
-from clickvec.explanation.summary import summary as in_words
-from clickvec.explanation.versus import Versus
 from clickvec.explanation.why_not import WhyNot
 from clickvec.render.html import cells
 from clickvec.render.html.comparison_section import versus_section, why_not_section
@@ -24,11 +24,11 @@ METHODS = {
 
 
 def explanation_page(
-    explanation: Explanation,
+    explanation: Pair,
     query_reading: Reading | None,
     title_reading: Reading | None,
     why_not: WhyNot | None = None,
-    versus: Versus | None = None,
+    versus: ModelComparison | None = None,
     model: str = "",
     rule: Rule = RULE,
     rank: Rank | None = None,
@@ -60,7 +60,7 @@ def explanation_page(
     return page(f"{explanation.query} – why this hit", _header(explanation, model, rank), contents, *drawn)
 
 
-def _header(explanation: Explanation, model: str, rank: Rank | None) -> Html:
+def _header(explanation: Pair, model: str, rank: Rank | None) -> Html:
     score = tag("li", tag("b", f"{explanation.score:.3f}".replace("-", "−")), tag("span", "cosine of query and title"))
     return joined(
         tag("p", f"Why this hit{f' · {model}' if model else ''}", class_="eyebrow"),
@@ -81,7 +81,7 @@ def _rank(rank: Rank) -> Html:
     return tag("li", tag("b", f"{rank.rank:,}"), tag("span", f"{about}, id ", tag("bdi", rank.id)))
 
 
-def _why(explanation: Explanation) -> Html:
+def _why(explanation: Pair) -> Html:
     limit = limit_of(explanation)
     voted = any(word.keyword for word in (*explanation.query_words, *explanation.title_words))
     return joined(
@@ -95,7 +95,7 @@ def _why(explanation: Explanation) -> Html:
     )
 
 
-def _meaning(explanation: Explanation) -> str:
+def _meaning(explanation: Pair) -> str:
     """What a contribution is; for a long text, that it is an estimate."""
     texts = {"query": explanation.query_words, "title": explanation.title_words}
     long = [name for name, words in texts.items() if len(words) > EXACT_WORDS]
@@ -108,7 +108,7 @@ def _meaning(explanation: Explanation) -> str:
     return METHODS[explanation.method].format(orders=orders)
 
 
-def summary(explanation: Explanation) -> Html:
+def summary(explanation: Pair) -> Html:
     """The score in a sentence or two."""
     return joined(*(piece if isinstance(piece, str) else _named(piece) for piece in in_words(explanation)))
 
@@ -118,7 +118,7 @@ def _named(word: Word) -> Html:
     return joined(tag("b", tag("bdi", word.word)), f" ({signed(word.contribution)})")
 
 
-def _words(explanation: Explanation) -> Html:
+def _words(explanation: Pair) -> Html:
     gated = any(word.gate is not None for word in explanation.query_words)
     voted = any(word.detected_by for word in explanation.query_words)
     about = "Effect: how far the vector of the text turns when the word is left out, 1 − the cosine of the two; a word "
@@ -134,7 +134,7 @@ def _words(explanation: Explanation) -> Html:
     )
 
 
-def _links(explanation: Explanation) -> Html:
+def _links(explanation: Pair) -> Html:
     if explanation.links is None:
         return note("This tower has no output at each word, so that the score cannot be split into pairs of words.")
     if not explanation.query_words or not explanation.title_words:
@@ -151,7 +151,7 @@ def _links(explanation: Explanation) -> Html:
     )  # fmt: skip
 
 
-def _strongest(explanation: Explanation) -> Html | None:
+def _strongest(explanation: Pair) -> Html | None:
     if not explanation.strongest:
         return None
     both = cells.two_ways(explanation.cells)
@@ -173,12 +173,12 @@ def _strongest(explanation: Explanation) -> Html | None:
     )
 
 
-def _cell(explanation: Explanation, place: int, both_ways: bool) -> str:
+def _cell(explanation: Pair, place: int, both_ways: bool) -> str:
     cell = explanation.cells[place]
     return cells.cell_name(cell.cell, cell.way, both_ways)
 
 
-def _cells(explanation: Explanation, query: Reading | None, title: Reading | None) -> Html:
+def _cells(explanation: Pair, query: Reading | None, title: Reading | None) -> Html:
     about = "The cosine is a sum over cells: for each, its activation in the query's vector times that in the title's."
     about += " Beside it the word of either text that moved the cell most." if query else ""
     return joined(note(about), cells.top_cells(explanation, query, title))

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from clickvec.explanation.contents import Neighbours, Report
 from clickvec.explanation.query_words import ReadQuery, WordUse
+from clickvec.explanation.report import Report, WordNeighbours
 from clickvec.explanation.topics import SIGNS, Group, Topic, Topics, TopicWord
 from clickvec.render.html import svg
 from clickvec.render.html.cells import cell_name, two_ways
@@ -182,7 +182,7 @@ def _signed_name(topics: Topics, dimension: int, sign: str) -> str:
 
 
 def near_section(report: Report) -> Html:
-    """Neighbours of frequent words."""
+    """WordNeighbours of frequent words."""
     if not report.near:
         return note("No word is met often enough to ask for its neighbours.")
     what = "keywords" if report.words.detects else "words"
@@ -195,7 +195,7 @@ def near_section(report: Report) -> Html:
     return joined(about, tag("div", (_near(near) for near in report.near), class_="cards"))
 
 
-def _near(found: Neighbours) -> Html:
+def _near(found: WordNeighbours) -> Html:
     near = found.near
     words, others = (
         _listed((one.word, f"{one.cosine:.2f}") for one in nearest.words) for nearest in (near, found.unlike)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.contents import FORMAT, Report
+from clickvec.explanation.report import FORMAT, Report
 from clickvec.storage import files
 from clickvec.storage.json_files import read_json_object
 from clickvec.storage.temporary import locked

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from clickvec.explanation.contents import Report
 from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
+from clickvec.explanation.report import Report
 from clickvec.explanation.trust import Trust
 from clickvec.render.html import svg
 from clickvec.render.html.markup import Html, counted, details, facts, joined, note, page, section, table, tag

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from clickvec.explanation.hit import Explanation, Word
+from clickvec.explanation.explained_pair import Pair, Word
 from clickvec.render.html.markup import Html, joined, scrolling, table, tag
 
 STRONGEST = 0.6  # of the colour, at the greatest contribution: the word on it stays readable
@@ -26,7 +26,7 @@ def largest(*texts: Iterable[Word]) -> float:
     return max((abs(word.contribution) for words in texts for word in words), default=0.0) or LEAST_LIMIT
 
 
-def limit_of(*explanations: Explanation) -> float:
+def limit_of(*explanations: Pair) -> float:
     """One range of shades for the words of several explanations."""
     words = (words for one in explanations for words in (one.query_words, one.title_words))
     return max(LEAST_LIMIT, largest(*words))

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from clickvec.explanation.hit import Explanation
+from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.ranking import BASELINE, MEASURE, Missed, Ranked, Ranking
 from clickvec.explanation.why_not import Share
 from clickvec.render.html.comparison_section import parts
@@ -64,7 +64,7 @@ def command(path: str, query: str, title: str, other: str) -> str:
     return shlex.join(("clickvec", "explain", path, query, title, "--first", other))
 
 
-def _pair(name: str, ranked: Ranked, explanation: Explanation, limit: float) -> Html:
+def _pair(name: str, ranked: Ranked, explanation: Pair, limit: float) -> Html:
     place = f"{name}: rank {ranked.rank:,}, grade {ranked.grade}, score {number(explanation.score)}"
     return tag(
         "div",

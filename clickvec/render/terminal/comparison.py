@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from clickvec.explanation.keywords import Keywords
-from clickvec.explanation.versus import Versus
+from clickvec.explanation.model_comparison import ModelComparison
 from clickvec.explanation.why_not import Edit, Part, WhyNot
 from clickvec.render.terminal.screen import (
     ARROWS,
@@ -114,7 +114,7 @@ def _path(found: WhyNot, screen: Screen) -> list[str]:
 # --- models beside each other ------------------------------------------------------------------------------------
 
 
-def side_by_side(found: Versus, screen: Screen) -> list[str]:
+def side_by_side(found: ModelComparison, screen: Screen) -> list[str]:
     """How many of the most active cells of each model detect each word."""
     lines = [screen.strong("models side by side: of the most active cells, how many detect each word")]
     names = [clip(model.name, SHORT) for model in found.models]

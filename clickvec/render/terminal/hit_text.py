@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 
-from clickvec.explanation.hit import Cell, Explanation, Word
+from clickvec.explanation.explained_pair import Cell, Pair, Word, no_vector, summary
+from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
-from clickvec.explanation.look import Look, Rank, Side
-from clickvec.explanation.summary import no_vector, summary
+from clickvec.explanation.model_comparison import ModelComparison
+from clickvec.explanation.side import ExplainedText
 from clickvec.render.terminal.comparison import against_the_first, keyword_table, side_by_side
 from clickvec.render.terminal.screen import (  # fmt: skip
     ARROWS,
@@ -35,30 +36,34 @@ _LITTLE = 0.5  # of the trigrams of a word: knowing fewer is worth a word of war
 Columns = dict[str, list[str]]
 
 
-def show(look: Look, screen: Screen, *, everything: bool = False) -> str:
-    """The answer: what one asks for first or, with `everything`, all of it."""
-    return "\n".join(apart(_parts(look, screen, everything)))
+def show(
+    look: Explanation, screen: Screen, *, comparison: ModelComparison | None = None, everything: bool = False
+) -> str:
+    """Return what one asks for first or, with `everything`, all of it."""
+    return "\n".join(apart(_parts(look, screen, comparison, everything)))
 
 
-def _parts(look: Look, screen: Screen, everything: bool) -> Iterator[list[str]]:
+def _parts(
+    look: Explanation, screen: Screen, comparison: ModelComparison | None, everything: bool
+) -> Iterator[list[str]]:
     sides = {"query": look.query_side, **({"title": look.title_side} if look.title_side else {})}
     unseen = [said for name, side in sides.items() if (said := no_vector(name, side.known))]
     columns: Columns = {}
     if unseen:
         yield _without_vector(look, unseen, screen)
     else:
-        columns = yield from _pair(look, look.explanation, screen) if look.explanation else _one_text(look, screen)
+        columns = yield from _pair(look, look.pair, screen) if look.pair else _one_text(look, screen)
         yield _remarks(sides, screen, everything)
-        yield _links(look.explanation, screen, everything) if look.explanation else []
-        yield _cells(look.explanation, screen) if look.explanation and everything else []
+        yield _links(look.pair, screen, everything) if look.pair else []
+        yield _cells(look.pair, screen) if look.pair and everything else []
         for name, side in sides.items():
             yield keyword_table(name, side.keywords, screen) if everything and side.keywords else []
         yield against_the_first(look.why_not, screen, everything=everything) if look.why_not else []
-    yield side_by_side(look.versus, screen) if look.versus else []
+    yield side_by_side(comparison, screen) if comparison else []
     yield _legend(columns, look, screen)
 
 
-def _without_vector(look: Look, said: Sequence[str], screen: Screen) -> list[str]:
+def _without_vector(look: Explanation, said: Sequence[str], screen: Screen) -> list[str]:
     """Nothing can be said of a text that the model cannot see, but that."""
     lines = [look.tower, f"query  {clip(look.query, screen.columns - 7)}".rstrip()]
     if look.title is not None:
@@ -71,7 +76,7 @@ def _without_vector(look: Look, said: Sequence[str], screen: Screen) -> list[str
 # --- one text ----------------------------------------------------------------------------------------------------
 
 
-def _one_text(look: Look, screen: Screen) -> Generator[list[str], None, Columns]:
+def _one_text(look: Explanation, screen: Screen) -> Generator[list[str], None, Columns]:
     """The text and its table; gives back the columns of that."""
     damped, voted, lines = look.query_side.attenuation, look.query_side.keywords, [look.tower]
     largest = largest_of(damped.effects)
@@ -99,7 +104,7 @@ def _table(columns: Columns, screen: Screen) -> list[str]:
 # --- a pair ------------------------------------------------------------------------------------------------------
 
 
-def _pair(look: Look, found: Explanation, screen: Screen) -> Generator[list[str], None, Columns]:
+def _pair(look: Explanation, found: Pair, screen: Screen) -> Generator[list[str], None, Columns]:
     """The score, the sentence about it, the texts and their tables; gives back the columns of a table."""
     lines = [look.tower, f"score  {screen.strong(f'{found.score:.3f}')}"]
     lines += screen.wrap(f"rank   {_rank(look.rank)}") if look.rank else []
@@ -145,13 +150,13 @@ def _word_columns(name: str, words: Sequence[Word], largest: float, screen: Scre
     return columns
 
 
-def _sum(words: Sequence[Word], found: Explanation) -> str:
+def _sum(words: Sequence[Word], found: Pair) -> str:
     total = sum(word.contribution for word in words)
     same = "the score" if found.method in _ADDS_UP else f"by {found.method}, which need not be the score"
     return f"all of them give {total:+.3f}: {same}"
 
 
-def _links(found: Explanation, screen: Screen, everything: bool) -> list[str]:
+def _links(found: Pair, screen: Screen, everything: bool) -> list[str]:
     """The pairs of words that the same cells answer to."""
     if not found.strongest:
         return []
@@ -165,11 +170,11 @@ def _links(found: Explanation, screen: Screen, everything: bool) -> list[str]:
     return screen.table("<><<", ("strongest links", "give", "", ""), rows)
 
 
-def _named(cell: Cell, found: Explanation) -> str:
+def _named(cell: Cell, found: Pair) -> str:
     return cell_name(cell.cell, cell.way, found.both_ways)
 
 
-def _cells(found: Explanation, screen: Screen) -> list[str]:
+def _cells(found: Pair, screen: Screen) -> list[str]:
     """The cells that give most to the score, or take most."""
     heaviest = sorted(found.cells, key=lambda cell: -abs(cell.contribution))[:ROWS]
     largest = largest_of([cell.contribution for cell in heaviest])
@@ -189,7 +194,7 @@ def _cells(found: Explanation, screen: Screen) -> list[str]:
 # --- what it means -----------------------------------------------------------------------------------------------
 
 
-def _remarks(sides: Mapping[str, Side], screen: Screen, everything: bool) -> list[str]:
+def _remarks(sides: Mapping[str, ExplainedText], screen: Screen, everything: bool) -> list[str]:
     """Words that the model hardly knows, words that do little, and what it cannot see."""
     texts = {name: side for name, side in sides.items() if any(side.known)}
     known = {word: share for side in texts.values() for word, share in zip(side.words, side.known, strict=True)}
@@ -210,9 +215,9 @@ def _remarks(sides: Mapping[str, Side], screen: Screen, everything: bool) -> lis
     return [line for sentence in said for line in screen.wrap(sentence)]
 
 
-def _legend(columns: Columns, look: Look, screen: Screen) -> list[str]:
+def _legend(columns: Columns, look: Explanation, screen: Screen) -> list[str]:
     """What the columns of the tables of words mean."""
-    voted, method = look.query_side.keywords, look.explanation.method if look.explanation else ""
+    voted, method = look.query_side.keywords, look.pair.method if look.pair else ""
     meanings = {
         "gives": _GIVES.get(method, ""), "without": "the score without the word", "gate": "mean input gate",
         "taken in": "mean of what comes through the gate", "effect": "1 - cosine with and without the word",

@@ -2,7 +2,7 @@
 
 from itertools import zip_longest
 
-from clickvec.explanation.learned import Nearest
+from clickvec.explanation.neighbours import Nearest
 from clickvec.render.terminal.screen import SHORT, Screen, clip, pad, width
 
 APART = 4  # columns between the two

@@ -57,7 +57,7 @@ class Nearest:
         return dataclasses.asdict(self)
 
 
-class Learned:
+class Neighbours:
     """The words and the titles of a catalogue, each different one encoded once, to ask for the nearest among them."""
 
     def __init__(self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: bool = False) -> None:

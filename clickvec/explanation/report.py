@@ -11,7 +11,7 @@ from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.lexical import STOP_WORDS
 from clickvec.explanation.detections import some_of
-from clickvec.explanation.learned import Learned, Nearest
+from clickvec.explanation.neighbours import Nearest, Neighbours
 from clickvec.explanation.query_words import QueryWords, query_words
 from clickvec.explanation.ranking import Ranking, rank
 from clickvec.explanation.title_map import Neighbourhoods, neighbourhoods
@@ -28,7 +28,7 @@ TITLES = 20_000  # looked among for near ones, at most
 NEAR = 8  # words whose neighbours are given
 
 
-class Neighbours(NamedTuple):
+class WordNeighbours(NamedTuple):
     """What is near to a word, and what is near among the words that share no letter trigram with it."""
 
     near: Nearest
@@ -52,7 +52,7 @@ class Report:
     topics: Topics | None  # None where the model does not read word by word
     catalogue: int  # different titles known here
     near_titles: int  # of those, looked among for near ones
-    near: tuple[Neighbours, ...]
+    near: tuple[WordNeighbours, ...]
     map: Neighbourhoods
 
     def as_json(self) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def _is_number(value: object) -> bool:
 
 def _near(
     encoder: Encoder, titles: list[str], words: QueryWords, queries: Sequence[str], progress: bool
-) -> tuple[Neighbours, ...]:
+) -> tuple[WordNeighbours, ...]:
     """The neighbours of the most frequent keywords, or of the most frequent words where there are no keywords."""
     asked = [use.word for use in words.keywords if " " not in use.word]
     if not words.detects:
         damped = {use.word for use in words.unimportant} | STOP_WORDS
         counted = Counter(word for query in queries for word in canonical(query).split() if word not in damped)
         asked = sorted(counted, key=lambda word: (-counted[word], word))
-    learned = Learned(encoder, titles, progress=progress)
-    found = (Neighbours(*(learned.nearest(word, k=6, unlike=unlike) for unlike in (False, True))) for word in asked)
+    learned = Neighbours(encoder, titles, progress=progress)
+    found = (WordNeighbours(*(learned.nearest(word, k=6, unlike=unlike) for unlike in (False, True))) for word in asked)
     return tuple(islice((one for one in found if one.near.known), NEAR))

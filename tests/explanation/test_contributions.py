@@ -15,8 +15,17 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import attribution
-from clickvec.explanation.attribution import EXACT_WORDS, METHODS, ORDERS, contributions, leave_one_out, shapley
+from clickvec.explanation.contributions import (
+    EXACT_WORDS,
+    GRADIENT_POINTS,
+    METHODS,
+    ORDERS,
+    Score,
+    leave_one_out,
+    shapley,
+    without_each,
+    word_contributions,
+)
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.ragged import ragged
@@ -38,7 +47,7 @@ def encoder_of(name: str, pooling: str = "last") -> Encoder:
     return Encoder(tiny(**TOWERS[name], **fields))
 
 
-def score_of(game: Game) -> attribution.Score:
+def score_of(game: Game) -> Score:
     """The game as a score, which may be asked for no text twice."""
 
     def score(texts: list[str]) -> np.ndarray:
@@ -148,7 +157,7 @@ def test_some_orders_come_near_to_all(n: int, monkeypatch: pytest.MonkeyPatch) -
     asked = []
     some = shapley(words, lambda texts: asked.extend(texts) or score_of(game)(texts))
     assert len(asked) <= ORDERS * n
-    monkeypatch.setattr(attribution, "EXACT_WORDS", n)
+    monkeypatch.setattr("clickvec.explanation.contributions.EXACT_WORDS", n)
     exact = shapley(words, score_of(game))
     np.testing.assert_allclose(some, exact, rtol=0, atol=0.015)
 
@@ -171,9 +180,9 @@ def test_leave_one_out_by_hand() -> None:
     worth = {"a b c": 0.75, "b c": 0.5, "a c": 1.0, "a b": 0.75}
     assert leave_one_out(["a", "b", "c"], score_of(worth.__getitem__)).tolist() == [0.25, -0.25, 0.0]
     assert leave_one_out([], score_of(worth.__getitem__)).shape == (0,)
-    assert attribution.without_each(["a", "b", "c"]) == ["b c", "a c", "a b"]
-    assert attribution.without_each(["a"]) == [""]
-    assert attribution.without_each([]) == []
+    assert without_each(["a", "b", "c"]) == ["b c", "a c", "a b"]
+    assert without_each(["a"]) == [""]
+    assert without_each([]) == []
 
 
 # --- the changes of the output, and what all methods share -------------------------------------------------------
@@ -185,7 +194,7 @@ def test_changes_add_up_to_the_score(name: str, pooling: str) -> None:
     encoder = encoder_of(name, pooling)
     for side, text in itertools.product(SIDES, TEXTS):
         other = other_of(encoder, side, QUERY)
-        found = contributions(encoder, side, text, other, "changes")
+        found = word_contributions(encoder, side, text, other, "changes")
         assert found.sum() == pytest.approx(score_of_text(encoder, side, text, other), abs=1e-6)
 
 
@@ -196,7 +205,7 @@ def test_every_method_on_every_tower(name: str, method: str, side: str) -> None:
     other = other_of(encoder, side, QUERY)
     long = " ".join(itertools.islice(itertools.cycle(TITLE.split()), 200))
     for text in ("", "hotels", "zzz", "hotels zzz", "zzz qqq", *TEXTS, long):
-        found = contributions(encoder, side, text, other, method)
+        found = word_contributions(encoder, side, text, other, method)
         tokens = split_tokens(text, 10)
         assert found.shape == (len(tokens),)
         assert found.dtype == np.float64
@@ -206,7 +215,7 @@ def test_every_method_on_every_tower(name: str, method: str, side: str) -> None:
             assert found.sum() == pytest.approx(score, abs=1e-6)
         if text in ("zzz", "zzz qqq"):  # no vector, so nothing to give
             np.testing.assert_allclose(found, 0, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(contributions(encoder, side, TITLE, 0 * other, method), 0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(word_contributions(encoder, side, TITLE, 0 * other, method), 0, rtol=0, atol=1e-12)
 
 
 @all_towers
@@ -214,16 +223,16 @@ def test_shapley_of_a_model_is_the_mean_over_all_orders(name: str) -> None:
     encoder, text = encoder_of(name), "hotels in new york"
     other = other_of(encoder, "title", QUERY)
     expected = over_all_orders(text.split(), lambda part: score_of_text(encoder, "title", part, other))
-    np.testing.assert_allclose(contributions(encoder, "title", text, other), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(word_contributions(encoder, "title", text, other), expected, rtol=0, atol=1e-6)
 
 
 @all_towers
 def test_some_orders_of_a_real_title_come_near_to_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, text = encoder_of(name), "shanghai hotels accommodation hotel in york discount and reservation"
     other = other_of(encoder, "title", QUERY)
-    some = contributions(encoder, "title", text, other)
-    monkeypatch.setattr(attribution, "EXACT_WORDS", 9)
-    exact = contributions(encoder, "title", text, other)
+    some = word_contributions(encoder, "title", text, other)
+    monkeypatch.setattr("clickvec.explanation.contributions.EXACT_WORDS", 9)
+    exact = word_contributions(encoder, "title", text, other)
     assert np.abs(some - exact).mean() < 0.03
     assert np.corrcoef(some, exact)[0, 1] > 0.95
 
@@ -237,7 +246,7 @@ def test_leave_one_out_of_a_model(name: str) -> None:
         whole - score_of_text(encoder, "title", " ".join(words[:at] + words[at + 1 :]), other)
         for at in range(len(words))
     ]
-    found = contributions(encoder, "title", TITLE, other, "leave-one-out")
+    found = word_contributions(encoder, "title", TITLE, other, "leave-one-out")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
@@ -246,7 +255,7 @@ def test_more_words_than_an_integer_has_bits() -> None:
     encoder = Encoder(tiny("lstm", max_words=100))
     text = " ".join(itertools.islice(itertools.cycle(" ".join(TEXTS[:6]).split()), 70))
     other = other_of(encoder, "title", QUERY)
-    found = contributions(encoder, "title", text, other)
+    found = word_contributions(encoder, "title", text, other)
     assert found.shape == (70,)
     assert found.sum() == pytest.approx(score_of_text(encoder, "title", text, other), abs=1e-6)
     assert np.abs(found).min() > 0
@@ -256,13 +265,13 @@ def test_a_model_that_reads_one_token() -> None:
     encoder = Encoder(tiny("lstm", max_words=1))
     other = other_of(encoder, "title", QUERY)
     for method in METHODS[:3]:
-        found = contributions(encoder, "title", TITLE, other, method)
+        found = word_contributions(encoder, "title", TITLE, other, method)
         np.testing.assert_allclose(found, [score_of_text(encoder, "title", TITLE, other)], rtol=0, atol=1e-6)
 
 
 def test_an_unknown_method_is_named() -> None:
     with pytest.raises(ClickvecError, match="no method 'Shapley'; the methods are shapley, changes, leave-one-out, gr"):
-        contributions(encoder_of("lstm"), "query", QUERY, np.zeros(7), "Shapley")
+        word_contributions(encoder_of("lstm"), "query", QUERY, np.zeros(7), "Shapley")
 
 
 # --- integrated gradients ----------------------------------------------------------------------------------------
@@ -296,7 +305,7 @@ def test_gradients_add_up_to_the_score_less_that_of_the_biases(name: str, side: 
     encoder = Encoder(model._replace(weights={key: value / 4 for key, value in model.weights.items()}))
     for text in (QUERY, TITLE, "hotels", "hotels zzz"):
         words, other = text.split(), other_of(encoder, side, QUERY)
-        found = contributions(encoder, side, text, other, "gradients")
+        found = word_contributions(encoder, side, text, other, "gradients")
         assert score_at(encoder, side, words, other, 1) == pytest.approx(
             score_of_text(encoder, side, text, other), abs=1e-5
         )
@@ -317,14 +326,14 @@ def test_gradients_are_those_of_torch(name: str, pooling: str) -> None:
     batch = make_batch(ragged([list(range(len(words)))]), ragged([[place] for place in range(len(words))]))
     x = TorchTower.from_arrays(encoder.model.tower, inputs_of(encoder, "title", words, 1), torch.float64)
     expected = np.zeros(len(words))
-    points, shares = np.polynomial.legendre.leggauss(attribution.GRADIENT_POINTS)
+    points, shares = np.polynomial.legendre.leggauss(GRADIENT_POINTS)
     for point, share in zip((points + 1) / 2, shares / 2, strict=True):
         tower = TorchTower.from_arrays(encoder.model.tower, inputs_of(encoder, "title", words, point), torch.float64)
         vector = tower(batch)[0]
         (vector @ torch.tensor(other) / vector.norm()).backward()
         slope = (tower.weights["input"].grad * x.weights["input"]).sum(dim=1)
         expected += share * slope.detach().numpy()
-    found = contributions(encoder, "title", TITLE, other, "gradients")
+    found = word_contributions(encoder, "title", TITLE, other, "gradients")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
@@ -343,5 +352,5 @@ def test_gradients_of_a_linear_model_by_hand() -> None:
     arrays = {f"shared.{key}": np.asarray(value, np.float32) for key, value in weights.items()}
     tower = Tower("dssm", hidden=2, output=2)
     encoder = Encoder(folder.Model(tower, True, 10, tuple(f"#{word}#" for word in a), arrays, {}))
-    found = contributions(encoder, "query", "a b c", np.array([1.0, 0.0]), "gradients")
+    found = word_contributions(encoder, "query", "a b c", np.array([1.0, 0.0]), "gradients")
     np.testing.assert_allclose(found, np.array([0.75, -0.25, 0.5]) / math.sqrt(2), rtol=0, atol=1e-5)

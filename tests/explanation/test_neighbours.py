@@ -11,7 +11,7 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation.learned import Learned, Nearest, NearTitle, NearWord
+from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord, Neighbours
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.render.terminal.nearest import show
@@ -49,7 +49,7 @@ def names(found: Nearest) -> list[str]:
 
 
 def test_words_of_the_same_topic_are_near_and_others_are_not() -> None:
-    found = Learned(KITCHEN, CARDS).nearest("pizza")
+    found = Neighbours(KITCHEN, CARDS).nearest("pizza")
     assert (found.word, found.count, found.known) == ("pizza", 2, 1.0)
     assert [(near.word, near.count) for near in found.words] == [
         ("menu", 4),
@@ -61,19 +61,19 @@ def test_words_of_the_same_topic_are_near_and_others_are_not() -> None:
 
 
 def test_titles_are_as_they_were_written_first_and_equal_ones_are_counted() -> None:
-    found = Learned(KITCHEN, CARDS).nearest("pizza", k=3)
+    found = Neighbours(KITCHEN, CARDS).nearest("pizza", k=3)
     assert [(near.title, near.count) for near in found.titles] == [("Pizza menu", 2), ("pizzeria menu", 1), ("menu", 1)]
     np.testing.assert_allclose([near.cosine for near in found.titles], 1, atol=1e-6)
 
 
 def test_a_word_that_nobody_typed_is_near_by_the_letters_it_shares() -> None:
-    found = Learned(KITCHEN, CARDS).nearest("PIZZZA")  # #pi piz izz zzz zza za#: all but zzz
+    found = Neighbours(KITCHEN, CARDS).nearest("PIZZZA")  # #pi piz izz zzz zza za#: all but zzz
     assert (found.word, found.count, found.known) == ("pizzza", 0, 5 / 6)
     assert names(found)[:2] == ["menu", "pizza"]
 
 
 def test_a_word_without_a_known_trigram_is_near_to_nothing() -> None:
-    found = Learned(KITCHEN, [*CARDS, "xqj"]).nearest("xqj")
+    found = Neighbours(KITCHEN, [*CARDS, "xqj"]).nearest("xqj")
     assert found == Nearest("xqj", 1, 0.0, (), ())
     assert show(found, Screen()) == (
         "xqj: once in the titles\n\nThe model knows none of its letter trigrams: nothing is near to it."
@@ -81,7 +81,7 @@ def test_a_word_without_a_known_trigram_is_near_to_nothing() -> None:
 
 
 def test_a_word_of_the_titles_without_a_known_trigram_is_near_to_nothing_either() -> None:
-    found = Learned(KITCHEN, [*CARDS, "xqj", "xqj xqj", ""]).nearest("fever", k=100)
+    found = Neighbours(KITCHEN, [*CARDS, "xqj", "xqj xqj", ""]).nearest("fever", k=100)
     assert "xqj" not in names(found)
     assert [near.title for near in found.titles] == [
         "fever",
@@ -94,20 +94,20 @@ def test_a_word_of_the_titles_without_a_known_trigram_is_near_to_nothing_either(
 
 
 def test_rare_words_can_be_left_out() -> None:
-    learned = Learned(KITCHEN, CARDS)
+    learned = Neighbours(KITCHEN, CARDS)
     assert names(learned.nearest("pizza", least=2)) == ["menu", "diet", "fever"]
     assert names(learned.nearest("pizza", least=5)) == []
 
 
 def test_words_of_a_like_spelling_can_be_left_out() -> None:
-    learned = Learned(KITCHEN, CARDS)
+    learned = Neighbours(KITCHEN, CARDS)
     assert names(learned.nearest("pizza", unlike=True)) == ["menu", "diet", "fever"]
     assert names(learned.nearest("pizzaiolo", unlike=True)) == ["menu", "diet", "fever"]
     assert learned.nearest("pizza", unlike=True).titles == learned.nearest("pizza").titles
 
 
 def test_punctuation_at_the_edges_is_no_part_of_a_near_word() -> None:
-    learned = Learned(KITCHEN, [*CARDS, "pizza, (menu)", "«menu» - fever!", "pizza-menu...", "menu。", "- ... !"])
+    learned = Neighbours(KITCHEN, [*CARDS, "pizza, (menu)", "«menu» - fever!", "pizza-menu...", "menu。", "- ... !"])
     found = learned.nearest("pizza", k=100)
     assert {near.word: near.count for near in found.words} == {
         "menu": 7, "pizzeria": 1, "diet": 2, "fever": 3, "pizza-menu": 1,
@@ -119,7 +119,7 @@ def test_punctuation_at_the_edges_is_no_part_of_a_near_word() -> None:
 
 
 def test_a_phrase_is_counted_where_its_words_stand_together() -> None:
-    learned = Learned(KITCHEN, [*CARDS, "menu pizza", "the pizza menus", "a pizza menu pizza menu"])
+    learned = Neighbours(KITCHEN, [*CARDS, "menu pizza", "the pizza menus", "a pizza menu pizza menu"])
     assert learned.nearest("  Pizza\nmenu ").word == "pizza menu"
     assert learned.count("pizza menu") == 4
     assert learned.count("menu") == 7
@@ -130,18 +130,18 @@ def test_a_phrase_is_counted_where_its_words_stand_together() -> None:
 @pytest.mark.parametrize("word", ["", " \t", "\u3000"])
 def test_no_word_is_refused(word: str) -> None:
     with pytest.raises(ClickvecError, match="has no words; give a word or a phrase"):
-        Learned(KITCHEN, CARDS).nearest(word)
+        Neighbours(KITCHEN, CARDS).nearest(word)
 
 
 @pytest.mark.parametrize("numbers", [{"k": 0}, {"k": -1}, {"least": 0}])
 def test_k_and_least_are_at_least_1(numbers: dict[str, int]) -> None:
     with pytest.raises(ClickvecError, match="k and least are at least 1"):
-        Learned(KITCHEN, CARDS).nearest("pizza", **numbers)
+        Neighbours(KITCHEN, CARDS).nearest("pizza", **numbers)
 
 
 @pytest.mark.parametrize("titles", [[], [""], ["", " "]])
 def test_no_titles_and_no_words_are_near_to_nothing(titles: list[str]) -> None:
-    found = Learned(KITCHEN, titles).nearest("pizza")
+    found = Neighbours(KITCHEN, titles).nearest("pizza")
     assert found == Nearest("pizza", 0, 1.0, (), ())
     assert show(found, Screen()).splitlines()[0] == "pizza: not in the titles; 100% of its letter trigrams known"
 
@@ -155,7 +155,7 @@ def test_no_titles_and_no_words_are_near_to_nothing(titles: list[str]) -> None:
 def test_the_nearest_are_those_of_the_greatest_cosine(fields: dict[str, Any], shared_tower: bool, side: str) -> None:
     encoder = Encoder(tiny(shared_tower=shared_tower, **fields))
     read = encoder.encode_query if side == "query" else encoder.encode_document
-    learned = Learned(encoder, TITLES, side=side)
+    learned = Neighbours(encoder, TITLES, side=side)
     words = {word for title in TITLES for word in split_words(title)}
     for asked in ("hotel", "hotl", "new york", "上海"):
         found = learned.nearest(asked, k=1_000)
@@ -181,7 +181,7 @@ LETTERS = st.text("ab #\t\u3000é上\u0301", max_size=12)
     least=st.integers(1, 3),
 )
 def test_whatever_the_titles_are(titles: list[str], word: str, k: int, least: int) -> None:
-    learned = Learned(by_meaning(ab="food", ba="health", aba="both"), titles)
+    learned = Neighbours(by_meaning(ab="food", ba="health", aba="both"), titles)
     found = learned.nearest(word, k, least=least)
     counts = [word.strip("#") for title in titles for word in split_words(title) if word.strip("#")]
     assert 0 <= found.known <= 1

@@ -36,7 +36,7 @@ Encode = Callable[[list[str]], Floats]
 Score = Callable[[list[str]], Floats]
 
 
-def contributions(
+def word_contributions(
     encoder: Encoder, side: str, text: str, other: Floats, method: str = METHODS[0], *, encoded: Encode | None = None
 ) -> Floats:
     """What each word of the text, read by the tower of `side`, gives to its cosine with the unit vector `other`.

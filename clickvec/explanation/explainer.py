@@ -1,0 +1,154 @@
+"""Explain a query, or a query and a title: the score, its words, keywords, rank, and why the title is not first."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from clickvec.explanation.contributions import METHODS
+from clickvec.explanation.explained_pair import Pair, Word, pair_of
+from clickvec.explanation.keywords import RULE, Rule
+from clickvec.explanation.side import ExplainedText, Side
+from clickvec.explanation.why_not import WhyNot, why_not_of
+from clickvec.model.about import describe_tower
+from clickvec.model.encoder import Encoder
+from clickvec.search.index import Index
+
+
+class Rank(NamedTuple):
+    """The position of a title among those of an index."""
+
+    rank: int | None  # 1 is the top hit; None if the query or the title has no vector
+    of: int  # number of titles in the index
+    id: str | None  # None if the title is not in the index; `rank` is then the position it would have
+    first: str | None  # id of the top hit
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What a model makes of a query, and of a title if there is one."""
+
+    tower: str  # in words
+    query: str
+    title: str | None
+    query_side: ExplainedText
+    title_side: ExplainedText | None
+    pair: Pair | None  # None without a title
+    rank: Rank | None  # None without an index
+    why_not: WhyNot | None  # None if there is no better title to compare with
+
+    @property
+    def score(self) -> float | None:
+        """The cosine of the query and the title, or None without a title."""
+        return self.pair.score if self.pair else None
+
+    @property
+    def query_words(self) -> tuple[Word, ...]:
+        """The words of the query with their contributions. Empty without a title."""
+        return self.pair.query_words if self.pair else ()
+
+    @property
+    def title_words(self) -> tuple[Word, ...]:
+        """The words of the title with their contributions. Empty without a title."""
+        return self.pair.title_words if self.pair else ()
+
+    def __repr__(self) -> str:
+        """Show the score and what each word contributes to it."""
+        if not self.pair:
+            words = ", ".join(
+                f"{word} {effect:.3f}"
+                for word, effect in zip(self.query_side.words, self.query_side.attenuation.effects, strict=True)
+            )
+            return f"Explanation(query {self.query!r}\n  effect: {words})"
+        return (
+            f"Explanation(score {self.pair.score:.3f} by {self.pair.method}\n"
+            f"  query: {_contributions(self.query_words)}\n  title: {_contributions(self.title_words)})"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for `json.dumps`: everything but the activations."""
+        sides = {"query": self.query_side, "title": self.title_side}
+        return {
+            "tower": self.tower,
+            "query": self.query,
+            "title": self.title,
+            "rank": self.rank._asdict() if self.rank else None,
+            "explanation": self.pair.as_json() if self.pair else None,
+            "keywords": {
+                name: dataclasses.asdict(side.keywords) if side and side.keywords else None
+                for name, side in sides.items()
+            },
+            "attenuation": {
+                name: dataclasses.asdict(side.attenuation) if side else None for name, side in sides.items()
+            },
+            "why_not": self.why_not.as_json() if self.why_not else None,
+        }
+
+
+def _contributions(words: Sequence[Word]) -> str:
+    return ", ".join(f"{word.word} {word.contribution:+.3f}" for word in words)
+
+
+def explain(
+    source: Encoder | Index,
+    query: str,
+    title: str | None = None,
+    compare_with: str | None = None,
+    *,
+    method: str = METHODS[0],
+    rule: Rule = RULE,
+) -> Explanation:
+    """Explain the score of a query and a title.
+
+    The result holds what each word of the query and of the title contributes to the score, the keywords of both texts
+    and, with a second title in `compare_with`, why the first one does not score higher and which edits would help.
+
+    With an index, a title is an id or a text of the index. Without a title, the top hit is explained; with one that is
+    not the top hit, the title is compared with it. The result then also holds the rank of the title. With an encoder
+    and no title, only the query is explained.
+
+    `method` is one of METHODS: how contributions are computed. `rule` says which words are keywords.
+    """
+    if isinstance(source, Index):
+        rank, title, compare_with = _in_index(source, query, title, compare_with)
+        encoder = source.encoder
+    else:
+        rank, encoder = None, source
+    query_side = Side(encoder, "query", query, rule)
+    title_side = Side(encoder, "title", title, rule) if title is not None else None
+    pair, why_not = None, None
+    if title_side and compare_with is not None:
+        why_not = why_not_of(query_side, title_side, Side(encoder, "title", compare_with, rule), method)
+        pair = why_not.title
+    elif title_side:
+        pair = pair_of(query_side, title_side, method)
+    return Explanation(
+        tower=describe_tower(encoder.model.tower),
+        query=query,
+        title=title,
+        query_side=query_side.explained,
+        title_side=title_side.explained if title_side else None,
+        pair=pair,
+        rank=rank,
+        why_not=why_not,
+    )
+
+
+def _in_index(
+    index: Index, query: str, title: str | None, compare_with: str | None
+) -> tuple[Rank, str | None, str | None]:
+    """Return the rank of a title, its text, and the text of the title to compare it with."""
+    top = next(iter(index.search(query, k=1)), None)
+    top_id = top.id if top else None
+    if title is None:
+        return Rank(1 if top else None, len(index), top_id, top_id), top.title if top else None, None
+    position = index.find(title)
+    document = None if position is None else index[position]
+    rank = index.rank(query, title if position is None else position)
+    if compare_with is not None:
+        other = index.find(compare_with)
+        compare_with = compare_with if other is None else index[other].title
+    elif top and rank not in (None, 1):
+        compare_with = top.title
+    text = document.title if document else title
+    return Rank(rank, len(index), document.id if document else None, top_id), text, compare_with

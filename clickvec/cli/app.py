@@ -34,6 +34,7 @@ def about(
     ] = False,
 ) -> None:
     """Turn a search click log into a small semantic search engine that you can look inside."""
+    streams.show_log()
     threads.check_environment()
 
 

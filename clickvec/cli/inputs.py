@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clickvec.cli.bar import Bar
 from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
 from clickvec.render.terminal.screen import counted
@@ -196,7 +197,7 @@ def make_ranker(name: str, judged: "Judged", catalogue: "Titles | None") -> "Ran
 
         known = [title.title for title in catalogue or ()]
         return BM25([*known, *(title for query in judged for title in query.titles)])
-    return Neural(Encoder.load(name), name)
+    return Neural(Encoder.load(name), name, Bar())
 
 
 def measure_catalogue(rankers: "list[Ranker]", judged: "Judged", titles: "Titles") -> "Evaluation":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
@@ -76,7 +77,7 @@ def topics(
     some = some_of(read.texts, most, seed)
     if len(some) < len(read.texts):
         print_message(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
-    found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=True)
+    found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
     mapped = topics_of(found).top(words)
     by_cell = query_table_of(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
@@ -188,7 +189,7 @@ def nearest(
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     texts = (entry.title for entry in entries or ())
-    learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=True)
+    learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=Bar())
     asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
     for word in words:
         if word not in asked:
@@ -240,7 +241,7 @@ def report(
     columns.check_used()
     found = gather(
         encoder, sets.queries, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
-        titles=catalogue, log=log, worst=worst, progress=True,
+        titles=catalogue, log=log, worst=worst, progress=Bar(),
     )  # fmt: skip
     report_file.write(found, out, overwrite)
     evaluation = found.ranking.evaluation

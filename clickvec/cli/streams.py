@@ -10,6 +10,7 @@ shown as pictures. This module needs only the standard library: training runs wi
 import contextlib
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import TextIO
 from clickvec.text.printable import COLOURS, clean, clean_lines
 
 _REDRAW = "\r\x1b[K"  # back to the start of the line, and erase it
+_is_redrawn = False  # whether the terminal shows a line that `redraw_line` wrote
 
 
 class OutputError(Exception):
@@ -95,6 +97,7 @@ def printing_parser_output() -> Iterator[None]:
 
 def _write(write: Callable[[TextIO], object]) -> None:
     stream: TextIO | None = sys.stdout
+    _erase_redrawn()
     if stream is None or stream.closed:
         sys.stdout = _nowhere()
         raise OutputError("cannot write to standard output: it is closed")
@@ -128,12 +131,39 @@ def print_message_lines(text: str) -> None:
     _say(f"{clean_lines(text)}\n")
 
 
-def redraw_line(text: str) -> None:
-    """Replace the current line of the terminal behind standard error."""
-    _say(f"{_REDRAW}{clean(text)}")
+def redraw_line(text: str, *, keep: bool = False) -> None:
+    """Replace the current line of the terminal behind standard error. The next message erases it, unless it is kept."""
+    global _is_redrawn
+    _is_redrawn = True
+    _say(f"{clean(text)}\n" if keep else clean(text))
+    _is_redrawn = not keep
+
+
+class LogHandler(logging.Handler):
+    """Write the messages of the library to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message as one line."""
+        print_message(record.getMessage())
+
+
+def show_log() -> None:
+    """Show the messages that the library logs."""
+    logger = logging.getLogger("clickvec")
+    logger.setLevel(logging.INFO)
+    if not any(isinstance(handler, LogHandler) for handler in logger.handlers):
+        logger.addHandler(LogHandler())
+
+
+def _erase_redrawn() -> None:
+    global _is_redrawn
+    if _is_redrawn:
+        _is_redrawn = False
+        _say(_REDRAW)
 
 
 def _say(text: str) -> None:
+    _erase_redrawn()
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, broken, closed or None
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -166,7 +196,11 @@ def open_streams() -> None:
 
 
 def close_streams() -> None:
-    """Flush the standard streams. Drop what cannot be written, or Python fails on it when it exits."""
+    """Erase a progress bar and flush the standard streams.
+
+    Drop what cannot be written: otherwise Python fails on it when it exits.
+    """
+    _erase_redrawn()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clickvec.cli import inputs
+from clickvec.cli.bar import Bar, table
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 from clickvec.errors import ClickvecError
@@ -116,7 +117,7 @@ def train(
     columns.check_used()
     model = loop.train(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
-        about_data=inputs.file_names(logs),
+        about_data=inputs.file_names(logs), progress=Bar(),
     )  # fmt: skip
     if as_json:
         kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
@@ -144,7 +145,6 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """NDCG@1/3/10 of models on a judged set, in per cent."""
-    from clickvec.cli.bar import table
     from clickvec.evaluation import evaluate as measure
     from clickvec.evaluation.metrics import write_run
 
@@ -223,7 +223,7 @@ def compare(
     columns.check_used()
     found = compare(
         material, out, recipe=recipe, keys=keys, seeds=seeds,
-        settings=settings or [], device=device, jobs=jobs, say=print_message,
+        settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
     )  # fmt: skip
     findings = result_files.write(found, log, out)
     screen = this_screen(piped=100, most=1_000)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import (
     AsJson,
     CataloguePath,
@@ -81,7 +82,7 @@ def encode(
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
         out, encoder, titles, queries=queries, precision=vectors,
-        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns,
+        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns, progress=Bar(),
     )  # fmt: skip
     report_bad_lines(bad)
     if written.out_of_step and not wanted(out):
@@ -122,7 +123,7 @@ def index(
     columns.check_used()
     ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
     built = Index.build(
-        encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=True, vectors=vectors
+        encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=Bar(), vectors=vectors
     )
     built.save(out, overwrite=overwrite)
     if built.unreachable:

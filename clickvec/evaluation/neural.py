@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.evaluation.ranker import BaseRanker, Search
+from clickvec.progress import Progress
 from clickvec.text.tokens import canonical
 
 
@@ -25,10 +26,9 @@ class TextEncoder(Protocol):
 class Neural(BaseRanker):
     """A trained model as a ranker."""
 
-    def __init__(self, encoder: TextEncoder, name: str) -> None:
-        """Rank with `encoder`, under `name`."""
-        self.encoder = encoder
-        self.name = name
+    def __init__(self, encoder: TextEncoder, name: str, progress: Progress | None = None) -> None:
+        """Rank with `encoder`, under `name`. `progress` is told how many titles of a catalogue are encoded."""
+        self.encoder, self.name, self.progress = encoder, name, progress
 
     def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
         """The cosine of the query with each title; 0 where either text is empty."""
@@ -54,7 +54,7 @@ class Neural(BaseRanker):
 
         if not isinstance(self.encoder, Encoder):  # only a whole model makes an index
             return super().search_over(ids, titles)
-        index = Index.build(self.encoder, titles, ids, progress=True)
+        index = Index.build(self.encoder, titles, ids, progress=self.progress)
         return lambda queries, k: [[hit.id for hit in hits] for hits in index.search(queries, k=k)]
 
 

@@ -11,12 +11,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.cli.bar import track
 from clickvec.errors import ClickvecError
 from clickvec.explanation.keywords import THRESHOLD, detections, most_active
 from clickvec.explanation.reading import Floats, cell_names, check_side, directions_of
 from clickvec.model import forward
 from clickvec.model.encoder import Encoder, Traces, in_batches
+from clickvec.progress import Progress, track
 
 ACTIVE = 5  # section V-A.3
 BATCH = 1024
@@ -68,7 +68,7 @@ def detect(
     side: str = "query",
     active: int = ACTIVE,
     threshold: float = THRESHOLD,
-    progress: bool = False,
+    progress: Progress | None = None,
 ) -> Detections:
     """What the most active cells detect in each text, as the tower of `side` reads it."""
     check_side(side)
@@ -78,7 +78,7 @@ def detect(
     tokens: list[tuple[str, ...]] = []
     found: list[Ints] = [np.zeros((0, 3), np.int64)]
     ends: list[Floats] = [np.zeros((0, encoder.dimensions))]
-    for batch in track(in_batches(texts, BATCH), "reading", len(texts), enabled=progress):
+    for batch in track(in_batches(texts, BATCH), "reading", len(texts), progress):
         traces = encoder.trace_queries(batch) if side == "query" else encoder.trace_documents(batch)
         in_batch = _in_batch(traces, prefixes, encoder.model.tower.pooling, active, threshold)
         found += [rows + np.array([len(tokens), 0, 0]) for rows in in_batch]

@@ -20,6 +20,7 @@ import numpy as np
 from clickvec.errors import ClickvecError
 from clickvec.explanation.reading import encode
 from clickvec.model.encoder import Encoder, Vectors
+from clickvec.progress import Progress
 from clickvec.text.tokens import canonical
 from clickvec.text.trigrams import trigrams
 
@@ -60,7 +61,9 @@ class Nearest:
 class Neighbours:
     """The words and the titles of a catalogue, each different one encoded once, to ask for the nearest among them."""
 
-    def __init__(self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: bool = False) -> None:
+    def __init__(
+        self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: Progress | None = None
+    ) -> None:
         """Encode the titles, and with the tower of `side` their words."""
         self.encoder, self.side = encoder, side
         self._titles: Counter[str] = Counter()  # by their words alone

@@ -14,6 +14,7 @@ from clickvec.explanation.keywords import ACTIVE, SHARE, verdicts
 from clickvec.explanation.reading import Floats
 from clickvec.explanation.side import attenuate
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 from clickvec.text.tokens import split_tokens
 
 EXAMPLES = 12  # queries that are shown with their words marked
@@ -53,7 +54,7 @@ class QueryWords:
     examples: tuple[ReadQuery, ...]
 
 
-def query_words(encoder: Encoder, queries: Sequence[str], *, progress: bool = False) -> QueryWords:
+def query_words(encoder: Encoder, queries: Sequence[str], *, progress: Progress | None = None) -> QueryWords:
     """Read queries, all words of them."""
     read = read_queries(encoder, queries, progress=progress)
     times: Counter[str] = Counter()
@@ -83,7 +84,7 @@ def _frequent(
     return tuple(WordUse(word, times[word], keyword[word], unimportant[word]) for word in chosen)
 
 
-def read_queries(encoder: Encoder, queries: Sequence[str], *, progress: bool = False) -> list[ReadQuery]:
+def read_queries(encoder: Encoder, queries: Sequence[str], *, progress: Progress | None = None) -> list[ReadQuery]:
     """The verdicts on the words of each query: those of `keywords` and `attenuation`, many queries at a time."""
     words = [tuple(split_tokens(query, encoder.model.max_words)) for query in queries]
     found = _keywords(encoder, queries, words, progress)
@@ -99,7 +100,7 @@ def read_queries(encoder: Encoder, queries: Sequence[str], *, progress: bool = F
 
 
 def _keywords(
-    encoder: Encoder, queries: Sequence[str], words: Sequence[Sequence[str]], progress: bool
+    encoder: Encoder, queries: Sequence[str], words: Sequence[Sequence[str]], progress: Progress | None
 ) -> list[tuple[bool | None, ...]]:
     tower = encoder.model.tower
     if tower.kind not in RECURRENT:

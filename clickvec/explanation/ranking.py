@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.cli.bar import Line
 from clickvec.data import JudgedQuery
 from clickvec.evaluation import evaluate as measure
 from clickvec.evaluation.evaluate import Evaluation
@@ -17,6 +16,7 @@ from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 
 BASELINE = "BM25"
 MEASURE = "NDCG@10"
@@ -111,7 +111,7 @@ def rank(
     titles: Sequence[str] = (),
     worst: int = 10,
     *,
-    progress: bool = False,
+    progress: Progress | None = None,
 ) -> Ranking:
     """Measure a model; BM25 counts its words in `titles` and the judged ones."""
     queries = with_relevant(judged)
@@ -122,7 +122,9 @@ def rank(
         from clickvec.evaluation.lexical import BM25
 
         rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
-    watched = [_Watched(ranker, _Progress(ranker.name, len(queries))) if progress else ranker for ranker in rankers]
+    watched = [
+        _Watched(ranker, _Progress(ranker.name, len(queries), progress)) if progress else ranker for ranker in rankers
+    ]
     evaluation = measure.evaluate(watched, judged)
     values = evaluation.of(model.name, MEASURE)
     beside = evaluation.of(BASELINE, MEASURE) if len(rankers) > 1 else None
@@ -196,20 +198,17 @@ class _Watched:
 
 
 class _Progress:
-    """Counts the queries that one ranker has scored, on one line."""
+    """Counts the queries that one ranker has scored, and reports them."""
 
-    def __init__(self, name: str, queries: int) -> None:
-        self._label, self._queries, self._done = f"ranking with {name}", queries, 0
-        self._line: Line | None = None
+    def __init__(self, name: str, queries: int, report: Progress) -> None:
+        self._label, self._queries, self._done, self._report = f"ranking with {name}", queries, 0, report
 
     def start(self) -> None:
-        """Start the clock, the first time: another ranker may have run before."""
-        self._line = self._line or Line(self._label, self._queries)
+        """Report that the work begins: another ranker may have run before."""
+        if not self._done:
+            self._report(self._label, 0, self._queries)
 
     def add(self) -> None:
         """Count one more query."""
         self._done += 1
-        if self._line:
-            self._line.show(self._done)
-            if self._done == self._queries:
-                self._line.close(self._done)
+        self._report(self._label, self._done, self._queries)

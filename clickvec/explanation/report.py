@@ -19,6 +19,7 @@ from clickvec.explanation.topics import Topics, topics
 from clickvec.explanation.trust import Trust, trust
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 from clickvec.storage.json_files import parse_json
 from clickvec.text.tokens import canonical
 
@@ -86,7 +87,7 @@ def gather(
     titles: Sequence[str] | None = None,
     log: Sequence[str] | None = None,
     worst: int = 10,
-    progress: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
     """Measure a model and look inside it; `titles` is a catalogue, else the judged titles are one.
 
@@ -133,7 +134,7 @@ def _is_number(value: object) -> bool:
 
 
 def _near(
-    encoder: Encoder, titles: list[str], words: QueryWords, queries: Sequence[str], progress: bool
+    encoder: Encoder, titles: list[str], words: QueryWords, queries: Sequence[str], progress: Progress | None
 ) -> tuple[WordNeighbours, ...]:
     """The neighbours of the most frequent keywords, or of the most frequent words where there are no keywords."""
     asked = [use.word for use in words.keywords if " " not in use.word]

@@ -25,6 +25,7 @@ from clickvec.explanation.detections import ACTIVE, Detections, Ints, detect
 from clickvec.explanation.keywords import THRESHOLD
 from clickvec.explanation.reading import Floats
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 
 SAME_WORDS = 0.4  # about the highest cosine in a thousand pairs of signed cells of a model of the built-in log
 ENOUGH = 20  # detections: a signed cell with fewer is in no group
@@ -137,7 +138,7 @@ def topics(
     side: str = "query",
     active: int = ACTIVE,
     threshold: float = THRESHOLD,
-    progress: bool = False,
+    progress: Progress | None = None,
 ) -> Topics:
     """The topics of the cells of the tower of `side`, from texts that it reads."""
     return topics_of(detect(encoder, queries, side=side, active=active, threshold=threshold, progress=progress))

@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.cli.bar import track
 from clickvec.errors import ClickvecError
 from clickvec.model import forward
 from clickvec.model.fast import FastTower
@@ -18,6 +17,7 @@ from clickvec.model.folder import Model, open_model
 from clickvec.model.packing import pack
 from clickvec.model.threads import in_order
 from clickvec.native.words import token_table
+from clickvec.progress import Progress, track
 from clickvec.text.ragged import Ragged
 from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import split_tokens
@@ -89,13 +89,13 @@ class Encoder:
         return self.model.fingerprint
 
     def encode_query(
-        self, queries: str | Iterable[str], *, batch_size: int = BATCH_SIZE, progress: bool = False
+        self, queries: str | Iterable[str], *, batch_size: int = BATCH_SIZE, progress: Progress | None = None
     ) -> Vectors:
         """The vectors of queries, (n, dimensions); of one query given as a str, (dimensions,). No words: zeros."""
         return self._encode(self._query, queries, batch_size, progress)
 
     def encode_document(
-        self, titles: str | Iterable[str], *, batch_size: int = BATCH_SIZE, progress: bool = False
+        self, titles: str | Iterable[str], *, batch_size: int = BATCH_SIZE, progress: Progress | None = None
     ) -> Vectors:
         """The vectors of titles, like `encode_query`, by the title tower."""
         return self._encode(self._title, titles, batch_size, progress)
@@ -121,14 +121,16 @@ class Encoder:
         """The same of many titles at once."""
         return self._title.trace_many(titles)
 
-    def _encode(self, reader: "_Reader", texts: str | Iterable[str], batch_size: int, progress: bool) -> Vectors:
+    def _encode(
+        self, reader: "_Reader", texts: str | Iterable[str], batch_size: int, progress: Progress | None
+    ) -> Vectors:
         if isinstance(texts, str):
             return reader.encode_one(texts)
         if batch_size < 1:
             raise ClickvecError(f"batch_size is at least 1, not {batch_size}")
         total = len(texts) if isinstance(texts, list | tuple) else None
         encoded = in_order(reader.encode, in_batches(texts, batch_size))
-        batches = track(encoded, "encoding", total, enabled=progress)
+        batches = track(encoded, "encoding", total, progress)
         if total is None or total <= batch_size:
             whole = list(batches) or [np.zeros((0, self.dimensions), np.float32)]
             return whole[0] if len(whole) == 1 else np.concatenate(whole)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder, Vectors
+from clickvec.progress import Progress
 from clickvec.search.documents import Document, Documents, Positions
 from clickvec.storage import files
 from clickvec.storage.arrays import write_array
@@ -64,7 +65,7 @@ class Index:
         titles: Iterable[str],
         ids: Iterable[str] | None = None,
         payloads: Iterable[Any] | None = None,
-        progress: bool = False,
+        progress: Progress | None = None,
         vectors: str = "float32",
     ) -> "Index":
         """Encode titles; without ids they are called "0", "1", ...; a payload is anything that JSON can hold.

@@ -21,7 +21,6 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.cli.bar import Line
 from clickvec.data import BadLines, Columns, parquet, stream_title_blocks, stream_titles
 from clickvec.data.columns import OWN_NAMES
 from clickvec.data.lines import MAX_BAD, STDIN, name_of
@@ -29,6 +28,7 @@ from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.model.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.model.threads import in_order
+from clickvec.progress import Progress, ignore
 from clickvec.storage import files
 from clickvec.storage.json_files import make
 from clickvec.storage.outputs import check_output_file, resolve
@@ -103,6 +103,7 @@ def write_vectors(
     max_bad: float = MAX_BAD,
     bad: BadLines | None = None,
     columns: Columns = OWN_NAMES,
+    progress: Progress | None = None,
 ) -> Written:
     """Encode the titles of a file into `out`, by the query tower if so told.
 
@@ -119,7 +120,7 @@ def write_vectors(
                     _take_over(place, state, encoder.dimensions)
                 else:
                     place.state.unlink(missing_ok=True)
-                _encode(place, state, encoder, _texts(titles, state, max_bad, bad, columns))
+                _encode(place, state, encoder, _texts(titles, state, max_bad, bad, columns), progress or ignore)
                 _finish(place, state, titles, columns, encoder.dimensions)
             finally:
                 if not place.state.exists():  # there is nothing to go on with
@@ -205,11 +206,12 @@ def _take_over(place: _Place, now: _State, dimensions: int) -> None:
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str]) -> None:
+def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str], progress: Progress) -> None:
     """Write the rows that are missing. A run goes on after a whole batch, so a batch always has the same titles."""
     encode = encoder.encode_query if state.queries else encoder.encode_document
     texts = islice(titles, state.rows, None)
-    line, saved = Line("encoding", start=state.rows), time.monotonic()
+    saved = time.monotonic()
+    progress("encoding", state.rows, None)
     with files.open_to_write(place.rows, keep=state.rows > 0) as file:
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
         file.seek(0, os.SEEK_END)
@@ -218,15 +220,14 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str
                 file.write(shrink_vectors(rows, state.vectors).data)
                 state.rows += len(rows)
                 state.zeros += int((~rows.any(axis=1)).sum())
-                line.show(state.rows)
+                progress("encoding", state.rows, None)
                 if time.monotonic() - saved >= SAVE_SECONDS:
                     _save(place, state, file)
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            line.clear()
             _save(place, state, file)
             raise
-        line.close(state.rows)
+        progress("encoding", state.rows, state.rows)
         if parquet.wanted(place.out):
             _save(place, state, file)
         file.seek(0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from clickvec import config
 from clickvec.cli import ending, streams
+from clickvec.cli.bar import Bar
 from clickvec.data import dataset, read_judged
 from clickvec.model.threads import check_environment
 from clickvec.storage.outputs import check_output
@@ -19,6 +20,7 @@ from clickvec.training.loop import train
 def main() -> int:
     """Parse the arguments, train, and print the scores of the model that was kept."""
     streams.open_streams()
+    streams.show_log()
     ending.stop_on_signals()
     return ending.run(_work, has_settings=lambda: True)
 
@@ -34,7 +36,7 @@ def _work() -> int:
     dev = read_judged(given.dev) if given.dev else None
     model = train(
         data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,
-        about_data=given.data.name,
+        about_data=given.data.name, progress=Bar(),
     )  # fmt: skip
     streams.print_summary(f"{given.out}: {headline(model)}")
     return 0

@@ -5,6 +5,7 @@ folder that would be kept if it ended now. `OUT` itself is written once, when th
 """
 
 import json
+import logging
 import math
 import shutil
 import signal
@@ -21,8 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clickvec.cli import streams
-from clickvec.cli.bar import Line
 from clickvec.config import Recipe
 from clickvec.data import Judged, dataset
 from clickvec.data.dataset import Dataset
@@ -32,6 +31,7 @@ from clickvec.evaluation.neural import Neural
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
+from clickvec.progress import Progress, ignore
 from clickvec.storage import files
 from clickvec.training import alarms, card, checkpoint, memory, mining, scratch, update
 from clickvec.training.negatives import Ids, Sampler
@@ -41,6 +41,7 @@ from clickvec.training.paths import check_inputs, check_places, clear, hold, pic
 from clickvec.training.towers import make_batch
 from clickvec.training.update import Plain, Seed
 
+log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
 LOOK_SECONDS = 0.2  # between looks at the loss: a GPU must be stopped for it
 SAMPLE_TITLES = 512
@@ -49,7 +50,7 @@ SHUFFLE, MINE = 2, 4  # the first word of a seed, so that no two streams are the
 
 def train(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Judged | None = None, device: str = "auto",
-    resume: bool = False, overwrite: bool = False, about_data: str = "", quiet: bool = False,
+    resume: bool = False, overwrite: bool = False, about_data: str = "", progress: Progress | None = None,
 ) -> Model:  # fmt: skip
     """Train a model and write it to `out`. See `Run` for the parts."""
     out = Path(out)
@@ -59,7 +60,7 @@ def train(
     at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
     with hold(run_folder, out), memory.kept(), at_device:
         check_places(out, resume, overwrite)  # again: another run may have ended in between
-        run = Run(data, recipe, run_folder, dev, on, about_data, quiet)
+        run = Run(data, recipe, run_folder, dev, on, about_data, progress or ignore)
         if resume:
             run.restore()
         elif overwrite:
@@ -75,10 +76,10 @@ class Run:
 
     def __init__(
         self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Judged | None,
-        device: torch.device, about_data: str, quiet: bool,
+        device: torch.device, about_data: str, progress: Progress,
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
-        self.about_data, self.quiet = about_data, quiet
+        self.about_data, self.progress = about_data, progress
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
@@ -89,13 +90,13 @@ class Run:
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = _click_weights(data, recipe, run_folder)
-        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates, self._say)
+        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
     def all_epochs(self) -> None:
         """Run to the end, from wherever the state is."""
-        self._say(alarms.one_title_rules(float(self._facts["share of the most clicked title"])))
+        _warn(alarms.one_title_rules(float(self._facts["share of the most clicked title"])))
         with _stop_flag() as stop:
             while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._one_epoch(stop)
@@ -103,7 +104,8 @@ class Run:
     def _one_epoch(self, stop: "_Stop") -> None:
         state, size = self.state, self.recipe.batch_size
         self._shuffle()
-        line = Line(f"epoch {state.epoch + 1}/{self.recipe.epochs}", self.pairs, " pairs", start=state.batch * size)
+        label = f"epoch {state.epoch + 1}/{self.recipe.epochs}"
+        self.progress(label, state.batch * size, self.pairs)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         masked = torch.tensor(state.masked, device=self.device)
         begun = saved = looked = time.monotonic()
@@ -117,8 +119,10 @@ class Run:
             if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
                 state.loss_sum, state.masked, looked = float(total), int(masked), time.monotonic()
                 self._check_finite()
-                if not self.quiet:
-                    line.show(min(state.batch * size, self.pairs), f"loss {state.loss_sum / state.weight_sum:.4f}")
+                if state.batch < self.batches:
+                    self.progress(
+                        label, state.batch * size, self.pairs, f"loss {state.loss_sum / state.weight_sum:.4f}"
+                    )
             now = time.monotonic()
             if stop.is_set() or now - saved > CHECKPOINT_SECONDS:
                 state.loss_sum, state.masked, saved = float(total), int(masked), now
@@ -127,10 +131,8 @@ class Run:
                 begun = now
                 self._save_checkpoint()
                 if stop.is_set():
-                    line.clear()
                     raise Interrupted(f"{self._stopped('stopped')}; go on with --resume", stop.signal)
         state.seconds += time.monotonic() - begun
-        line.clear()
         self._end_epoch(float(negatives))
 
     def _shuffle(self) -> None:
@@ -182,9 +184,8 @@ class Run:
             model = self.model(arrays)
             folder.save_model(model, self.folder / "best", card.write(model))
         self._save_checkpoint()
-        self._say(_describe(row, self.recipe.epochs))
-        self._say(collapse)
-        self._say(alarms.learns_nothing(loss, negatives))
+        log.info(_describe(row, self.recipe.epochs))
+        _warn(collapse, alarms.learns_nothing(loss, negatives))
 
     def _mean_cosine(self) -> tuple[float, str | None]:
         sample = np.linspace(0, self.data.clicked_titles - 1, min(SAMPLE_TITLES, self.data.clicked_titles)).astype(
@@ -247,10 +248,6 @@ class Run:
         folder.save_model(model, out, card.write(model))
         return folder.open_model(out)
 
-    def _say(self, sentence: str | None) -> None:
-        if sentence and not self.quiet:
-            streams.print_message(sentence)
-
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
     if recipe.click_weight == "none":
@@ -261,6 +258,12 @@ def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[n
     for some in scratch.blocks(len(weights)):
         weights[some] = np.log2(1 + data.pair_clicks[some])
     return weights
+
+
+def _warn(*warnings: str | None) -> None:
+    for warning in warnings:
+        if warning:
+            log.warning(warning)
 
 
 def _larger(one: float | Tensor, other: float | Tensor) -> float | Tensor:

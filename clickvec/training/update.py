@@ -3,7 +3,8 @@
 `Plain` does it on every device, for every tower and option; `gpu/update.py` does the common ones faster, on a GPU.
 """
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from clickvec.training.objective import losses, unit
 from clickvec.training.pair import TowerPair
 from clickvec.training.towers import Batch, drop_tokens, make_batch
 
+log = logging.getLogger(__name__)
 DRAW = 3  # the first word of a seed; loop.py and pair.py have others, so that no two streams are the same
 
 
@@ -68,9 +70,8 @@ class Update(Protocol):
 
 def make(
     data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int,
-    say: Callable[[str], object] = print,
 ) -> Update:  # fmt: skip
-    """The fastest way that there is for this recipe on the device of the towers; `say` hears why it is not faster."""
+    """The fastest way that there is for this recipe on the device of the towers; warn if a faster one is missing."""
     compiled.kernel()  # a bad CLICKVEC_COMPILED ends the run here, before the first update
     device = next(iter(towers.tensors().values())).device
     wanted = device.type == "cuda" and can_be_fused(data, recipe)
@@ -85,19 +86,19 @@ def make(
             f"peepholes, pooling, bptt_steps and average{': ' + trouble if trouble else ''}; leave it out"
         )
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
-        _tell_what_is_slow(recipe, say)
+        _tell_what_is_slow(recipe)
     if trouble:
-        say(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
+        log.warning(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
     return Plain(data, recipe, towers, sampler, weights, updates)
 
 
-def _tell_what_is_slow(recipe: Recipe, say: Callable[[str], object]) -> None:
+def _tell_what_is_slow(recipe: Recipe) -> None:
     kernel = compiled.kernel()
     if compiled.is_missing():
-        say("nothing compiled for training can run here: torch does all of it, at about half the speed")
+        log.warning("nothing compiled for training can run here: torch does all of it, at about half the speed")
     elif kernel and recipe.cells % kernel.lanes:
         more = recipe.cells + kernel.lanes - recipe.cells % kernel.lanes
-        say(f"cells={recipe.cells} do not fill registers of {kernel.lanes}: cells={more} would train faster")
+        log.warning(f"cells={recipe.cells} do not fill registers of {kernel.lanes}: cells={more} would train faster")
 
 
 def can_be_fused(data: Dataset, recipe: Recipe) -> bool:

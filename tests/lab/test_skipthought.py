@@ -347,7 +347,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 
     out = tmp_path_factory.mktemp("skip") / "model"
     settings = Settings(words=40, embedding=12, uni=16, bi=8, epochs=10, batch_size=32, step=0.02)
-    return train(story(np.random.default_rng(0), 300), settings, out, device="cpu", quiet=True), out
+    return train(story(np.random.default_rng(0), 300), settings, out, device="cpu"), out
 
 
 def test_training_lowers_the_loss(trained: tuple[Any, Path]) -> None:
@@ -381,7 +381,7 @@ def test_training_is_the_same_for_the_same_seed() -> None:
 
     settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=1, batch_size=16, sampled_softmax=True)
     prose = story(np.random.default_rng(1), 60)
-    one, again, other = (train(prose, settings, seed=seed, device="cpu", quiet=True) for seed in (1, 1, 2))
+    one, again, other = (train(prose, settings, seed=seed, device="cpu") for seed in (1, 1, 2))
     assert one.losses == again.losses != other.losses
     for a, b in zip(one.model.skips, again.model.skips, strict=True):
         np.testing.assert_array_equal(a.forward.U, b.forward.U)
@@ -443,10 +443,10 @@ def test_training_refuses_a_folder_of_something_else_and_a_step_too_great(tmp_pa
 
     (tmp_path / "diary.txt").write_text("dear diary")
     with pytest.raises(ClickvecError, match="other things in it"):
-        train(story(np.random.default_rng(0), 9), out=tmp_path, device="cpu", quiet=True)
+        train(story(np.random.default_rng(0), 9), out=tmp_path, device="cpu")
     settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=9, step=1e38)
     with pytest.raises(ClickvecError, match="no longer a number"):
-        train(story(np.random.default_rng(0), 90), settings, device="cpu", quiet=True)
+        train(story(np.random.default_rng(0), 90), settings, device="cpu")
 
 
 def test_prose_without_neighbours_is_an_error() -> None:
@@ -454,7 +454,7 @@ def test_prose_without_neighbours_is_an_error() -> None:
     from clickvec.lab.other_systems.skipthought_training import train
 
     with pytest.raises(ClickvecError, match="none stands between two others"):
-        train(["a b", "", "c d", "e f", "", "g"], quiet=True)
+        train(["a b", "", "c d", "e f", "", "g"])
 
 
 def test_a_break_ends_contiguity_and_long_sentences_are_left_out() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
-from clickvec.cli.bar import Line, table
+from clickvec.cli.bar import Bar, table
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Reading, explain_pair, read
 from clickvec.explanation.keywords import Rule, keywords_of, most_active
@@ -404,9 +404,10 @@ def test_progress_counts_from_where_it_started(
 ) -> None:
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr("clickvec.cli.bar.time.monotonic", lambda: float(next(clock)))
-    line = Line("epoch 2/3", total=1000, unit=" pairs", start=400)
-    line.show(500, "loss 0.5")
-    assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:50 left, 10 pairs/s, loss 0.5\n"
+    bar = Bar()
+    bar("epoch 2/3", 400, 1000)
+    bar("epoch 2/3", 500, 1000, "loss 0.5")
+    assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:50 left, 10/s, loss 0.5\n"
 
 
 def test_a_cost_curve_of_systems_with_different_epochs(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, top
 from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
 from clickvec.lab.claims.checks import deletion_check
 from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress, ignore
 from clickvec.render.html import report_file, report_page
 from clickvec.storage.temporary import locked
 
@@ -102,8 +103,8 @@ def test_the_worst_queries_come_first_and_are_explained() -> None:
         assert sum(share.difference for share in missed.why.words) == pytest.approx(missed.why.gap)
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_titles_are_encoded_as_often_as_in_evaluate(progress: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("progress", [None, ignore])
+def test_titles_are_encoded_as_often_as_in_evaluate(progress: Progress | None, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, queries = Encoder(tiny("bilstm")), judged(*TEXTS)
     calls: list[int] = []
 

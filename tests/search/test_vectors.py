@@ -27,8 +27,8 @@ ReadTable = Callable[[Path], Any]
 # The program, saving its state after every batch; and then it takes its time, so that it can be killed before it ends.
 SAVING = (
     sys.executable, "-c",
-    "import time; from clickvec.cli import app as cli; from clickvec.search import vectors; vectors.SAVE_SECONDS = 0; "
-    "vectors.Line.show = lambda *_: time.sleep(0.1); cli.main()",
+    "import time; from clickvec.cli import app as cli, use; from clickvec.search import vectors; "
+    "vectors.SAVE_SECONDS = 0; use.Bar = lambda: lambda *_: time.sleep(0.1); cli.main()",
 )  # fmt: skip
 
 

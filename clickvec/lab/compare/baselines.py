@@ -19,6 +19,7 @@ from clickvec.lab.other_systems.doc2vec import EPOCHS, SETTINGS, Doc2Vec
 from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
 from clickvec.lab.other_systems.skipthought import SkipThought
 from clickvec.lab.other_systems.transformer import Transformer
+from clickvec.progress import Progress
 from clickvec.storage.json_files import read_json_object
 
 # The modules that a system cannot do without, and the extra that brings them.
@@ -69,10 +70,10 @@ def depends_on(key: str, material: Material) -> list[Any]:
     return [dataclasses.asdict(TINY), short_hash(builtin_prose())]
 
 
-def fit(key: str, material: Material, seed: int, models: Path, device: str, quiet: bool) -> Fitted:
+def fit(key: str, material: Material, seed: int, models: Path, device: str, progress: Progress | None) -> Fitted:
     """The system, fitted."""
     if key == "skipthought":
-        return _skipthought(material, models, device, quiet)
+        return _skipthought(material, models, device, progress)
     return _FITS[key](material, seed)
 
 
@@ -144,12 +145,12 @@ def _tried(key: str) -> list[Any]:
 # --- Skip-Thought ------------------------------------------------------------------------------------------------
 
 
-def _skipthought(material: Material, models: Path, device: str, quiet: bool) -> Fitted:
+def _skipthought(material: Material, models: Path, device: str, progress: Progress | None) -> Fitted:
     """A trained model, with words of the log added to its vocabulary where it is one of ours.
 
     The published tables have grown by the same map already.
     """
-    folder = material.skip_thoughts or _train_skipthought(material, models, device, quiet)
+    folder = material.skip_thoughts or _train_skipthought(material, models, device, progress)
     model, about = SkipThought.load(folder), _about(folder)
     if about:
         from clickvec.lab.other_systems.skipthought_training import expand, word_vectors
@@ -159,7 +160,7 @@ def _skipthought(material: Material, models: Path, device: str, quiet: bool) -> 
     return Fitted(model, model.parameters, float(about.get("seconds", 0)), about.get("settings", {}), label=label)
 
 
-def _train_skipthought(material: Material, models: Path, device: str, quiet: bool) -> Path:
+def _train_skipthought(material: Material, models: Path, device: str, progress: Progress | None) -> Path:
     """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
     from clickvec.lab.other_systems.prose import builtin_prose, read_prose
     from clickvec.lab.other_systems.skipthought_training import SMALL, TINY, train
@@ -169,7 +170,14 @@ def _train_skipthought(material: Material, models: Path, device: str, quiet: boo
     if not (out / "about.json").exists():
         names = ", ".join(path.name for path in material.prose)
         sentences = read_prose(material.prose) if material.prose else builtin_prose()
-        train(sentences, settings, out, source=names or "trained on the manual in Python", device=device, quiet=quiet)
+        train(
+            sentences,
+            settings,
+            out,
+            source=names or "trained on the manual in Python",
+            device=device,
+            progress=progress,
+        )
     return out
 
 

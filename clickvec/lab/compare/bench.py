@@ -70,7 +70,7 @@ class Bench(NamedTuple):
         material, system = self.material, task.system
         if system.settings is None:
             fitted = baselines.fit(
-                system.key, material, task.seed, self.out / "models", self.trainer.device, self.trainer.quiet
+                system.key, material, task.seed, self.out / "models", self.trainer.device, self.trainer.progress
             )
         else:
             fitted = trained.fit(self.trainer, system, material, task.seed, self.out / "models")

@@ -1,5 +1,6 @@
 """Many tasks on few cores: one process each, one thread each, so that none waits for another's threads."""
 
+import logging
 import os
 import signal
 import sys
@@ -111,6 +112,7 @@ def _start(bench: Bench, task: Task) -> _Worker:
 def _work(bench: Bench, task: Task, send: Connection) -> None:
     """In a process of its own: it leaves Ctrl-C to its parent, and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("clickvec").addHandler(logging.NullHandler())  # several processes would write at once
     threading.Thread(target=_follow_parent, daemon=True).start()
     try:
         send.send(_error(bench, task))

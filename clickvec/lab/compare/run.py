@@ -14,6 +14,7 @@ from clickvec.lab.compare.result import Comparison, Row
 from clickvec.lab.compare.store import Recorded
 from clickvec.lab.compare.systems import System, choose
 from clickvec.lab.compare.trained import Trainer
+from clickvec.progress import Progress
 from clickvec.storage import files
 from clickvec.storage.outputs import check_outside
 from clickvec.storage.temporary import locked
@@ -26,10 +27,11 @@ FILES = ("scores", "models", "trec", "lock", "comparison.json", "table.md", "tab
 def compare(
     material: Material, out: str | Path, *, recipe: str = "default", keys: Sequence[str] = (), seeds: int = 1,
     settings: Sequence[str] = (), device: str = "auto", jobs: int = 1, commit: str = "", say: Say = lambda _: None,
+    progress: Progress | None = None,
 ) -> Comparison:  # fmt: skip
     """The rows of the table. What is in `out` for the same data and settings is used and not made again."""
     chosen, out = choose(recipe, keys), Path(out)
-    trainer = Trainer(recipe, tuple(settings), device, quiet=jobs > 1)
+    trainer = Trainer(recipe, tuple(settings), device, progress if jobs == 1 else None)
     bench = Bench(material, trainer, out, commit or code_version(), jobs)
     bench.check(chosen)
     own = [system for system in chosen if not system.parts]

@@ -16,6 +16,7 @@ from clickvec.lab.compare.systems import System
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
+from clickvec.progress import Progress
 from clickvec.storage.snapshot import open_folder
 
 
@@ -25,7 +26,7 @@ class Trainer(NamedTuple):
     recipe: str
     settings: tuple[str, ...] = ()  # key=value, over the recipe and under what makes the system what it is
     device: str = "auto"
-    quiet: bool = False
+    progress: Progress | None = None
 
     def recipe_of(self, system: System, seed: int) -> Recipe:
         """The whole recipe of one run."""
@@ -66,7 +67,7 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
         begun = _can_go_on(out.with_name(out.name + ".run") / "checkpoint.safetensors")
         train(
             material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
-            overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), quiet=trainer.quiet,
+            overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), progress=trainer.progress,
         )  # fmt: skip
     encoder = Encoder.load(out)
     history = _history(encoder.model)

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from clickvec.cli.bar import Line
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.lab.other_systems.prose import Corpus
 from clickvec.lab.other_systems.skipthought import EOS, GRU, UNKNOWN, Array, Skip, SkipThought, split_words
 from clickvec.model.packing import Packed, pack
+from clickvec.progress import Progress, ignore
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.text.ragged import Ragged
 from clickvec.training.paths import pick_device
@@ -75,7 +75,7 @@ def train(
     source: str = "",
     seed: int = 0,
     device: str = "auto",
-    quiet: bool = False,
+    progress: Progress | None = None,
 ) -> Trained:
     """Learn from sentences in the order of the book, with "" where contiguity ends; write the model to `out`.
 
@@ -89,7 +89,7 @@ def train(
     for kind in ("uni", "bi"):
         weights = initial_weights(settings, len(corpus.words), kind, seed)
         learner = Learner(weights, corpus, settings, place)
-        losses[kind] = [learner.epoch(kind, number, seed, quiet) for number in range(settings.epochs)]
+        losses[kind] = [learner.epoch(kind, number, seed, progress) for number in range(settings.epochs)]
         skips.append(as_skip(learner.arrays()))
     model = SkipThought(corpus.words, skips)
     if out is not None:
@@ -205,10 +205,11 @@ class Learner:
         """The weights, for the run time."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.w.items()}
 
-    def epoch(self, kind: str, number: int, seed: int, quiet: bool) -> float:
+    def epoch(self, kind: str, number: int, seed: int, progress: Progress | None) -> float:
         """Go through the prose once; returns the mean over words of -log P."""
         total, words, seen = 0.0, 0, 0
-        line = None if quiet else Line(f"{kind}-skip epoch {number + 1}", len(self.corpus.middles))
+        label, sentences, report = f"{kind}-skip epoch {number + 1}", len(self.corpus.middles), progress or ignore
+        report(label, 0, sentences)
         for middles in self.corpus.batches(self.settings.batch_size, (seed, number)):
             loss, count = self.loss(middles)
             self.adam.zero_grad()
@@ -218,10 +219,7 @@ class Learner:
             total, words, seen = total + loss.item(), words + count, seen + len(middles)
             if not math.isfinite(total):
                 raise ClickvecError(f"the loss of {kind}-skip is no longer a number; train with a smaller step")
-            if line:
-                line.show(seen, f"loss {total / words:.3f}")
-        if line:
-            line.close(seen)
+            report(label, seen, sentences, f"loss {total / words:.3f}")
         return total / words
 
     def loss(self, middles: NDArray[np.int64]) -> tuple[Tensor, int]:

@@ -60,7 +60,7 @@ def topics(
     from clickvec.explanation.topics import query_table_of, topics_of
     from clickvec.model.encoder import Encoder
     from clickvec.render.terminal.screen import counted, this_screen
-    from clickvec.render.terminal.topic_list import MOST, query_blocks, score_table, topic_map
+    from clickvec.render.terminal.topic_list import MOST, query_blocks, topic_map
 
     if clicks and not labels:
         raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
@@ -89,6 +89,8 @@ def topics(
     if by_cell:
         parts.append(query_blocks(by_cell, shown, screen))
     if scores:
+        from clickvec.lab.claims.topic_scores import score_table
+
         parts.append(score_table(scores, screen))
     print_result("\n\n".join(parts), coloured=screen.colour)
     print_message(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")

@@ -1,27 +1,40 @@
-"""How far to trust what a report shows of a model: the checks of `explain/checks.py`, on some of the judged set."""
+"""How far to trust the keywords and contributions of a model: leave words out and see what happens.
 
-from collections.abc import Sequence
+If keywords matter, NDCG falls further without them than without as many other words of the queries. If contributions
+are meaningful, the score falls faster when title words are left out in their order than in a random order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
+from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.explanation.contributions import METHODS
-from clickvec.lab.claims.checks import deletion_check, keyword_check
+from clickvec.evaluation.neural import Neural
+from clickvec.explanation.contributions import METHODS, word_contributions
+from clickvec.explanation.keywords import Keywords, keywords
+from clickvec.explanation.reading import Floats, encode
 from clickvec.model.encoder import Encoder
+from clickvec.text.tokens import split_tokens
 
-QUERIES = 500  # whose keywords are left out, at most
-PAIRS = 200  # whose titles lose word after word, at most
+QUERIES = 500  # most queries whose keywords are left out
+PAIRS = 200  # most pairs whose title words are left out
+DRAWS = 5  # random choices of words, averaged
+
+QueryKeywords = tuple[JudgedQuery, Keywords]
 
 
 @dataclass(frozen=True)
 class WithoutKeywords:
-    """NDCG@10 of the queries that have keywords and other words."""
+    """Mean NDCG@10 of the queries that have both keywords and other words."""
 
-    drawn: int  # looked at
-    queries: int  # of those, with keywords and other words
+    drawn: int  # queries examined
+    queries: int  # those with both kinds of words
     whole: float
     without_keywords: float
     without_others: float
@@ -29,45 +42,147 @@ class WithoutKeywords:
 
 @dataclass(frozen=True)
 class Deletion:
-    """The mean fall of the score when words are left out of titles one by one."""
+    """The mean fall of the score while title words are left out one by one."""
 
-    drawn: int  # looked at
-    pairs: int  # of those, with titles of two words or more
-    most_first: float  # in the order of their contributions
-    random: float
+    drawn: int  # pairs examined
+    pairs: int  # those whose title has two words or more
+    most_first: float  # in the order of the contributions, largest first
+    random: float  # in random order
 
 
 @dataclass(frozen=True)
 class Trust:
-    """What the checks found; None where there is nothing to check."""
+    """The outcome of both checks; None if there was nothing to check."""
 
-    queries: int  # that there are to draw from: those with a relevant title
+    queries: int  # queries with a relevant title
     keywords: WithoutKeywords | None
     deletion: Deletion | None
 
 
 def trust(encoder: Encoder, judged: Sequence[JudgedQuery]) -> Trust:
-    """Check the keywords and the contributions of a model on judged queries and their best titles."""
+    """Check keywords and contributions on a random sample of judged queries and their best titles."""
     queries = with_relevant(judged)
-    chosen = np.random.default_rng(0).permutation(len(queries)).tolist()
-    some = [queries[place] for place in chosen[:QUERIES]]
-    pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in some[:PAIRS]]
-    return Trust(len(queries), _without_keywords(encoder, some), _deletion(encoder, pairs))
+    order = np.random.default_rng(0).permutation(len(queries)).tolist()
+    sample = [queries[at] for at in order[:QUERIES]]
+    pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in sample[:PAIRS]]
+    return Trust(len(queries), _without_keywords(encoder, sample), _deletion(encoder, pairs))
 
 
 def _without_keywords(encoder: Encoder, queries: list[JudgedQuery]) -> WithoutKeywords | None:
     if encoder.model.tower.kind not in RECURRENT:
         return None
-    check = keyword_check(encoder, queries)
-    if not check.query_ids:
+    both = [pair for query in queries if removable((pair := (query, keywords(encoder, query.query)))[1])]
+    if not both:
         return None
-    means = (float(values.mean()) for values in (check.whole, check.without_keywords, check.without_others))
-    return WithoutKeywords(len(queries), len(check.query_ids), *means)
+    means = (float(values.mean()) for values in keyword_scores(encoder, both))
+    return WithoutKeywords(len(queries), len(both), *means)
 
 
 def _deletion(encoder: Encoder, pairs: list[tuple[str, str]]) -> Deletion | None:
-    check = deletion_check(encoder, pairs, methods=METHODS[:1])
-    if not check.pairs:
+    falls: dict[str, list[float]] = {METHODS[0]: [], "random": []}
+    for deletions in deletion_orders(encoder, pairs):
+        for name, orders in deletions.orders.items():
+            scores = np.mean([deletions.scores(encoder, order) for order in orders], axis=0)
+            falls[name].append(mean_fall(scores))
+    if not falls["random"]:
         return None
-    falls = (float(check.falls[order].mean()) for order in (METHODS[0], "random"))
-    return Deletion(len(pairs), check.pairs, *falls)
+    means = (float(np.mean(values)) for values in falls.values())
+    return Deletion(len(pairs), len(falls["random"]), *means)
+
+
+# --- queries without some of their words -------------------------------------------------------------------------
+
+
+def removable(words: Keywords) -> int:
+    """Return how many words can be left out of a text both ways: keywords, and words that are not keywords."""
+    return min(len(word_positions(words, True)), len(word_positions(words, False)))
+
+
+def word_positions(words: Keywords, keyword: bool) -> list[int]:
+    """Return the positions of the keywords of a text, or of the words that are not keywords."""
+    return [at for at, verdict in enumerate(words.verdicts) if verdict is keyword]
+
+
+def keyword_scores(
+    encoder: Encoder, queries: Sequence[QueryKeywords], draws: int = DRAWS, seed: int = 0
+) -> tuple[Floats, Floats, Floats]:
+    """Return NDCG@10 of each query: whole, without keywords, and without as many other words, in per cent.
+
+    The words to leave out are drawn at random; the values are means over the draws.
+    """
+    rng = np.random.default_rng(seed)
+
+    def drawn(words: Keywords, keyword: bool) -> list[int]:
+        positions = np.array(word_positions(words, keyword))
+        return [int(at) for at in rng.choice(positions, removable(words), replace=False)]
+
+    def mean_without(keyword: bool) -> Floats:
+        values = [ndcg_without(encoder, queries, lambda words: drawn(words, keyword)) for _ in range(draws)]
+        return np.asarray(np.mean(values, axis=0))
+
+    return ndcg_without(encoder, queries, lambda _: ()), mean_without(keyword=True), mean_without(keyword=False)
+
+
+def ndcg_without(
+    encoder: Encoder, queries: Sequence[QueryKeywords], positions: Callable[[Keywords], Sequence[int]]
+) -> Floats:
+    """Return NDCG@10 of each query without the words at the positions that a function chooses, in per cent."""
+    if not queries:
+        return np.zeros(0)
+    shorter = []
+    for query, words in queries:
+        left_out = positions(words)
+        kept = [word for at, word in enumerate(words.words) if at not in left_out]
+        shorter.append(query._replace(query=" ".join(kept)))
+    return np.asarray(evaluate([Neural(encoder, "model")], shorter, (10,)).values[0, 0])
+
+
+# --- titles without more and more words --------------------------------------------------------------------------
+
+
+class Deletions(NamedTuple):
+    """A text, the vector of the text it is scored against, and the orders in which to leave out its words."""
+
+    side: str
+    words: list[str]
+    other: Floats
+    orders: dict[str, list[NDArray[np.int64]]]  # by method: largest contribution first; and "random"
+
+    def scores(self, encoder: Encoder, order: NDArray[np.int64]) -> Floats:
+        """Return the score of the whole text, without the first word of the order, without the first two, and so on."""
+        left_out = [set(order[:count].tolist()) for count in range(len(self.words) + 1)]
+        texts = [" ".join(word for at, word in enumerate(self.words) if at not in out) for out in left_out]
+        return np.asarray(encode(encoder, self.side, texts), np.float64) @ self.other
+
+
+def deletion_orders(
+    encoder: Encoder,
+    pairs: Iterable[tuple[str, str]],
+    side: str = "title",
+    *,
+    methods: Sequence[str] = METHODS[:1],
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Iterator[Deletions]:
+    """Yield the orders in which to leave out the words of the title (or of the query) of each pair.
+
+    Texts of fewer than two words are skipped.
+    """
+    rng = np.random.default_rng(seed)
+    for query, title in pairs:
+        text, against, facing = (title, query, "query") if side == "title" else (query, title, "title")
+        words = split_tokens(text, encoder.model.max_words)
+        if len(words) < 2:
+            continue
+        other = np.asarray(encode(encoder, facing, [against])[0], np.float64)
+        orders = {
+            method: [np.argsort(-word_contributions(encoder, side, text, other, method), kind="stable")]
+            for method in methods
+        }
+        orders["random"] = [rng.permutation(len(words)) for _ in range(draws)]
+        yield Deletions(side, words, other, orders)
+
+
+def mean_fall(scores: Floats) -> float:
+    """Return how far the score falls on average, from the whole text to the text with one word left."""
+    return float((scores[0] - scores[1:-1]).mean())

@@ -11,11 +11,11 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord
 from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
-from clickvec.lab.claims.topic_scores import Measure, TopicScore
+from clickvec.lab.claims.topic_scores import Measure, TopicScore, score_table
 from clickvec.model.encoder import Encoder
 from clickvec.render.terminal import nearest
 from clickvec.render.terminal.screen import Screen, apart, cell_name, clip, counted, level, pad, width
-from clickvec.render.terminal.topic_list import query_blocks, score_table, topic_map
+from clickvec.render.terminal.topic_list import query_blocks, topic_map
 from clickvec.search.index import Index
 from clickvec.text.printable import clean
 

@@ -12,21 +12,25 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.evaluate import evaluate
 from clickvec.evaluation.lexical import STOP_WORDS
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.evaluation.neural import Neural
-from clickvec.explanation.contributions import METHODS, without_each, word_contributions
+from clickvec.explanation.contributions import METHODS, without_each
 from clickvec.explanation.keywords import ACTIVE, SHARE, THRESHOLD, Keywords, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.explanation.side import attenuate
+from clickvec.explanation.trust import (
+    DRAWS,
+    deletion_orders,
+    keyword_scores,
+    mean_fall,
+    ndcg_without,
+    removable,
+    word_positions,
+)
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_tokens
 
-DRAWS = 5
 SHORT = 4  # letters of a word that is as short as most function words
 SHARES = np.linspace(0, 1, 11)  # of the words left out, where deletion curves are read off
 
@@ -74,55 +78,20 @@ def keyword_check(
         for query in queries
     ]
     verdicts = [verdict for keywords in found for verdict in keywords.verdicts if verdict is not None]
-    picked = [(query, keywords) for query, keywords in zip(queries, found, strict=True) if _both(keywords)]
-    rng = np.random.default_rng(seed)
-
-    def without(choose: Callable[[Keywords], Sequence[int]]) -> Floats:
-        return _ndcg(encoder, [_without(query, keywords, choose(keywords)) for query, keywords in picked])
-
-    def without_drawn(verdict: bool) -> Floats:
-        return np.asarray(np.mean([without(lambda words: _drawn(words, verdict, rng)) for _ in range(draws)], axis=0))
-
+    picked = [(query, keywords) for query, keywords in zip(queries, found, strict=True) if removable(keywords)]
     return KeywordCheck(
         float(np.mean(verdicts)) if verdicts else 0.0,
         tuple(query.query_id for query, _ in picked),
-        sum(_both(keywords) for _, keywords in picked),
-        without(lambda _: ()),
-        without_drawn(verdict=True),
-        without_drawn(verdict=False),
-        {name: without(partial(_first, value=value)) for name, value in (rivals or {}).items()},
+        sum(removable(keywords) for _, keywords in picked),
+        *keyword_scores(encoder, picked, draws, seed),
+        {name: ndcg_without(encoder, picked, partial(_first, value=value)) for name, value in (rivals or {}).items()},
     )
-
-
-def _places(keywords: Keywords, verdict: bool) -> list[int]:
-    return [place for place, found in enumerate(keywords.verdicts) if found is verdict]
-
-
-def _both(keywords: Keywords) -> int:
-    """How many words can be left out either way."""
-    return min(len(_places(keywords, True)), len(_places(keywords, False)))
-
-
-def _drawn(keywords: Keywords, verdict: bool, rng: np.random.Generator) -> list[int]:
-    places = np.array(_places(keywords, verdict))
-    return [int(place) for place in rng.choice(places, _both(keywords), replace=False)]
 
 
 def _first(keywords: Keywords, value: Callable[[str], float]) -> list[int]:
     """As many of the words that could be judged, by what a rival makes of them."""
-    places = sorted(_places(keywords, True) + _places(keywords, False))
-    return sorted(places, key=lambda place: -value(keywords.words[place]))[: _both(keywords)]
-
-
-def _without(query: JudgedQuery, keywords: Keywords, places: Sequence[int]) -> JudgedQuery:
-    kept = [word for place, word in enumerate(keywords.words) if place not in places]
-    return query._replace(query=" ".join(kept))
-
-
-def _ndcg(encoder: Encoder, queries: list[JudgedQuery]) -> Floats:
-    if not queries:
-        return np.zeros(0)
-    return np.asarray(evaluate([Neural(encoder, "model")], queries, (10,)).values[0, 0])
+    positions = sorted(word_positions(keywords, True) + word_positions(keywords, False))
+    return sorted(positions, key=lambda at: -value(keywords.words[at]))[: removable(keywords)]
 
 
 # --- attenuation -------------------------------------------------------------------------------------------------
@@ -244,29 +213,18 @@ def deletion_check(
     seed: int = 0,
 ) -> DeletionCheck:
     """Leave out words of the title (or of the query) of each pair in the order of their contributions."""
-    rng = np.random.default_rng(seed)
     falls: dict[str, list[float]] = {name: [] for name in (*methods, "random")}
     falls_last: dict[str, list[float]] = {name: [] for name in falls}
     curves: dict[str, list[Floats]] = {name: [] for name in falls}
     words_seen = 0
-    for query, title in pairs:
-        text, against, facing = (title, query, "query") if side == "title" else (query, title, "title")
-        words = split_tokens(text, encoder.model.max_words)
-        if len(words) < 2:
-            continue
-        words_seen += len(words)
-        other = np.asarray(encode(encoder, facing, [against])[0], np.float64)
-        orders = {
-            method: [np.argsort(-word_contributions(encoder, side, text, other, method), kind="stable")]
-            for method in methods
-        }
-        orders["random"] = [rng.permutation(len(words)) for _ in range(draws)]
-        for name, ways in orders.items():
-            left = np.mean([_scores_left(encoder, side, words, order, other) for order in ways], axis=0)
-            last = np.mean([_scores_left(encoder, side, words, order[::-1], other) for order in ways], axis=0)
-            falls[name].append(float((left[0] - left[1:-1]).mean()))
-            falls_last[name].append(float((last[0] - last[1:-1]).mean()))
-            curves[name].append(np.interp(SHARES, np.linspace(0, 1, len(left)), left))
+    for deletions in deletion_orders(encoder, pairs, side, methods=methods, draws=draws, seed=seed):
+        words_seen += len(deletions.words)
+        for name, orders in deletions.orders.items():
+            scores = np.mean([deletions.scores(encoder, order) for order in orders], axis=0)
+            last = np.mean([deletions.scores(encoder, order[::-1]) for order in orders], axis=0)
+            falls[name].append(mean_fall(scores))
+            falls_last[name].append(mean_fall(last))
+            curves[name].append(np.interp(SHARES, np.linspace(0, 1, len(scores)), scores))
     return DeletionCheck(
         len(falls["random"]),
         words_seen,
@@ -274,12 +232,3 @@ def deletion_check(
         {name: np.array(values) for name, values in falls_last.items()},
         {name: tuple(np.mean(values, axis=0).tolist()) if values else () for name, values in curves.items()},
     )
-
-
-def _scores_left(
-    encoder: Encoder, side: str, words: Sequence[str], order: NDArray[np.integer], other: Floats
-) -> Floats:
-    """The score of the whole text, without the first word of the order, without the first two, and so on."""
-    gone = [set(order[:count].tolist()) for count in range(len(words) + 1)]
-    texts = [" ".join(word for place, word in enumerate(words) if place not in out) for out in gone]
-    return np.asarray(encode(encoder, side, texts), np.float64) @ other

@@ -1,15 +1,13 @@
-"""What `clickvec topics` prints: the map of cells, the paper's table query by cell, the scores."""
+"""What `clickvec topics` prints: the map of cells and the paper's table query by cell."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from clickvec.explanation.topics import ENOUGH, SIGNS, CellTopics, QueryTable, SignedCell, Topic, Topics
-from clickvec.lab.claims.topic_scores import Measure, TopicScore
-from clickvec.render.terminal.screen import SHORT, Screen, cell_name, clip, counted, width
+from clickvec.render.terminal.screen import SHORT, Screen, cell_name, clip, counted
 
 MOST = 20  # signed cells, unless others are asked for
 GROUP_WORDS = 6
-UNCUT = 1_000  # columns: no table of scores is wider
 
 
 class _Row(NamedTuple):
@@ -88,28 +86,6 @@ def query_blocks(found: QueryTable, dimensions: Collection[int], screen: Screen)
     said = screen.wrap(f"{counted(left, 'text')} without an entry not shown") if left else []
     head = ("query", *(f"cell {names[at]}" for at in filled))
     return _joined([*(screen.blocks("<" * len(head), head, rows) if rows else []), said])
-
-
-def score_table(scores: Mapping[str, TopicScore], screen: Screen) -> str:
-    """Purity and NMI in per cent: the value, what chance gives and what is left of it; below each other if need be."""
-    measures = {"purity": [score.purity for score in scores.values()], "NMI": [score.nmi for score in scores.values()]}
-
-    def drawn(names: Iterable[str], room: Screen) -> list[str]:
-        head = ["clusters", "items", "number"]
-        rows = [[name, f"{score.items:,}", str(score.clusters)] for name, score in scores.items()]
-        for name in names:
-            head += [name, "by chance", "adjusted"]
-            rows = [[*row, *_measure(measure)] for row, measure in zip(rows, measures[name], strict=True)]
-        return room.table("<".ljust(len(head), ">"), head, rows, rule=True)
-
-    together = drawn(measures, Screen(UNCUT))
-    fits = width(together[1]) <= screen.columns
-    return _joined([together] if fits else [drawn([name], screen) for name in measures])
-
-
-def _measure(measure: Measure) -> tuple[str, str, str]:
-    chance = f"{100 * measure.chance:.1f} ± {100 * measure.spread:.1f}"
-    return f"{100 * measure.value:.1f}", chance, f"{100 * measure.adjusted:.1f}"
 
 
 def _names(cells: Sequence[tuple[int, str]], sign: str = "") -> list[str]:

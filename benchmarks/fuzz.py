@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 
 from clickvec.cli.app import app
 from clickvec.model import folder
-from clickvec.storage.snapshot import about_file
+from clickvec.storage.snapshot import describe_file
 
 SECONDS = 60.0  # after which a command hangs
 MEMORY = 12 * 2**30
@@ -211,13 +211,13 @@ def put_right(at: Path, file: str) -> None:
         if file.startswith("model/"):
             config = json.loads((at / "model/config.json").read_text())
             config["files"] = {name: folder._bytes_and_hash(at / "model" / name) for name in config["files"]}
-            config["samples"] = {name: about_file(at / "model" / name) for name in config["files"]}
+            config["samples"] = {name: describe_file(at / "model" / name) for name in config["files"]}
             config["fingerprint"] = folder._fingerprint(config)
             (at / "model/config.json").write_text(json.dumps(config))
         elif file.startswith(("index/", "data/")):
             record = at / file.split("/")[0] / f"{file.split('/')[0]}.json"
             about = json.loads(record.read_text())
-            about["files"] = {name: about_file(record.parent / name) for name in about["files"]}
+            about["files"] = {name: describe_file(record.parent / name) for name in about["files"]}
             record.write_text(json.dumps(about))
     except Exception:  # the record itself is what was damaged
         return

@@ -1,15 +1,16 @@
-"""The one exception that a user is meant to read: bad input, a bad file, a missing extra.
+"""The exceptions that a user is meant to read: bad input, a bad file, a missing extra.
 
-Its message is one sentence or two: what is wrong, where, and the cure. The command line prints it and exits with 1.
+A message says in one or two sentences what is wrong, where, and how to fix it. The command line prints it and exits
+with status 1.
 """
 
 
 class ClickvecError(Exception):
-    """Something the user can mend; the message says what, where and how."""
+    """An error that the user can fix. The message says what is wrong, where, and how to fix it."""
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
-    """The user stopped a run, with a signal if its number is given; its state is saved."""
+    """The user stopped a run, whose state is saved. `signal` is the number of the signal, or 0 for Ctrl-C."""
 
     def __init__(self, message: str, signal: int = 0) -> None:
         super().__init__(message)
@@ -17,5 +18,5 @@ class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked f
 
 
 def missing_extra(module: str, extra: str) -> ClickvecError:
-    """The error for an optional dependency that is not installed."""
+    """Return the error for an optional dependency that is not installed."""
     return ClickvecError(f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'")

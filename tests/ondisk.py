@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clickvec.model import folder
 from clickvec.storage import arrays
-from clickvec.storage.snapshot import about_file
+from clickvec.storage.snapshot import describe_file
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -30,6 +30,6 @@ def sign(path: Path) -> None:
     """Make the config agree with the files again, as if they had been written like this."""
     config = json.loads((path / "config.json").read_text())
     config["files"] = {name: folder._bytes_and_hash(path / name) for name in config["files"]}
-    config["samples"] = {name: about_file(path / name) for name in config["files"]}
+    config["samples"] = {name: describe_file(path / name) for name in config["files"]}
     config["fingerprint"] = folder._fingerprint(config)
     (path / "config.json").write_text(json.dumps(config))

@@ -15,7 +15,7 @@ from clickvec.data import ClickLog, Judged
 from clickvec.errors import ClickvecError
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
-from clickvec.storage.snapshot import about_file, open_folder
+from clickvec.storage.snapshot import describe_file, open_folder
 from clickvec.text.counting import most_frequent, weigh
 from clickvec.text.numbering import joined, number_rows, number_texts, slices
 from clickvec.text.ragged import Ints, Ragged
@@ -218,7 +218,7 @@ def save(data: Dataset, path: Path) -> None:
     with files.replacing(path, "data.json", _FILES) as fresh:
         write_arrays(fresh / "data.safetensors", arrays)
         files.write_lines(fresh / "trigrams.txt", data.trigrams)
-        about["files"] = {name: about_file(fresh / name) for name in _FILES[1:]}
+        about["files"] = {name: describe_file(fresh / name) for name in _FILES[1:]}
         files.write_json(fresh / "data.json", about)
 
 

@@ -24,7 +24,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model import forward
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
-from clickvec.storage.snapshot import Snapshot, about_file, open_folder
+from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 
 MODEL_FORMAT = 2  # the newest that is known here; a model whose weights are all float32 is written as format 1
 MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
@@ -84,7 +84,7 @@ def _write_model(model: Model, fresh: Path, card: str) -> str:
         "shared_tower": model.shared_tower,
         "max_words": model.max_words,
         "files": {name: _bytes_and_hash(fresh / name) for name in _HASHED},
-        "samples": {name: about_file(fresh / name) for name in _HASHED},
+        "samples": {name: describe_file(fresh / name) for name in _HASHED},
         "training": model.training,
     }
     config["fingerprint"] = _fingerprint(config)

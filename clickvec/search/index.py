@@ -26,7 +26,7 @@ from clickvec.progress import Progress
 from clickvec.search.documents import Document, Documents, Positions
 from clickvec.storage import files
 from clickvec.storage.arrays import write_array
-from clickvec.storage.snapshot import about_file, open_folder
+from clickvec.storage.snapshot import describe_file, open_folder
 from clickvec.text.tokens import canonical
 
 INDEX_FORMAT = 2  # the newest that is known here; an index whose vectors are float32 is written as format 1
@@ -106,7 +106,7 @@ class Index:
                 "count": len(self),
                 "dimensions": self.encoder.dimensions,
                 "fingerprint": fingerprint,
-                "files": {str(file.relative_to(fresh).as_posix()): about_file(file) for file in written},
+                "files": {str(file.relative_to(fresh).as_posix()): describe_file(file) for file in written},
             }
             if self._scales is not None:
                 about["vectors"] = self.precision

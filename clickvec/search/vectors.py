@@ -30,7 +30,7 @@ from clickvec.model.shrink import PRECISIONS, check, shrink_vectors
 from clickvec.model.threads import in_order
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
-from clickvec.storage.json_files import make
+from clickvec.storage.json_files import to_dataclass
 from clickvec.storage.outputs import check_output_file, resolve
 from clickvec.storage.snapshot import open_folder
 from clickvec.storage.temporary import locked
@@ -83,7 +83,7 @@ class _Place:
             return None
         try:
             with open_folder(self.folder, ["state.json"], "run of encode") as opened:
-                state = make(_State, opened.json("state.json"))
+                state = to_dataclass(_State, opened.json("state.json"))
             if not 0 <= state.zeros <= state.rows or state.vectors not in PRECISIONS:
                 raise ValueError("its numbers disagree")
         except (ValueError, ClickvecError) as error:
@@ -113,7 +113,7 @@ def write_vectors(
     place, bad = _Place(out), BadLines() if bad is None else bad
     state = _State(encoder.fingerprint, _name(titles, columns), queries, precision, overwrite)
     try:
-        with files.made(place.folder), locked(place.folder / "lock", str(out)):
+        with files.ensured_folder(place.folder), locked(place.folder / "lock", str(out)):
             check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
             try:
                 if resume:

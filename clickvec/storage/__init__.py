@@ -1,1 +1,1 @@
-"""Files and folders on disk: written whole or not at all, read as one version, arrays as safetensors."""
+"""Files and folders on disk: atomic writes, reads of one consistent version, arrays as safetensors."""

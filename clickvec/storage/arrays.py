@@ -1,4 +1,8 @@
-"""Arrays on disk: safetensors for several by name, .npy for one. They are mapped into memory; nothing is unpickled."""
+"""Arrays on disk: safetensors for several arrays by name, .npy for a single one. Both are memory-mapped.
+
+The safetensors library writes. It cannot read here: it opens files by path, but a folder must be read through files
+that are already open (see `snapshot.py`), and the size of a header must be bounded.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,30 +22,34 @@ _BAD_HEADER = (OSError, ValueError, SyntaxError, TokenError, RecursionError, Mem
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays by name, as a safetensors file in a folder that is being written (see `files.replacing`)."""
+    """Write a safetensors file. Raise OSError if that fails."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     path.touch()
-    mode = path.stat().st_mode  # what the umask grants; safetensors makes a file that its owner alone can read
-    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
+    mode = path.stat().st_mode  # what the umask grants; safetensors creates a file that only its owner can read
+    try:
+        save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
+    except SafetensorError as error:
+        raise OSError(str(error)) from None
     path.chmod(mode)
 
 
 def read_arrays(file: BinaryIO, name: str) -> dict[str, NDArray[Any]]:
-    """Map the arrays of a safetensors file into memory, read-only; `name` is for messages."""
+    """Return the arrays of a safetensors file, memory-mapped and read-only. Errors call the file `name`."""
     header, start = _safetensors_header(file, name)
     arrays: dict[str, NDArray[Any]] = {}
-    whole = map_file(file)
+    content = map_file(file)
     for key, entry in header.items():
         if key == "__metadata__":
             continue
         try:
             first, last = entry["data_offsets"]
             dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
-            if not 0 <= first <= last <= len(whole) - start:
+            if not 0 <= first <= last <= len(content) - start:
                 raise ValueError
-            values = whole[start + first : start + last]
-            if values.ctypes.data % dtype.itemsize:  # another writer's header: C and torch want aligned numbers
+            values = content[start + first : start + last]
+            if values.ctypes.data % dtype.itemsize:  # another program's header: C and torch need aligned numbers
                 values = np.array(values)
             arrays[key] = values.view(dtype).reshape(shape)
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -50,13 +58,13 @@ def read_arrays(file: BinaryIO, name: str) -> dict[str, NDArray[Any]]:
 
 
 def read_metadata(file: BinaryIO, name: str) -> dict[str, str]:
-    """Read the strings stored beside the arrays of a safetensors file."""
-    found = _safetensors_header(file, name)[0].get("__metadata__", {})
-    return found if isinstance(found, dict) else {}
+    """Return the strings that a safetensors file stores beside its arrays."""
+    metadata = _safetensors_header(file, name)[0].get("__metadata__", {})
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _safetensors_header(file: BinaryIO, name: str) -> tuple[dict[str, Any], int]:
-    """The header, and where the data begins."""
+    """Return the header and the offset of the data."""
     try:
         file.seek(0)
         size = int.from_bytes(file.read(8), "little")
@@ -65,11 +73,11 @@ def _safetensors_header(file: BinaryIO, name: str) -> tuple[dict[str, Any], int]
             raise ValueError
         return header, 8 + size
     except (ValueError, OSError):
-        raise ClickvecError(f"{name} is not a whole safetensors file; copy or make it again") from None
+        raise ClickvecError(f"{name} is not a complete safetensors file; copy or make it again") from None
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
-    """Write an .npy file as `np.save` does, which however does not say why a write failed."""
+    """Write an .npy file. Unlike `np.save`, a failed write raises an OSError that says why."""
     values = np.ascontiguousarray(values)
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
@@ -77,7 +85,7 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
 
 
 def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Map the array of an .npy file into memory, read-only, if it is of this type and shape."""
+    """Return the array of an .npy file, memory-mapped and read-only. Raise if its type or shape is another one."""
     try:
         file.seek(0)
         if np.lib.format.read_magic(file) != (1, 0):
@@ -88,17 +96,17 @@ def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) ->
         raise ClickvecError(f"{name} is damaged: {str(error)[:200]}; build the index again") from None
     if found_dtype != dtype or found_shape != shape or by_columns:
         raise ClickvecError(
-            f"{name} holds {found_dtype} of shape {found_shape}, and {np.dtype(dtype)} of shape {shape} was expected; "
+            f"{name} holds {found_dtype} of shape {found_shape}, expected {np.dtype(dtype)} of shape {shape}; "
             "build the index again"
         )
-    values = map_file(file)
+    content = map_file(file)
     size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
-    if len(values) - start != size:
+    if len(content) - start != size:
         raise ClickvecError(f"{name} is truncated or damaged; build the index again")
-    return np.asarray(values[start:].view(dtype).reshape(shape))
+    return np.asarray(content[start:].view(dtype).reshape(shape))
 
 
 def map_file(file: BinaryIO) -> NDArray[np.uint8]:
-    """Map the bytes of a file into memory. They stay readable when the file is closed, renamed or removed."""
+    """Return the bytes of a file, memory-mapped. They stay readable if the file is closed, renamed or removed."""
     empty = not file.seek(0, 2)
     return np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r")

@@ -1,7 +1,7 @@
-"""Write folders and files whole or not at all.
+"""Write files and folders atomically.
 
-A folder or file is written under a temporary name (see `temporary.py`), synced, and then renamed into place: a killed
-run leaves the old version or the new one. `snapshot.py` has the reader's side.
+A file or folder is written under a temporary name (see `temporary.py`), synced to disk, and then renamed into place. A
+killed run leaves the old version or the new one, never a mixture. `snapshot.py` is the reader's side.
 """
 
 import contextlib
@@ -15,111 +15,101 @@ from typing import BinaryIO
 
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output_file, check_outside, resolve
-from clickvec.storage.temporary import NEW_FILE, NO_LINK, create, new_file, remove_leftovers, temporary_folder
+from clickvec.storage.temporary import NEW_FILE, NO_LINK, temporary_file, temporary_folder
 
-# --- whole folders and files -------------------------------------------------------------------------------------
+# --- atomic replacement ------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[Path]:
-    """Yield a new folder that atomically replaces `path` on success. On error, `path` is unchanged.
+    """Yield a temporary folder that atomically replaces `path` on success. On error, `path` is unchanged.
 
-    A folder without the file `marker` is not ours, and is not replaced. Nor is one that holds anything but `names`,
-    where they are given.
+    Refuse to replace a folder that lacks the file `marker`, since it is not ours, and one that holds anything but
+    `names`, if they are given.
     """
     check_replaceable(path, marker, names)
-    place = resolve(path)
+    target = resolve(path)
     try:
-        with temporary_folder(place) as temporary:
+        with temporary_folder(target) as temporary:
             fresh = temporary / "new"
             fresh.mkdir()
             yield fresh
-            _sync_tree(fresh)
-            _put_in_place(fresh, place)
-    except Exception as error:
-        if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
-            raise cannot_write(path, error) from None
-        raise
+            for entry in (*sorted(fresh.rglob("*")), fresh):
+                _sync(entry)
+            _put_in_place(fresh, target)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 @contextlib.contextmanager
 def replacing_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a new file that atomically replaces `path` on success. On error, `path` is unchanged."""
+    """Yield a temporary file that atomically replaces `path` on success. On error, `path` is unchanged."""
     check_output_file(path)
-    place = resolve(path)
+    target = resolve(path)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(place)
-        fresh, handle = create(place, new_file)
-        try:
-            with os.fdopen(handle, "r+b") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                if os.name == "nt":  # which renames no open file
-                    file.close()
-                fresh.replace(place)
-            _sync(place.parent)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with temporary_file(target) as (fresh, file):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if os.name == "nt":  # Windows cannot rename an open file
+                file.close()
+            fresh.replace(target)
+            _sync(target.parent)
     except OSError as error:
         raise cannot_write(path, error) from None
 
 
 @contextlib.contextmanager
 def replacing_path(path: Path) -> Iterator[Path]:
-    """As `replacing_file`, for what can only be written by name: yield a path in a private folder."""
-    place = resolve(path)
+    """Do the same as `replacing_file` for a writer that needs a path: yield one in a temporary folder."""
+    target = resolve(path)
     try:
-        with temporary_folder(place) as folder:
-            yield folder / place.name
-            put_file(folder / place.name, place)
-    except Exception as error:
-        if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
-            raise cannot_write(path, error) from None
-        raise
+        with temporary_folder(target) as folder:
+            yield folder / target.name
+            put_file(folder / target.name, target)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def put_file(fresh: Path, path: Path) -> None:
-    """Rename a finished file to its place, synced."""
+    """Sync a finished file to disk and rename it to `path`."""
     _sync(fresh)
     fresh.replace(path)
     _sync(path.parent)
 
 
 def check_replaceable(path: Path, marker: str, names: Collection[str] = ()) -> None:
-    """Refuse to replace what is not a folder of ours, or holds more than `names`."""
+    """Refuse to replace what is not a folder of ours, or one that holds more than `names`."""
     if path.name in ("", ".."):
-        raise ClickvecError(f"{path} is no name for a folder to write; choose another --out")
+        raise ClickvecError(f"{path} cannot be the name of a new folder; choose another --out")
     check_outside(path)
     if path.is_dir():
-        found = sorted(entry.name for entry in path.iterdir())
-        if found and marker not in found:
-            raise ClickvecError(f"{path} is a folder with other things in it (no {marker}); choose another --out")
-        others = [name for name in found if names and name not in names]
+        entries = sorted(entry.name for entry in path.iterdir())
+        if entries and marker not in entries:
+            raise ClickvecError(f"{path} is a folder with other files in it (no {marker}); choose another --out")
+        others = [name for name in entries if names and name not in names]
         if others:
             raise ClickvecError(
-                f"{path} holds {others[0]}, which clickvec did not put there; move it away or choose another --out"
+                f"{path} holds {others[0]}, which clickvec did not write; move it away or choose another --out"
             )
     elif path.exists():
-        raise ClickvecError(f"{path} is a file, and a folder is to be written there; choose another --out")
+        raise ClickvecError(f"{path} is a file, but the output is a folder; choose another --out")
 
 
-def cannot_write(path: Path, error: Exception) -> ClickvecError:
-    """The error of a write that failed."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ClickvecError(f"cannot write {path}: {reason}; what was there before is unchanged")
+def cannot_write(path: Path, error: OSError) -> ClickvecError:
+    """Return the error for a failed write."""
+    return ClickvecError(f"cannot write {path}: {error.strerror or error}; what was there before is unchanged")
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
-    """Rename `fresh` to `path`; where `path` exists the two are swapped, in one system call on Linux and macOS."""
+    """Rename `fresh` to `path`. If `path` exists, swap the two, in one system call on Linux and macOS."""
     try:
         fresh.rename(path)
     except OSError:
         if not path.exists():
             raise
         if not _swap(fresh, path):
-            old = fresh.with_name("old")  # where `remove_leftovers` finds it if this process is killed now
+            old = fresh.with_name("old")  # `remove_leftovers` restores it if this process is killed now
             path.rename(old)
             try:
                 fresh.rename(path)
@@ -130,7 +120,7 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 
 def _swap(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically, by a system call that Python does not offer; False where there is none."""
+    """Exchange two paths atomically, by a system call that Python lacks. Return False if the system lacks it too."""
     at_cwd, exchange = -100, 2
     try:
         library = ctypes.CDLL(None)
@@ -144,14 +134,8 @@ def _swap(one: Path, other: Path) -> bool:
     return False
 
 
-def _sync_tree(folder: Path) -> None:
-    for place in sorted(folder.rglob("*")):
-        _sync(place)
-    _sync(folder)
-
-
 def _sync(path: Path) -> None:
-    """Have a file or folder on the disk before going on; not every system can do that for folders."""
+    """Wait until a file or folder is on disk. Ignore systems that cannot sync folders."""
     is_folder = path.is_dir()
     try:
         handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what is open for writing
@@ -164,43 +148,43 @@ def _sync(path: Path) -> None:
             raise
 
 
-# --- folders that stay while a run goes on -----------------------------------------------------------------------
+# --- folders that hold the state of a run ------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def made(folder: Path) -> Iterator[None]:
-    """Create a folder and its parents. On exit, remove the ones created here that are still empty."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+def ensured_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its parents. On exit, remove those that were created here and are still empty."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     finally:
-        for place in missing:
+        for path in missing:
             with contextlib.suppress(OSError):
-                place.rmdir()
+                path.rmdir()
 
 
 def open_to_write(path: Path, *, keep: bool = False) -> BinaryIO:
-    """Open a file of a run for writing, without following a link; with `keep` the one that is there goes on."""
+    """Open a file for writing without following a link. With `keep`, keep the content of an existing file."""
     if not keep:
         path.unlink(missing_ok=True)
     flags = os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0) if keep else NEW_FILE
     return os.fdopen(os.open(path, flags, 0o666), "r+b")
 
 
-# --- JSON and lines, in a folder that is being written -----------------------------------------------------------
+# --- JSON and lines ----------------------------------------------------------------------------------------------
 
 
 def as_json(value: object) -> str:
-    """JSON that a person can read."""
+    """Return indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON that a person can read."""
+    """Write indented JSON."""
     path.write_text(as_json(value), encoding="utf-8")
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write one string a line."""
+    """Write one string per line."""
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())

@@ -1,6 +1,6 @@
-"""Reads JSON that a stranger may have written: bounded in size and depth, every number finite, every field of its type.
+"""Read JSON that may be hostile: bounded size and depth, finite numbers, fields of the right type.
 
-All JSON of model, index, data and run folders is read here, the headers of safetensors files too.
+All JSON of model, index, data and run folders is read here, and so are the headers of safetensors files.
 """
 
 import dataclasses
@@ -16,61 +16,60 @@ Fields = TypeVar("Fields")
 
 
 def parse_json(data: bytes | str, max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401
-    """Parse JSON. Raise ValueError with the reason if it is malformed, too long or deep, or a number is not finite."""
+    """Parse JSON. Raise ValueError if it is malformed, too long or too deep, or if a number is not finite."""
     if len(data) > max_bytes:
         raise ValueError(f"the JSON has {len(data):,} bytes, more than {max_bytes:,}")
-    opening = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
     too_deep = f"the JSON is nested more than {MAX_DEPTH} levels deep"
     try:
         value = json.loads(data, parse_float=_finite, parse_constant=_finite)
     except RecursionError:
         raise ValueError(too_deep) from None
-    # Text without so many brackets cannot be that deep, so that only few values are walked through.
-    if sum(map(data.count, opening)) > MAX_DEPTH and _depth(value) > MAX_DEPTH:  # type: ignore[arg-type]
+    # Text with few brackets cannot be deep, so most values need no walk.
+    brackets = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
+    if sum(map(data.count, brackets)) > MAX_DEPTH and _depth(value) > MAX_DEPTH:  # type: ignore[arg-type]
         raise ValueError(too_deep)
     return value
 
 
 def read_json_object(file: BinaryIO, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """Read a JSON object from the rest of a file, of which no more than `max_bytes` are read."""
+    """Read a JSON object from the rest of a file. Raise ValueError as `parse_json` does."""
     value = parse_json(file.read(max_bytes + 1), max_bytes)
     if not isinstance(value, dict):
         raise ValueError("it does not hold a JSON object")
     return value
 
 
-def make(cls: type[Fields], value: object) -> Fields:
+def to_dataclass(cls: type[Fields], value: object) -> Fields:
     """Make a dataclass from a JSON object. Raise ValueError naming a field that is missing, unknown or mistyped."""
     if not isinstance(value, dict):
         raise ValueError("it does not hold a JSON object")
     hints = get_type_hints(cls)
-    known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name, item in value.items():
-        if name not in known:
+        if name not in hints:
             raise ValueError(f"the field {name!r} is unknown")
-        if not _is_a(item, hints[name]):
-            raise ValueError(f"{name} is {str(item)[:40]!r}, of the wrong type")
-    for name, field in known.items():
+        if not _has_type(item, hints[name]):
+            raise ValueError(f"{name} is {str(item)[:40]!r}, which has the wrong type")
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in value:
-            raise ValueError(f"the field {name!r} is missing")
+        if required and field.name not in value:
+            raise ValueError(f"the field {field.name!r} is missing")
     return cls(**value)
 
 
-def _is_a(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a JSON value is of a type: a whole number is a float too, and a bool is no number."""
+def _has_type(value: object, hint: Any) -> bool:  # noqa: ANN401
+    """Return whether a JSON value has a type. A whole number is a float too, and a bool is not a number."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin in (Union, types.UnionType):
-        return any(_is_a(value, part) for part in parts)
+        return any(_has_type(value, part) for part in parts)
     if origin is list:
-        return isinstance(value, list) and all(_is_a(item, parts[0]) for item in value)
+        return isinstance(value, list) and all(_has_type(item, parts[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(_is_a(item, parts[1]) for item in value.values())
+        return isinstance(value, dict) and all(_has_type(item, parts[1]) for item in value.values())
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is hint or (hint is None and value is None)
+    return type(value) is hint
 
 
 def _finite(text: str) -> float:
@@ -81,7 +80,7 @@ def _finite(text: str) -> float:
 
 
 def _depth(value: object) -> int:
-    """How deep lists and objects are nested, without recursion."""
+    """Return how deep lists and objects are nested, without recursion."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, list | dict)]:
         depth += 1

@@ -1,11 +1,11 @@
-"""The one guard for everything that is written: no output into a folder of ours, and none over what a command reads."""
+"""The guard before every write: never write into a model, index or data folder, nor over what a command reads."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from clickvec.errors import ClickvecError
 
-# The file that marks a folder of ours, another that it must hold, and what the folder is.
+# The file that marks each kind of folder, another file that it must hold, and what to call the folder.
 KINDS = {
     "config.json": ("trigrams.txt", "a model folder"),
     "index.json": ("documents.jsonl", "an index folder"),
@@ -14,54 +14,54 @@ KINDS = {
 
 
 def check_output(out: Path, reads: Iterable[Path | None] = ()) -> None:
-    """Refuse an output inside of a model, index or data folder, and one that would change what the command reads."""
+    """Refuse an output inside a model, index or data folder, and one that would change what the command reads."""
     check_outside(out)
-    place = resolve(out)
+    target = resolve(out)
     for path in reads:
-        source = resolve(path) if path is not None and path.exists() else None
-        if source is None:
+        if path is None or not path.exists():
             continue
-        if place == source or (place.exists() and place.samefile(source)):
-            raise ClickvecError(f"{out} is read by this command and would be replaced; choose another place")
-        if place in source.parents:
-            raise ClickvecError(f"{out} holds {path}, which this command reads; choose another place")
-        if source in place.parents:
-            raise ClickvecError(f"{out} is inside of {path}, which this command reads; choose another place")
+        source = resolve(path)
+        if target == source or (target.exists() and target.samefile(source)):
+            raise ClickvecError(f"{out} is read by this command and would be overwritten; choose another output")
+        if target in source.parents:
+            raise ClickvecError(f"{out} contains {path}, which this command reads; choose another output")
+        if source in target.parents:
+            raise ClickvecError(f"{out} is inside {path}, which this command reads; choose another output")
+
+
+def check_output_file(out: Path, reads: Iterable[Path | None] = ()) -> None:
+    """Refuse an output file as `check_output` does, and one that would replace a folder, a device or a pipe."""
+    if out.exists() and not out.is_file():
+        raise ClickvecError(f"{out} is {'a folder' if out.is_dir() else 'not a regular file'}; name a file to write")
+    check_output(out, reads)
 
 
 def check_new_file(out: Path, overwrite: bool, reads: Iterable[Path | None]) -> None:
-    """Refuse an output file that the guard refuses, or that is there already when not told to overwrite it."""
+    """Refuse an output file as `check_output_file` does, and one that exists unless `overwrite` is set."""
     check_output_file(out, reads)
     if out.exists() and not overwrite:
-        raise ClickvecError(f"{out} is there already; choose another file, or replace it with --overwrite")
+        raise ClickvecError(f"{out} already exists; choose another file, or overwrite it with --overwrite")
 
 
 def check_run_file(run: Path, reads: Iterable[Path | None]) -> None:
-    """Refuse to write a TREC run where the guard refuses it, or over a file that is no run."""
+    """Refuse a file for a TREC run as `check_output_file` does, and one that holds something else."""
     check_output_file(run, reads)
     if run.exists():
         with run.open("rb") as file:
             fields = file.readline(100_000).split()
         if fields and (len(fields) != 6 or fields[1].upper() != b"Q0"):
-            raise ClickvecError(f"{run} is there already, and is no TREC run; choose another file for --run")
-
-
-def check_output_file(out: Path, reads: Iterable[Path | None] = ()) -> None:
-    """Refuse an output file that the guard refuses, or that would replace a folder, a device or a pipe."""
-    if out.exists() and not out.is_file():
-        raise ClickvecError(f"{out} is {'a folder' if out.is_dir() else 'no plain file'}; name a file to write")
-    check_output(out, reads)
+            raise ClickvecError(f"{run} already exists and is not a TREC run; choose another file for --run")
 
 
 def check_outside(path: Path) -> None:
-    """Refuse a place inside of a model, index or data folder: these are written whole, and hold nothing else."""
+    """Refuse a path inside a model, index or data folder: these are replaced as a whole and hold nothing else."""
     for folder in resolve(path).parents:
         if kind := kind_of(folder):
-            raise ClickvecError(f"{path} is inside of {folder}, which is {kind}; choose a place outside of it")
+            raise ClickvecError(f"{path} is inside {folder}, which is {kind}; choose an output outside of it")
 
 
 def kind_of(folder: Path) -> str | None:
-    """What a folder of ours is: "a model folder" and so on; None for any other folder."""
+    """Return what a folder of clickvec is, such as "a model folder", or None for any other folder."""
     for marker, (companion, kind) in KINDS.items():
         if (folder / marker).is_file() and (folder / companion).is_file():
             return kind
@@ -69,8 +69,8 @@ def kind_of(folder: Path) -> str | None:
 
 
 def resolve(path: Path) -> Path:
-    """Resolve links, so that the folder or file that a link leads to is replaced rather than the link."""
+    """Resolve symbolic links, so that a write replaces what a link points to rather than the link."""
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 have RuntimeError for links in a circle
-        raise ClickvecError(f"cannot write {path}: its links lead in a circle; choose another --out") from None
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise RuntimeError for a loop of links
+        raise ClickvecError(f"cannot write {path}: its symbolic links form a loop; choose another output") from None

@@ -1,16 +1,17 @@
-"""One version of a model, index or data folder, opened whole.
+"""Read one consistent version of a model, index or data folder.
 
-A writer may replace the folder at any moment, by one rename (see `files.replacing`). So a reader opens the folder once,
-and all of its files through that handle before it reads any of them: they belong to one version, and stay readable
-until they are closed, even if the folder is replaced or removed. Links, devices and paths out of it are refused.
+A writer may replace the folder at any moment by one rename (see `files.replacing`). So a reader opens the folder once,
+and opens all of its files through that handle before it reads any of them. They belong to one version and stay readable
+until they are closed, even if the folder is replaced or removed. It refuses links, devices and outside paths.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -21,18 +22,18 @@ from clickvec.errors import ClickvecError
 from clickvec.storage import arrays, json_files, temporary
 from clickvec.storage.outputs import KINDS
 
-PATIENCE_SECONDS = 10.0  # how long to try again while writers replace the folder
+PATIENCE_SECONDS = 10.0  # how long to retry while writers replace the folder
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
-_USES_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")  # Windows has no handles of folders
+_USES_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")  # Windows cannot open a folder
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Snapshot:
-    """Open files of one version of a folder, by their names in it."""
+    """Open files of one version of a folder, by their names in it. Use it in a `with` statement."""
 
-    def __init__(self, path: Path, handles: Mapping[str, BinaryIO]) -> None:
+    def __init__(self, path: Path, files: Mapping[str, BinaryIO]) -> None:
         """Use `open_folder`."""
-        self.path, self._files = path, dict(handles)
+        self.path, self._files = path, files
 
     def __enter__(self) -> "Snapshot":
         return self
@@ -42,89 +43,86 @@ class Snapshot:
             file.close()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the folder has this file."""
+        """Return whether the folder has this file."""
         return name in self._files
 
     def folder(self, name: str) -> "Snapshot":
-        """The files of a folder within this one; they are closed with this one."""
+        """Return the files of a folder inside this one. They are closed together with this one."""
         inner = {key.removeprefix(f"{name}/"): file for key, file in self._files.items() if key.startswith(f"{name}/")}
         return Snapshot(self.path / name, inner)
 
     def file(self, name: str) -> BinaryIO:
-        """An open file, at its beginning."""
+        """Return an open file, positioned at its beginning. Raise if the folder does not have it."""
         if name not in self._files:
-            raise ClickvecError(f"{self.path} is not whole: {name} is missing; copy or make it again")
+            raise ClickvecError(f"{self.path} is incomplete: {name} is missing; copy or make it again")
         self._files[name].seek(0)
         return self._files[name]
 
     def json(self, name: str) -> dict[str, Any]:
-        """The JSON object in a file."""
+        """Return the JSON object in a file."""
         try:
             return json_files.read_json_object(self.file(name))
         except (ValueError, OSError) as error:
             raise ClickvecError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
 
     def text(self, name: str, max_bytes: int = json_files.MAX_BYTES) -> str:
-        """The text of a file; none where the folder does not have it."""
+        """Return the text of a file, or nothing if the folder does not have it."""
         if name not in self:
             return ""
-        data = self._read(name, max_bytes + 1)
-        if len(data) > max_bytes:
-            raise ClickvecError(f"{self.path / name} has more than {max_bytes:,} bytes; remove or replace it")
         try:
+            data = self.file(name).read(max_bytes + 1)
+            if len(data) > max_bytes:
+                raise ClickvecError(f"{self.path / name} has more than {max_bytes:,} bytes; remove or replace it")
             return data.decode()
+        except OSError as error:
+            raise ClickvecError(f"{self.path / name} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
             raise ClickvecError(f"{self.path / name} is damaged: {error}; copy or make it again") from None
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a file; only a line feed ends one."""
+        """Return the lines of a file. Only a line feed ends a line."""
         self.file(name)
         return self.text(name, max_bytes=2**30).split("\n")[:-1]
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays of a safetensors file, mapped into memory."""
+        """Return the arrays of a safetensors file, memory-mapped."""
         return arrays.read_arrays(self.file(name), str(self.path / name))
 
     def array(self, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array of an .npy file, mapped into memory, if it is of this type and shape."""
+        """Return the array of an .npy file, memory-mapped. Raise if its type or shape is another one."""
         return arrays.read_array(self.file(name), str(self.path / name), dtype, shape)
 
     def mapped(self, name: str) -> NDArray[Any]:
-        """The bytes of a file, mapped into memory."""
+        """Return the bytes of a file, memory-mapped."""
         return arrays.map_file(self.file(name))
 
     def sha256(self, name: str) -> str:
-        """The hash of all bytes of a file."""
+        """Return the hash of all bytes of a file."""
         digest, file = hashlib.sha256(), self.file(name)
         while block := file.read(2**20):
             digest.update(block)
         return digest.hexdigest()
 
     def check(self, recorded: Mapping[str, Any], record: str) -> None:
-        """Refuse files that are not those recorded in the file `record`, by size and, where recorded, by a sample."""
-        for name, about in recorded.items():
+        """Raise if a file differs in size or sample from what the file `record` says (see `describe_file`)."""
+        for name, expected in recorded.items():
             size = _size(self.file(name))
-            if size != int(about["bytes"]):
+            if size != int(expected["bytes"]):
                 raise ClickvecError(
-                    f"{self.path / name} has {size:,} bytes, {record} says {int(about['bytes']):,}: "
+                    f"{self.path / name} has {size:,} bytes, {record} says {int(expected['bytes']):,}: "
                     "copy or make it again"
                 )
-            if "sample" in about and about["sample"] != sample(self.file(name)):
+            if "sample" in expected and expected["sample"] != sample(self.file(name)):
                 raise ClickvecError(
-                    f"{self.path / name} is of another version than {record}; copy or make the whole folder again"
+                    f"{self.path / name} is from another version than {record}; copy or make the whole folder again"
                 )
-
-    def _read(self, name: str, size: int) -> bytes:
-        try:
-            return self.file(name).read(size)
-        except OSError as error:
-            raise ClickvecError(f"{self.path / name} cannot be read: {error.strerror}") from None
 
 
 def sample(file: BinaryIO) -> str:
-    """Hash the size of a file and 64 blocks spread over it: cheap enough for every open, however large the file is.
+    """Return a hash of the size of a file and of 64 blocks spread over it.
 
-    It tells the versions of a folder apart; `info --verify` reads every byte.
+    It tells versions of a folder apart, and is cheap enough for every open of a large file. `info --verify` reads
+    every byte.
     """
     size = _size(file)
     digest = hashlib.sha256(size.to_bytes(8, "little"))
@@ -135,8 +133,8 @@ def sample(file: BinaryIO) -> str:
     return digest.hexdigest()[:32]
 
 
-def about_file(path: Path) -> dict[str, Any]:
-    """Size and sample of a file that was just written."""
+def describe_file(path: Path) -> dict[str, Any]:
+    """Return the size and the sample of a file, as a folder records them."""
     with path.open("rb") as file:
         return {"bytes": _size(file), "sample": sample(file)}
 
@@ -148,119 +146,107 @@ def _size(file: BinaryIO) -> int:
 # --- opening -----------------------------------------------------------------------------------------------------
 
 
-def open_folder(path: Path, names: Sequence[str], what: str) -> Snapshot:
-    """Open those of the files `names` that a folder has, all of one version; the first of them makes it a `what`.
+def open_folder(path: Path, names: Sequence[str], kind: str) -> Snapshot:
+    """Open those of the files `names` that a folder has, all of one version.
 
-    A name may have a folder in it: `model/config.json`.
+    A name may contain a folder, such as `model/config.json`. The first name marks a folder of this `kind`: raise if it
+    is missing.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        handles: dict[str, BinaryIO] = {}
-        try:
-            whole = _open_all(path, names, what, handles)
-        except BaseException:
-            _close(handles)
-            raise
-        if whole and names[0] in handles:
-            return Snapshot(path, handles)
-        _close(handles)
-        if whole and not temporary.is_being_replaced(path):
-            raise _not_a(path, names[0], what)
+        with contextlib.ExitStack() as opened:
+            files = _open_version(path, names, kind, opened)
+            if files and names[0] in files:
+                opened.pop_all()
+                return Snapshot(path, files)
+        if files is not None and not temporary.is_being_replaced(path):
+            raise _not_a(path, names[0], kind)
         if time.monotonic() > deadline:
-            raise ClickvecError(f"{path} is being replaced all the time, so that it cannot be opened; try again later")
+            raise ClickvecError(f"{path} cannot be opened because it is replaced all the time; try again later")
         time.sleep(0.001)
 
 
-def _open_all(path: Path, names: Sequence[str], what: str, handles: dict[str, BinaryIO]) -> bool:
-    """Open the files into `handles`. False: the folder was replaced meanwhile, so that they may not belong together."""
+def _open_version(
+    path: Path, names: Sequence[str], kind: str, opened: contextlib.ExitStack
+) -> dict[str, BinaryIO] | None:
+    """Return the open files, or None if the folder was replaced meanwhile, so that they may not belong together."""
     try:
-        with _Folder(path) as folder:
+        with _folder_handle(path) as handle:
+            status = os.stat(path if handle is None else handle)
+            files: dict[str, BinaryIO] = {}
             for name in names:
-                file = folder.open(name)
+                file = _open_file(path, name, handle)
                 if file is not None:
-                    handles[name] = file
-            # A writer removes a version only after it has put another in its place. So if this is still the one at
-            # `path`, all of it was there, and what is missing now was missing before.
-            return folder.is_at(path)
+                    files[name] = opened.enter_context(file)
+            # A writer removes the old version only after the new one is in place. So if `path` is still this folder,
+            # none of its files was removed, and those that are missing were never there.
+            return files if _is_at(path, status) else None
     except FileNotFoundError:
-        return True  # and nothing was opened
+        return {}
     except NotADirectoryError:
-        raise ClickvecError(f"{path} is a file and no {what}") from None
+        raise ClickvecError(f"{path} is a file; expected: {kind}") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ClickvecError(f"{path} cannot be opened: its links lead in a circle") from None
+            raise ClickvecError(f"{path} cannot be opened: its symbolic links form a loop") from None
         raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-class _Folder:
-    """A folder that is open: by a handle, which follows no rename, or on Windows by its name."""
+@contextlib.contextmanager
+def _folder_handle(path: Path) -> Iterator[int | None]:
+    """Open a folder. A handle still refers to it after a rename. Yield None on Windows, which has no such handles."""
+    if not _USES_HANDLES:
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            raise NotADirectoryError(path)
+        yield None
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._handle = path, os.open(path, os.O_RDONLY | os.O_DIRECTORY) if _USES_HANDLES else None
+
+def _is_at(path: Path, status: os.stat_result) -> bool:
+    """Return whether `path` is still the folder with this status."""
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except FileNotFoundError:
+        return False
+
+
+def _open_file(folder: Path, name: str, handle: int | None) -> BinaryIO | None:
+    """Open a regular file of a folder for reading. Return None if there is none; refuse links, devices and pipes."""
+    parent = name.rpartition("/")[0]
+    for part in (parent, name) if parent else (name,):
         try:
-            self._is = _identity(os.stat(path if self._handle is None else self._handle))
-            if self._handle is None and not path.is_dir():
-                raise NotADirectoryError(path)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def __enter__(self) -> "_Folder":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-
-    def is_at(self, path: Path) -> bool:
-        """Whether this is still the folder of that name."""
-        try:
-            return _identity(os.stat(path)) == self._is
-        except FileNotFoundError:
-            return False
-
-    def open(self, name: str) -> BinaryIO | None:
-        """A plain file in the folder, open for reading; None where there is none."""
-        for place in (name.rpartition("/")[0], name):
-            if not place:
-                continue
-            try:
-                mode = os.stat(self._at(place), dir_fd=self._handle, follow_symlinks=False).st_mode
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            if stat.S_ISLNK(mode):
-                raise ClickvecError(f"{self._path / place} is a link; put the file itself in its place")
-            if not (stat.S_ISREG(mode) if place == name else stat.S_ISDIR(mode)):
-                raise ClickvecError(f"{self._path / place} is no plain {'file' if place == name else 'folder'}")
-        try:
-            handle = os.open(self._at(name), _FLAGS, dir_fd=self._handle)
-        except FileNotFoundError:
+            mode = os.stat(_within(folder, part, handle), dir_fd=handle, follow_symlinks=False).st_mode
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        if not stat.S_ISREG(os.fstat(handle).st_mode):  # put there in between
-            os.close(handle)
-            raise ClickvecError(f"{self._path / name} is no plain file")
-        return os.fdopen(handle, "rb")
-
-    def _at(self, name: str) -> str | Path:
-        return self._path / name if self._handle is None else name
-
-
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
-
-
-def _close(handles: Mapping[str, BinaryIO]) -> None:
-    for file in handles.values():
-        file.close()
+        if stat.S_ISLNK(mode):
+            raise ClickvecError(f"{folder / part} is a link; replace it by the file itself")
+        if not (stat.S_ISREG(mode) if part == name else stat.S_ISDIR(mode)):
+            raise ClickvecError(f"{folder / part} is not a regular {'file' if part == name else 'folder'}")
+    try:
+        file = os.open(_within(folder, name, handle), _FLAGS, dir_fd=handle)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # replaced after the check above
+        os.close(file)
+        raise ClickvecError(f"{folder / name} is not a regular file")
+    return os.fdopen(file, "rb")
 
 
-def _not_a(path: Path, marker: str, what: str) -> ClickvecError:
-    """The error for a folder that lacks its marker."""
+def _within(folder: Path, name: str, handle: int | None) -> str | Path:
+    return folder / name if handle is None else name
+
+
+def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
+    """Return the error for a folder that lacks its marker."""
     if not path.exists():
-        kept = temporary.set_aside(path)
-        rest = f"; an interrupted run left it at {kept}: move it back" if kept else ""
-        return ClickvecError(f"there is no {what} at {path}{rest}")
-    for other, (_, kind) in KINDS.items():
+        old = temporary.set_aside(path)
+        cure = f"; an interrupted run left it at {old}: move it back" if old else ""
+        return ClickvecError(f"there is no {kind} at {path}{cure}")
+    for other, (_, other_kind) in KINDS.items():
         if (path / other).exists():
-            return ClickvecError(f"{path} is {kind}; what is wanted here is the {what}")
-    return ClickvecError(f"{path} is not a whole {what}: {marker} is missing; make it again")
+            return ClickvecError(f"{path} is {other_kind}; expected: {kind}")
+    return ClickvecError(f"{path} is not a complete {kind}: {marker} is missing; make it again")

@@ -1,8 +1,8 @@
-"""Temporary files and folders that cannot be guessed, follow no link, and are removed by the next run if one is killed.
+"""Temporary files and folders with unpredictable names, which the next run removes if this one is killed.
 
-The name for PATH is .PATH.<16 random hex digits>.partial, beside it, and is created only if nothing is there. Its
-writer holds a lock on it, which the system releases when the process ends, however it ends. So the next run into the
-same path can tell what is left over from what is being written.
+The temporary name for PATH is .PATH.<16 random hex digits>.partial, in the same folder. It is created only if nothing
+has that name, so no planted link is followed. Its writer holds a lock on it, which the system releases when the process
+ends in any way. So the next run that writes PATH can tell a leftover from a file that is being written.
 """
 
 import contextlib
@@ -13,71 +13,77 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO
 
 from clickvec.errors import ClickvecError
 
 try:
     import fcntl
-except ImportError:  # Windows: only old leftovers are removed, and two runs into one place are not kept apart
+except ImportError:  # Windows: only old leftovers are removed, and two runs with the same output can collide
     fcntl = None  # type: ignore[assignment]
 
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0)
 _SUFFIX = ".partial"
 _LONGEST_NAME = 200  # bytes of a name that fit into a temporary one; file systems allow 255
+_NO_HANDLE = -1  # Windows cannot open a folder
 _STALE_SECONDS = 24 * 3600  # the age at which a leftover is removed where there are no locks
-
-Handle = TypeVar("Handle", int, int | None)
 
 
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path` that is removed at the end, or by the next run if this one is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    folder, handle = create(path, new_folder)
+    """Yield an empty folder beside `path`, which only its owner can enter. On exit, remove it."""
+    folder, handle = _create(path, is_folder=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if handle is not None:
+        if handle != _NO_HANDLE:
             os.close(handle)
 
 
-def _stem(path: Path) -> str:
-    """What the temporary names for a path begin with."""
+@contextlib.contextmanager
+def temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the path of a new file beside `path`, and the open file. On exit, remove it unless it was renamed."""
+    fresh, handle = _create(path, is_folder=False)
+    try:
+        with os.fdopen(handle, "r+b") as file:
+            yield fresh, file
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _create(path: Path, is_folder: bool) -> tuple[Path, int]:
+    """Create a file or folder beside `path`, open it and lock it. Return its path and its handle."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
+    while True:
+        fresh = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
+        if is_folder:
+            fresh.mkdir(mode=0o700)
+            handle = os.open(fresh, os.O_RDONLY | NO_LINK) if fcntl else _NO_HANDLE
+        else:
+            handle = os.open(fresh, NEW_FILE, 0o666)
+        if handle == _NO_HANDLE or (_lock(handle) is not False and _is_at(handle, fresh)):
+            return fresh, handle
+        os.close(handle)  # before it was locked, another run took it for a leftover and removed it
+
+
+def _prefix(path: Path) -> str:
+    """Return what the temporary names for a path begin with."""
     name = path.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return f".{name}."
 
 
-def create(path: Path, make: Callable[[Path], Handle]) -> tuple[Path, Handle]:
-    """Create a file or folder beside `path` and lock it; its name, and its handle."""
-    while True:
-        fresh = path.with_name(f"{_stem(path)}{secrets.token_hex(8)}{_SUFFIX}")
-        handle = make(fresh)
-        if handle is None or (_lock(handle) is not False and _is_at(handle, fresh)):
-            return fresh, handle
-        os.close(handle)  # before it was locked, another run has taken it for a leftover and removes it
-
-
-def new_file(path: Path) -> int:
-    """Create a file and open it."""
-    return os.open(path, NEW_FILE, 0o666)
-
-
-def new_folder(path: Path) -> int | None:
-    """Create a folder that only its owner can enter, and open it to lock it, where there are locks."""
-    path.mkdir(mode=0o700)
-    return os.open(path, os.O_RDONLY | NO_LINK) if fcntl else None
-
-
 def _lock(handle: int) -> bool | None:
-    """Lock an open file or folder until it is closed. False: another process has locked it. None: locks do not work."""
+    """Lock an open file or folder until it is closed.
+
+    Return True on success, False if another process has locked it, and None if locks do not work here.
+    """
     if fcntl is None:
         return None
     try:
@@ -90,7 +96,7 @@ def _lock(handle: int) -> bool | None:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Return whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
@@ -98,7 +104,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what killed runs into `path` left under temporary names; a version that one had set aside is put back."""
+    """Remove the temporary files of killed runs that wrote `path`. If one had set the old version aside, restore it."""
     for entry in _temporaries(path):
         with contextlib.suppress(OSError), _abandoned(entry) as abandoned:
             if not abandoned:
@@ -112,13 +118,13 @@ def remove_leftovers(path: Path) -> None:
 
 
 def set_aside(path: Path) -> Path | None:
-    """The version of a folder that a writer has set aside to put another in its place; seen only without `_swap`."""
-    found = (entry / "old" for entry in _temporaries(path))
-    return next((old for old in found if old.exists()), None)
+    """Return the old version of a folder that a writer has set aside. Only systems without `_swap` ever have one."""
+    candidates = (entry / "old" for entry in _temporaries(path))
+    return next((old for old in candidates if old.exists()), None)
 
 
 def is_being_replaced(path: Path) -> bool:
-    """Whether a writer that still runs has set the folder aside."""
+    """Return whether a writer that still runs has set the folder aside."""
     old = set_aside(path)
     if old is None:
         return False
@@ -126,33 +132,31 @@ def is_being_replaced(path: Path) -> bool:
         with _abandoned(old.parent) as abandoned:
             return not abandoned
     except FileNotFoundError:
-        return True  # it was, a moment ago
+        return True  # the writer has finished just now
 
 
 def _temporaries(path: Path) -> list[Path]:
-    """Our own temporary files and folders for this path."""
-    stem = _stem(path)
+    """Return the temporary files and folders for this path that belong to this user."""
+    name = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{16}" + re.escape(_SUFFIX))
     try:
         with os.scandir(path.parent) as entries:
             return [
                 Path(entry.path)
                 for entry in entries
-                if entry.name.startswith(stem)
-                and re.fullmatch(f"[0-9a-f]{{16}}{_SUFFIX}", entry.name[len(stem) :])
-                and _is_own(entry.stat(follow_symlinks=False))
+                if name.fullmatch(entry.name) and _is_own(entry.stat(follow_symlinks=False))
             ]
     except OSError:
         return []
 
 
-def _is_own(found: os.stat_result) -> bool:
-    is_mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    return is_mine and (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode))
+def _is_own(status: os.stat_result) -> bool:
+    is_mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return is_mine and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode))
 
 
 @contextlib.contextmanager
 def _abandoned(entry: Path) -> Iterator[bool]:
-    """Whether no process writes to a temporary file or folder any more; none can begin to within the block."""
+    """Yield whether no process writes to a temporary file or folder any more. None can start to within the block."""
     if fcntl is None:
         yield time.time() - entry.stat().st_mtime > _STALE_SECONDS
         return
@@ -164,13 +168,13 @@ def _abandoned(entry: Path) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file, which the system frees when the process ends, however it ends."""
+def locked(path: Path, name: str) -> Iterator[None]:
+    """Hold a lock file, which the system releases when the process ends in any way. Errors name what it locks."""
     handle = os.open(path, os.O_CREAT | os.O_RDWR | NO_LINK, 0o666)
     try:
-        # A lock whose file is gone was that of a run that has just ended.
+        # If the lock file is gone, it belonged to a run that has ended just now.
         if _lock(handle) is False or not _is_at(handle, path):
-            raise ClickvecError(f"{what} is in use by another process; wait for it or choose another --out")
+            raise ClickvecError(f"{name} is in use by another process; wait for it or choose another --out")
         yield
     finally:
         os.close(handle)

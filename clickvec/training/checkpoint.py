@@ -21,7 +21,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.storage import files
 from clickvec.storage.arrays import read_metadata, write_arrays
-from clickvec.storage.json_files import make, parse_json
+from clickvec.storage.json_files import parse_json, to_dataclass
 from clickvec.storage.snapshot import open_folder
 
 _ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # what an epoch's metrics have
@@ -74,7 +74,7 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
         try:
             about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
             then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
-            state, begun_on = make(State, about["state"]), str(about["data"])
+            state, begun_on = to_dataclass(State, about["state"]), str(about["data"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, str(error)) from None
     for key in now:

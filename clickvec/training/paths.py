@@ -72,7 +72,7 @@ def hold(run_folder: Path, out: Path) -> Iterator[None]:
     """Make and lock the folder for the state of a run; one that ends with nothing to keep leaves nothing there."""
     with ExitStack() as held:
         try:
-            held.enter_context(files.made(run_folder))
+            held.enter_context(files.ensured_folder(run_folder))
             held.enter_context(locked(run_folder / "lock", str(out)))
         except OSError as error:
             raise files.cannot_write(out, error) from None

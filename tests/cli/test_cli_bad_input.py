@@ -233,7 +233,7 @@ def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp
     assert ok("evaluate", "bm25", "--judged", tmp_path / "judged.jsonl") == ok("evaluate", "bm25", "--judged", judged)
     assert "is a folder; name the file inside it" in refused("train", trained, *out)
     assert "config.json is missing" in refused("info", site)
-    assert "what is wanted here is the index folder" in refused("search", trained, "pizza")
+    assert "is a model folder; expected: index folder" in refused("search", trained, "pizza")
     assert "there is no model folder at" in refused("evaluate", tmp_path / "none", "--judged", judged)
 
 
@@ -274,8 +274,8 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: (path / "weights.safetensors").unlink(), "is not whole: weights.safetensors is missing"),
-        (lambda path: (path / "config.json").unlink(), "is not a whole model folder: config.json is missing"),
+        (lambda path: (path / "weights.safetensors").unlink(), "weights.safetensors is missing"),
+        (lambda path: (path / "config.json").unlink(), "is not a complete model folder: config.json is missing"),
         (changed("weights.safetensors", lambda data: data[: len(data) // 2]), "bytes, config.json says"),
         (changed("config.json", lambda data: data[:100]), "config.json cannot be read"),
         (lambda path: change_config(path, format=3), "is of model format 3, newer than 2: update clickvec"),
@@ -395,7 +395,7 @@ def test_what_is_there_is_not_replaced_unasked(site: Path, trained: Path, tmp_pa
                 place = (tmp_path / name,) if kind == "site" else ("--out", tmp_path / name)
                 assert "; choose a" in refused(*command, *place)
     run_file = ("evaluate", trained, "--judged", site / "dev.tsv.gz", "--run", tmp_path / "notes.txt")
-    assert "is there already, and is no TREC run" in refused(*run_file)
+    assert "is not a TREC run" in refused(*run_file)
     assert contents(tmp_path) == before
 
 
@@ -415,7 +415,7 @@ def test_what_is_read_is_not_replaced(site: Path, trained: Path, tmp_path: Path)
     for command in (("train", clicks), ("prepare", clicks), ("index", trained, titles)):
         for place in (clicks, titles):
             said = refused(*command, "--out", place, "--overwrite")
-            assert "is a file, and a folder is to be written" in said or "is read by this command" in said
+            assert "is a file" in said or "is read by this command" in said
         assert "which this command reads" in refused(*command, "--out", tmp_path, "--overwrite")
     assert contents(tmp_path) == before
 
@@ -618,7 +618,7 @@ def test_a_killed_run_can_be_started_again(site: Path, trained: Path, tmp_path: 
     (tmp_path / "m.run" / "checkpoint.tmp").write_bytes(b"half")
     (tmp_path / "m.run" / ".best.abc").mkdir()
     (tmp_path / ".m.abc").mkdir()
-    assert "checkpoint.safetensors is not a whole" in refused(*arguments[:-1], *LONG, "--resume")
+    assert "checkpoint.safetensors is not a complete" in refused(*arguments[:-1], *LONG, "--resume")
     ok(*arguments, *SMALL)
     assert open_model(tmp_path / "m").fingerprint == open_model(trained).fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == [".m.abc", "m"]

@@ -206,7 +206,7 @@ def test_bad_files_are_named(model_folder: Path, queries: Path, labels: Path, tm
     assert "queries.txt:1: found the columns query; text and topic are missing" in refused(
         "topics", model_folder, queries, "--labels", queries
     )
-    assert "is not a whole model folder" in refused("topics", tmp_path, queries)
+    assert "is not a complete model folder" in refused("topics", tmp_path, queries)
 
 
 # --- the readers behind it ---------------------------------------------------------------------------------------

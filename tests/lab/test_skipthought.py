@@ -442,7 +442,7 @@ def test_training_refuses_a_folder_of_something_else_and_a_step_too_great(tmp_pa
     from clickvec.lab.other_systems.skipthought_training import Settings, train
 
     (tmp_path / "diary.txt").write_text("dear diary")
-    with pytest.raises(ClickvecError, match="other things in it"):
+    with pytest.raises(ClickvecError, match="other files in it"):
         train(story(np.random.default_rng(0), 9), out=tmp_path, device="cpu")
     settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=9, step=1e38)
     with pytest.raises(ClickvecError, match="no longer a number"):

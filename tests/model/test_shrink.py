@@ -21,7 +21,7 @@ from clickvec.model.shrink import one_over_length, shrink_model, shrink_vectors,
 from clickvec.search.documents import Documents
 from clickvec.search.index import Index
 from clickvec.storage.arrays import write_arrays
-from clickvec.storage.snapshot import about_file
+from clickvec.storage.snapshot import describe_file
 from clickvec.text.ragged import ragged
 
 SMALL = ("float16", "int8")
@@ -196,7 +196,7 @@ def test_what_cannot_be_shrunk(tmp_path: Path) -> None:
     said = refused("shrink", path, "--out", tmp_path / "x", "--weights", "int4")
     assert said == "weights are float32, float16 or int8, not 'int4'"
     for out in (path, tmp_path / "link"):
-        assert "is read by this command and would be replaced" in refused("shrink", path, "--out", out, "--overwrite")
+        assert "is read by this command" in refused("shrink", path, "--out", out, "--overwrite")
     assert "holds a model already" in refused("shrink", path, "--out", tmp_path / "other")
     assert "which this command reads" in refused("shrink", path, "--out", tmp_path, "--overwrite")
     assert "there is no model folder at" in refused("shrink", tmp_path / "none", "--out", tmp_path / "x")
@@ -326,7 +326,7 @@ def test_a_damaged_index_of_small_vectors(encoder: Encoder, tmp_path: Path) -> N
         with pytest.raises(ClickvecError, match=said):
             Index.open(path)
     np.save(path / "scales.npy", np.full(len(TEXTS), np.nan, np.float32))
-    about["files"]["scales.npy"] = about_file(path / "scales.npy")
+    about["files"]["scales.npy"] = describe_file(path / "scales.npy")
     (path / "index.json").write_text(json.dumps(about))
     with pytest.raises(ClickvecError, match="a vector of the index holds what is not a number"):
         Index.open(path).search("hotels in shanghai")

@@ -470,7 +470,7 @@ def test_it_replaces_a_report_when_told_to_and_nothing_else(tmp_path: Path) -> N
     ok(*report, "--worst", "0", "--overwrite")
     assert contents(out) != before
     (out / "notes.txt").write_text("mine")
-    assert "holds notes.txt, which clickvec did not put there" in refused(*report, "--overwrite")
+    assert "holds notes.txt, which clickvec did not write" in refused(*report, "--overwrite")
     assert (out / "notes.txt").read_text() == "mine"
 
 

@@ -22,7 +22,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.search import index as index_module
 from clickvec.search.index import Document, Hit, Index
 from clickvec.storage import files
-from clickvec.storage.snapshot import about_file
+from clickvec.storage.snapshot import describe_file
 
 FILES = ("documents.jsonl", "documents.offsets.npy", "index.json", "model", "vectors.npy")
 TITLES = [*TEXTS, "", "hotels in new york", "paint"]
@@ -397,7 +397,7 @@ def test_a_folder_opens_by_itself(encoder: Encoder, index: Index, saved: Path, t
 
 def test_what_the_folder_says(saved: Path, encoder: Encoder) -> None:
     about = json.loads((saved / "index.json").read_text())
-    sizes = {name: about_file(saved / name) for name in contents(saved) if name != "index.json"}
+    sizes = {name: describe_file(saved / name) for name in contents(saved) if name != "index.json"}
     assert about == {
         "format": 1, "count": len(TITLES), "dimensions": 7, "fingerprint": encoder.fingerprint, "files": sizes,
     }  # fmt: skip
@@ -464,11 +464,11 @@ def test_an_existing_index_is_replaced_only_when_told(index: Index, saved: Path,
 
 def test_what_is_not_ours_is_left_alone(index: Index, saved: Path, tmp_path: Path, model_folder: Path) -> None:
     before = contents(model_folder)
-    with pytest.raises(ClickvecError, match="a folder with other things in it"):
+    with pytest.raises(ClickvecError, match="a folder with other files in it"):
         index.save(model_folder, overwrite=True)
     assert contents(model_folder) == before
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ClickvecError, match=r"holds notes\.txt, which clickvec did not put there"):
+    with pytest.raises(ClickvecError, match=r"holds notes\.txt, which clickvec did not write"):
         index.save(saved, overwrite=True)
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "file").write_text("mine")
@@ -535,7 +535,7 @@ def signed(name: str, changed: Callable[[bytes], bytes]) -> Callable[[Path], Non
     def damage(path: Path) -> None:
         bytes_of(name, changed)(path)
         known = json.loads((path / "index.json").read_text())["files"]
-        change(path, files=known | {name: about_file(path / name)})
+        change(path, files=known | {name: describe_file(path / name)})
 
     return damage
 
@@ -554,11 +554,11 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        *((lambda path, name=name: (path / name).unlink(), f"not whole: {name} is missing") for name in
+        *((lambda path, name=name: (path / name).unlink(), f"{name} is missing") for name in
           ("vectors.npy", "documents.jsonl", "documents.offsets.npy")),
-        (lambda path: (path / "index.json").unlink(), "not a whole index folder: index.json is missing"),
-        (lambda path: (path / "model" / "config.json").unlink(), "not whole: model/config.json is missing"),
-        (lambda path: shutil.rmtree(path / "model"), "not whole: .* is missing"),
+        (lambda path: (path / "index.json").unlink(), "not a complete index folder: index.json is missing"),
+        (lambda path: (path / "model" / "config.json").unlink(), "model/config.json is missing"),
+        (lambda path: shutil.rmtree(path / "model"), ".* is missing"),
         (bytes_of("vectors.npy", lambda data: data[:-1]), "vectors.npy has .* bytes, index.json says"),
         (bytes_of("documents.jsonl", lambda data: data[:-1]), "documents.jsonl has .* bytes, index.json says"),
         (bytes_of("documents.offsets.npy", lambda data: b""), "has 0 bytes, index.json says"),
@@ -566,17 +566,17 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
         (bytes_of("index.json", lambda data: data[:50]), "cannot be read"),
         (bytes_of("index.json", lambda data: b"{}"), "names no format"),
         (bytes_of("index.json", lambda data: b'{"format": 1}'), "lacks or misspells 'count'"),
-        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is of another version than index.json"),
+        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is from another version than index.json"),
         (signed("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is damaged"),
         (lambda path: change(path, format=3), "format 3, newer than 2: update clickvec"),
         (lambda path: change(path, count="many"), "lacks or misspells"),
         (lambda path: change(path, files=None), "lacks or misspells"),
-        (lambda path: change(path, count=10), r"shape \(11, 7\), and float32 of shape \(10, 7\) was expected"),
+        (lambda path: change(path, count=10), r"shape \(11, 7\), expected float32 of shape \(10, 7\)"),
         (lambda path: change(path, dimensions=8), "says 8 dimensions, and its model has 7"),
         (lambda path: change(path, fingerprint="0" * 32), "index of another model"),
         (save_array("vectors.npy", lambda old: old.astype(np.float64)), "holds float64 of shape"),
         (save_array("vectors.npy", lambda old: old[:, :6]), r"shape \(11, 6\)"),
-        (save_array("documents.offsets.npy", lambda old: old[:-1]), r"shape \(11,\), and int64 of shape \(12,\)"),
+        (save_array("documents.offsets.npy", lambda old: old[:-1]), r"shape \(11,\), expected int64 of shape \(12,\)"),
         (save_array("documents.offsets.npy", lambda old: old + 1), "disagree"),
     ],
 )  # fmt: skip
@@ -590,9 +590,9 @@ def test_opening_refuses_what_is_damaged(saved: Path, damage: Callable[[Path], N
 def test_opening_refuses_what_is_not_a_folder(tmp_path: Path, model_folder: Path) -> None:
     with pytest.raises(ClickvecError, match="there is no index folder at"):
         Index.open(tmp_path / "nowhere")
-    with pytest.raises(ClickvecError, match="is a model folder; what is wanted here is the index folder"):
+    with pytest.raises(ClickvecError, match="is a model folder; expected: index folder"):
         Index.open(model_folder)
-    with pytest.raises(ClickvecError, match="is a file and no index folder"):
+    with pytest.raises(ClickvecError, match="is a file; expected: index folder"):
         Index.open(model_folder / "config.json")
 
 

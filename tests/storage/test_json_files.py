@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.storage.json_files import MAX_DEPTH, make, parse_json
+from clickvec.storage.json_files import MAX_DEPTH, parse_json, to_dataclass
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -62,8 +62,8 @@ class Fields:
 
 
 def test_a_dataclass_is_made_of_fields_of_their_types() -> None:
-    assert make(Fields, {"count": 1, "share": 2}) == Fields(1, 2)
-    assert make(Fields, {"count": 1, "share": 0.5, "name": None, "rows": [{"a": 1}]}).rows == [{"a": 1}]
+    assert to_dataclass(Fields, {"count": 1, "share": 2}) == Fields(1, 2)
+    assert to_dataclass(Fields, {"count": 1, "share": 0.5, "name": None, "rows": [{"a": 1}]}).rows == [{"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_dataclass_is_made_of_fields_of_their_types() -> None:
 )  # fmt: skip
 def test_a_field_that_is_missing_unknown_or_mistyped_is_named(value: object, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        make(Fields, value)
+        to_dataclass(Fields, value)

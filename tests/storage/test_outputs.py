@@ -135,7 +135,7 @@ def test_training_without_the_command_line_has_the_same_guard(place: Path) -> No
     command = [sys.executable, "-m", "clickvec.training", place / "data", "--out", place / "data" / "model"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "choose a place outside of it" in done.stderr
+    assert "choose an output outside of it" in done.stderr
     assert not (place / "data" / "model").exists()
 
 
@@ -149,7 +149,7 @@ def test_a_link_into_a_folder_of_ours_is_seen_through(place: Path) -> None:
 
 
 def test_every_writer_of_the_library_has_the_guard(place: Path) -> None:
-    inside = pytest.raises(ClickvecError, match="choose a place outside of it")
+    inside = pytest.raises(ClickvecError, match="choose an output outside of it")
     with inside, replacing_file(place / "model" / "x"):
         pass
     with inside, replacing(place / "index" / "x", "config.json"):

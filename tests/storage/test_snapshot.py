@@ -23,7 +23,7 @@ from clickvec.model import folder
 from clickvec.model.folder import open_model, verify_model
 from clickvec.model.shrink import write_shrunk
 from clickvec.storage import files, snapshot, temporary
-from clickvec.storage.snapshot import about_file, open_folder
+from clickvec.storage.snapshot import describe_file, open_folder
 
 ROOT = str(Path(folder.__file__).parents[2])
 
@@ -168,7 +168,7 @@ def test_without_handles_of_folders_it_works_by_name(
         open_model(path)
     with pytest.raises(ClickvecError, match="there is no model folder"):
         open_model(tmp_path / "nowhere")
-    with pytest.raises(ClickvecError, match="is a file and no model folder"):
+    with pytest.raises(ClickvecError, match="is a file; expected: model folder"):
         open_model(tmp_path / "elsewhere")
 
 
@@ -185,11 +185,11 @@ def test_a_file_of_another_version_of_the_same_size_is_refused(tmp_path: Path) -
         subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True)
         (mixed / name).write_bytes((tmp_path / "other" / name).read_bytes())
         assert (mixed / name).stat().st_size == (tmp_path / "index" / name).stat().st_size
-        with pytest.raises(ClickvecError, match=f"{name} is of another version than index.json"):
+        with pytest.raises(ClickvecError, match=f"{name} is from another version than index.json"):
             Index.open(mixed)
     tiny_model(tmp_path / "model1", seed=1)
     (tmp_path / "model" / "weights.safetensors").write_bytes((tmp_path / "model1" / "weights.safetensors").read_bytes())
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors is of another version than config\.json"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors is from another version than config\.json"):
         open_model(tmp_path / "model")
 
 
@@ -197,14 +197,14 @@ def test_a_sample_sees_the_size_and_every_block_that_it_reads(tmp_path: Path) ->
     path = tmp_path / "file"
     data = bytearray(os.urandom(10_000))
     path.write_bytes(data)
-    first = about_file(path)
+    first = describe_file(path)
     for place in (0, 5_000, 9_999):  # a small file is read whole
         changed = bytearray(data)
         changed[place] ^= 1
         path.write_bytes(changed)
-        assert about_file(path)["sample"] != first["sample"]
+        assert describe_file(path)["sample"] != first["sample"]
     path.write_bytes(b"")
-    assert about_file(path)["bytes"] == 0
+    assert describe_file(path)["bytes"] == 0
 
 
 def test_folders_written_before_there_were_samples_still_open(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_pipe_a_socket_and_a_folder_in_the_place_of_a_file_are_refused_at_once
             place.mkdir()
         done = program("info", path, "--verify", timeout=60)
         assert (done.returncode, done.stdout) == (1, "")
-        assert "metrics.jsonl is no plain file" in done.stderr
+        assert "metrics.jsonl is not a regular file" in done.stderr
 
 
 def test_an_index_whose_model_is_a_link_is_refused(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_huge_header_of_safetensors_is_refused(tmp_path: Path, size: int) -> N
     config = json.loads((path / "config.json").read_text())
     del config["samples"]
     (path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors is not a whole safetensors file"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors is not a complete safetensors file"):
         open_model(path)
 
 
@@ -330,7 +330,7 @@ def test_a_nested_header_of_safetensors_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(len(DEEP).to_bytes(8, "little") + DEEP.encode())
     with (
         open_folder(tmp_path, ["x"], "folder") as opened,
-        pytest.raises(ClickvecError, match="not a whole safetensors"),
+        pytest.raises(ClickvecError, match="not a complete safetensors"),
     ):
         opened.arrays("x")
 
@@ -353,7 +353,7 @@ def test_a_document_that_is_none_is_one_sentence(tmp_path: Path, line: str) -> N
     (path / "documents.jsonl").write_text(line + "\n")
     np.save(path / "documents.offsets.npy", np.array([0, len(line) + 1]))
     about = json.loads((path / "index.json").read_text())
-    about["files"] |= {name: about_file(path / name) for name in ("documents.jsonl", "documents.offsets.npy")}
+    about["files"] |= {name: describe_file(path / name) for name in ("documents.jsonl", "documents.offsets.npy")}
     (path / "index.json").write_text(json.dumps(about))
     said = refused("search", path, TEXTS[0])
     assert "documents.jsonl is damaged at line 1" in said
@@ -367,7 +367,7 @@ def test_an_npy_header_that_is_none_is_one_sentence(tmp_path: Path, header: byte
     Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS).save(path)
     (path / "vectors.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     about = json.loads((path / "index.json").read_text())
-    about["files"]["vectors.npy"] = about_file(path / "vectors.npy")
+    about["files"]["vectors.npy"] = describe_file(path / "vectors.npy")
     (path / "index.json").write_text(json.dumps(about))
     with pytest.raises(ClickvecError, match=r"vectors\.npy"):
         Index.open(path)

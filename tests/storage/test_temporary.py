@@ -47,7 +47,7 @@ def test_a_name_as_long_as_a_file_system_allows(tmp_path: Path) -> None:
     with replacing_file(tmp_path / name) as file:
         file.write(b"x")
     assert names(tmp_path) == [name]
-    (tmp_path / temporary._stem(tmp_path / name)[:-1]).touch()
+    (tmp_path / temporary._prefix(tmp_path / name)[:-1]).touch()
     remove_leftovers(tmp_path / name)
 
 

@@ -291,7 +291,7 @@ def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: 
     assert folder.verify_model(tmp_path / "model").fingerprint == second.fingerprint != first.fingerprint
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ClickvecError, match="other things in it"):
+    with pytest.raises(ClickvecError, match="other files in it"):
         loop.train(data, chosen, tmp_path / "mine", overwrite=True)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 

@@ -19,7 +19,7 @@ from clickvec.evaluation import evaluate
 from clickvec.evaluation.ranker import BaseRanker, Ranker
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
-from clickvec.storage.json_files import make
+from clickvec.storage.json_files import to_dataclass
 from clickvec.storage.snapshot import open_folder
 
 _FILES = ("about.json", "scores.safetensors")
@@ -78,7 +78,7 @@ def load(place: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
     """What was kept there; None when nothing was, or it does not fit."""
     try:
         with open_folder(place, _FILES, "folder of scores") as opened:
-            facts, found = make(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
+            facts, found = to_dataclass(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
             scores = {split: np.array(found[split]) for split in sets}
         if not all(part.dtype == np.float32 and np.isfinite(part).all() for part in scores.values()):
             return None

@@ -1,7 +1,7 @@
-"""The command line: one verb a stage, in the order of the flow. Results to stdout, the rest to stderr.
+"""The command line: one verb for each stage, in the order of use. Results go to stdout, everything else to stderr.
 
-Exit 0: done; 1: bad data or a bad model, in one sentence; 2: wrong usage; 128 and the number of a signal that stopped
-it, so 130 for Ctrl-C. Every verb imports what it needs when it runs, so that `--help` answers at once.
+Exit 0: success. 1: bad data or a bad model, explained in one sentence. 2: wrong usage. 128 plus the number of a signal
+that stopped the program, so 130 for Ctrl-C. Each verb imports what it needs when it runs, so that `--help` is fast.
 """
 
 from pathlib import Path
@@ -21,8 +21,8 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         streams.print_result(f"clickvec {clickvec.__version__}")
         raise typer.Exit
 
@@ -30,29 +30,29 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Turn a search click log into a small semantic search engine that you can look inside."""
+    """Train a small semantic search model from a click log, search with it, and explain every result."""
     streams.show_log()
     threads.check_environment()
 
 
 @app.command(cls=Verb)
 def demo(out: Out = Path("out/demo")) -> None:
-    """The whole story on the built-in log: simulate, train, evaluate, index, search, explain, report."""
+    """Try everything on a simulated click log: train, evaluate, index, search, explain, report."""
     from clickvec.cli.demo import run
 
-    def verb(arguments: list[str]) -> None:
+    def run_verb(arguments: list[str]) -> None:
         try:
             status = app(arguments, standalone_mode=False)
-        except streams.OutputError as lost:  # what it writes is what counts
-            streams.print_message(f"{lost}; the demo goes on without it")
+        except streams.OutputError as error:  # the demo's result is the files
+            streams.print_message(f"{error}; the demo continues")
         else:
             if status:
                 raise typer.Exit(status)
 
-    run(verb, out)
+    run(run_verb, out)
 
 
 for verb in (

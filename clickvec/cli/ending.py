@@ -1,7 +1,7 @@
-"""How a program of ours ends: one sentence on stderr and an exit status, for every error that has one.
+"""End a program of clickvec with an exit status and, if it failed, one sentence on stderr.
 
-Exit 0: done; 1: bad data, a bad model, or what the system refuses; 128 and the signal's number: stopped by a signal.
-An error that is not known here is a bug of ours, and keeps its traceback.
+Exit 0: success. 1: bad data, a bad model, or an error of the operating system. 128 plus the number of a signal that
+stopped the program. An unknown error is a bug in clickvec and keeps its traceback.
 """
 
 import os
@@ -22,9 +22,9 @@ _caught: list[int] = []  # the signals that stopped this program
 
 
 def run(work: Callable[[], int], *, has_settings: Callable[[], bool]) -> int:
-    """Do the work of a program; if it fails, say why. Return the exit status.
+    """Call `work` and return the exit status. If it fails, print why.
 
-    `has_settings` tells whether its user can change the settings of a model with --set.
+    `has_settings` tells whether the user can change the model's settings with --set.
     """
     try:
         return work()
@@ -41,15 +41,15 @@ def run(work: Callable[[], int], *, has_settings: Callable[[], bool]) -> int:
 
 
 def describe(error: BaseException, has_settings: bool) -> str | None:
-    """The sentence for an error, or None if there is none."""
+    """Return the sentence that explains an error, or None if the error is unknown."""
     if isinstance(error, ClickvecError | OutputError):
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         return f"stopped by {signal.Signals(_caught[0]).name}" if _caught else "stopped"
     if _is_out_of_memory(error):
         if has_settings:
-            return "there is not enough memory; smaller batch_size, cells, hidden or output (--set) need less"
-        return "there is not enough memory; close other programs, or split the input into smaller files"
+            return "out of memory; lower batch_size, cells, hidden or output with --set"
+        return "out of memory; close other programs, or split the input into smaller files"
     if isinstance(error, RuntimeError) and _GPU.search(str(error)):
         return f"the GPU failed: {str(error).splitlines()[0]}; run the command again, or use --device cpu"
     if isinstance(error, OSError):
@@ -72,8 +72,8 @@ def _signals() -> list[int]:
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     _caught.append(number)
-    for one in _signals():
-        signal.signal(one, signal.SIG_IGN)  # a second one must not stop what cleans up after the first
+    for other in _signals():
+        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     raise KeyboardInterrupt
 
 
@@ -86,10 +86,10 @@ def _status(error: BaseException) -> int:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory could not be allocated. The class of torch is known by its name, so as not to import torch."""
-    torch = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+    """Return whether an allocation failed. Recognise torch's exception by its name, so as not to import torch."""
+    from_torch = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
     by_message = isinstance(error, RuntimeError) and _ALLOCATOR.search(str(error)) is not None
-    return isinstance(error, MemoryError) or torch or by_message
+    return isinstance(error, MemoryError) or from_torch or by_message
 
 
 def _name(filename: object) -> str:

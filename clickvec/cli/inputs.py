@@ -1,4 +1,4 @@
-"""What the verbs of the command line share: reading what the user names, telling what was skipped, guarding files."""
+"""The options that several verbs share, and how they read the files that the user names."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,42 +20,42 @@ if TYPE_CHECKING:
 
 
 def input_path(text: str) -> Path:
-    """Read a path from the command line; `-` is standard input, and a file of that name is ./-."""
+    """Read a path from the command line. `-` means standard input; a file of that name is ./-."""
     path = Path(text)
     return path.absolute() if text != "-" and path == Path("-") else path
 
 
-Out = Annotated[Path, typer.Option(help="The folder or file to write.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is at --out.")]
+Out = Annotated[Path, typer.Option(help="Where to write the result.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the result of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MaxBad = Annotated[float, typer.Option(help="The share of bad lines to tolerate.", min=0.0, max=1.0)]
+MaxBad = Annotated[float, typer.Option(help="Fail if more than this share of the lines is bad.", min=0.0, max=1.0)]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
 CataloguePath = Annotated[
     Path,
     typer.Argument(
-        parser=input_path, help="Titles: title and, if there is one, doc_id; TSV, CSV, JSON lines; - is stdin."
+        metavar="CATALOGUE",
+        parser=input_path,
+        help="The titles, with a column title and optionally doc_id: TSV, CSV or JSON lines; - is stdin.",
     ),
 ]
 ColumnNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--columns",
-        metavar="NAME=COLUMN,...",
-        help="What our columns are called in the files: query=search_term,title=name.",
+        "--columns", metavar="NAME=COLUMN,...", help="Map column names: query=search_term,title=name. Repeatable."
     ),
 ]
 NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="The files may have no header: the number of columns tells which is which.")
+    bool, typer.Option("--no-header", help="The files have no header: identify columns by their number.")
 ]
 Shown = Annotated[
-    Path | None, typer.Option(parser=input_path, help="A judged set; its titles of grade 0 become negatives.")
+    Path | None, typer.Option(parser=input_path, help="A judged set. Its titles of grade 0 become negatives.")
 ]
 
 
 def report_bad_lines(bad: "BadLines") -> None:
-    """Say how many lines were skipped, and why the first of them."""
+    """Print how many lines were skipped, and the reasons for the first ones."""
     if bad.count:
-        print_message(f"{bad.count:,} of {counted(bad.total, 'line')} skipped:")
+        print_message(f"Skipped {bad.count:,} of {counted(bad.total, 'line')}:")
         for example in bad.examples:
             print_message(f"  {example}")
         if bad.count > len(bad.examples):
@@ -63,7 +63,7 @@ def report_bad_lines(bad: "BadLines") -> None:
 
 
 def format_value(value: object) -> str:
-    """A fact for people: numbers with commas, four digits of a fraction, dictionaries without their brackets."""
+    """Return a value for people: numbers with commas, fractions with four digits, dictionaries without brackets."""
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {format_value(part)}" for name, part in value.items())
     if isinstance(value, float):
@@ -72,7 +72,7 @@ def format_value(value: object) -> str:
 
 
 def import_training() -> Any:  # noqa: ANN401
-    """The training loop, or one sentence where torch is not installed."""
+    """Return the training loop. Raise ClickvecError with the pip command if torch is not installed."""
     try:
         from clickvec.training import loop
     except ModuleNotFoundError as error:
@@ -84,32 +84,29 @@ def import_training() -> Any:  # noqa: ANN401
     return loop
 
 
-# --- places ------------------------------------------------------------------------------------------------------
-
-
 def model_folder(folder: Path) -> Path:
-    """The model folder of an index folder; any other folder is one itself."""
+    """Return the model folder inside an index folder. Any other folder is returned as it is."""
     return folder / "model" if (folder / "index.json").exists() else folder
 
 
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
 def file_names(paths: Iterable[Path]) -> str:
-    """File names for people; a byte that is no text, which a name may hold, becomes a question mark."""
+    """Return the names of files for people, with a question mark for each byte that is not valid text."""
     from clickvec.data.lines import STDIN, name_of
 
     names = (name_of(path) if path == STDIN else path.name for path in paths)
     return ", ".join(names).encode(errors="replace").decode()
 
 
-def read_columns(names: list[str] | None, no_header: bool, inputs: Iterable[Path | None]) -> "Columns":
-    """Read --columns and --no-header; refuse to read standard input twice."""
+# --- reading files -----------------------------------------------------------------------------------------------
+
+
+def read_columns(names: list[str] | None, no_header: bool, paths: Iterable[Path | None]) -> "Columns":
+    """Parse --columns and --no-header, and refuse to read standard input twice."""
     from clickvec.data import Columns
     from clickvec.data.lines import STDIN
 
-    if list(inputs).count(STDIN) > 1:
-        raise typer.BadParameter("- is standard input, which can be read once; give the other files by their names")
+    if list(paths).count(STDIN) > 1:
+        raise typer.BadParameter("- is standard input, which can be read only once; name the other files")
     try:
         return Columns.parse(names or [], header=not no_header)
     except ClickvecError as error:
@@ -117,7 +114,7 @@ def read_columns(names: list[str] | None, no_header: bool, inputs: Iterable[Path
 
 
 def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog":
-    """The pairs of click logs."""
+    """Read click logs and report their bad lines."""
     from clickvec.data import read_clicks
 
     log = read_clicks(logs, max_bad, columns)
@@ -128,7 +125,7 @@ def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog"
 def prepare_dataset(
     logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float, columns: "Columns"
 ) -> "Dataset":
-    """The arrays of click logs."""
+    """Read click logs and convert them to the arrays that training reads."""
     from clickvec.data import dataset
 
     log = read_log(logs, max_bad, columns)
@@ -139,7 +136,7 @@ def prepare_dataset(
 def open_dataset(
     logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
 ) -> "Dataset":
-    """The arrays of a data folder, or of click logs."""
+    """Open a data folder, or prepare click logs."""
     from clickvec.data import dataset
     from clickvec.data.lines import STDIN
 
@@ -147,9 +144,9 @@ def open_dataset(
     if not prepared:
         return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
     if len(logs) > 1:
-        raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all the logs together")
+        raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if shown:
-        raise ClickvecError(f"{logs[0]} is a data folder, and what was shown is part of it: give --shown to prepare")
+        raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
     data = dataset.load(logs[0])
     if data.max_words != recipe.max_words:
         raise ClickvecError(
@@ -162,11 +159,11 @@ def open_dataset(
 def read_judged_set(
     path: Path, max_bad: float, columns: "Columns", queries: Path | None = None, titles: Path | None = None
 ) -> "Judged":
-    """A judged set in one file, or TREC qrels with their queries and titles."""
+    """Read a judged set from one file, or TREC qrels with their queries and titles, and report its bad lines."""
     from clickvec.data import read_judged, read_qrels
 
     if (queries is None) != (titles is None):
-        raise typer.BadParameter("TREC qrels need both --queries and --titles")
+        raise typer.BadParameter("TREC qrels need both --queries and --catalogue")
     if queries and titles:
         judged = read_qrels(path, queries, titles, max_bad, columns)
     else:
@@ -176,7 +173,7 @@ def read_judged_set(
 
 
 def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
-    """Titles with their ids."""
+    """Read titles with their ids and report the bad lines."""
     from clickvec.data import read_titles
 
     titles = read_titles(path, max_bad, columns)
@@ -184,30 +181,30 @@ def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
     return titles
 
 
-# --- systems -----------------------------------------------------------------------------------------------------
+# --- systems to evaluate -----------------------------------------------------------------------------------------
 
 
 def make_ranker(name: str, judged: "Judged", catalogue: "Titles | None") -> "Ranker":
-    """The system that a name stands for: bm25, or a model folder."""
+    """Return the system with this name: bm25, or the model in a folder."""
     from clickvec.evaluation.neural import Neural
     from clickvec.model.encoder import Encoder
 
     if name.lower() == "bm25" and not Path(name).exists():
         from clickvec.evaluation.lexical import BM25
 
-        known = [title.title for title in catalogue or ()]
-        return BM25([*known, *(title for query in judged for title in query.titles)])
+        titles = [title.title for title in catalogue or ()]
+        return BM25([*titles, *(title for query in judged for title in query.titles)])
     return Neural(Encoder.load(name), name, Bar())
 
 
 def measure_catalogue(rankers: "list[Ranker]", judged: "Judged", titles: "Titles") -> "Evaluation":
-    """Recall@100 and MRR@10 of each system over all the titles of a catalogue."""
+    """Return Recall@100 and MRR@10 of each system over all titles of a catalogue."""
     from functools import reduce
 
     from clickvec.evaluation.evaluate import Evaluation, evaluate_catalogue
 
     ids, texts = [title.id for title in titles], [title.title for title in titles]
-    found = [
+    results = [
         evaluate_catalogue(ranker.search_over(ids, texts), judged, set(ids), name=ranker.name) for ranker in rankers
     ]
-    return reduce(Evaluation.above, found)
+    return reduce(Evaluation.above, results)

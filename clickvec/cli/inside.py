@@ -164,7 +164,7 @@ def nearest(
     words: Annotated[list[str], typer.Argument(help="Words; a phrase in quotes is one.")],
     titles: Annotated[
         Path | None,
-        typer.Option(parser=input_path, help="Titles to look among, as for index; none: those of the index."),
+        typer.Option("--catalogue", parser=input_path, help="Titles to search. None: those of the index."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words, and how many titles.")] = 10,
     least: Annotated[int, typer.Option(min=1, help="Leave out words that the titles hold fewer times.")] = 1,
@@ -186,7 +186,7 @@ def nearest(
     index = Index.open(folder) if (folder / "index.json").exists() else None
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
-        raise typer.BadParameter(f"{folder} is a model, and has no titles; give some with --titles, or an index folder")
+        raise typer.BadParameter(f"{folder} is a model, and has no titles; give --catalogue, or an index folder")
     columns = inputs.read_columns(column_names, no_header, [titles])
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
@@ -211,7 +211,9 @@ def report(
     out: Out,
     titles: Annotated[
         Path | None,
-        typer.Option(parser=input_path, help="A catalogue, for near words and the map. None: the judged titles."),
+        typer.Option(
+            "--catalogue", parser=input_path, help="Titles for near words and the map. None: the judged titles."
+        ),
     ] = None,
     clicks: Annotated[
         list[Path] | None,

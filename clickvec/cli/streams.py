@@ -1,10 +1,11 @@
-"""Standard output and standard error. Nothing else in the package writes to either.
+"""Write to standard output and standard error. Nothing else in the package writes to either.
 
-Results go to stdout: `give`, `give_json` and `give_bytes` raise OutputError if they cannot be written. Everything else
-goes to stderr: `tell` never raises, because a message that nobody reads must not change the outcome of a run.
+Results go to stdout: `print_result`, `print_json` and `print_bytes` raise OutputError if they cannot write. Messages
+go to stderr: `print_message` never raises, because a message that nobody reads must not change the outcome of a run.
 
 Text is made safe for a terminal here: control characters, bidirectional overrides and other unprintable characters are
-shown as pictures. This module needs only the standard library: training runs without the command line's packages.
+replaced by visible symbols. This module needs only the standard library, so training can run without the packages of
+the command line.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from typing import TextIO
 
 from clickvec.text.printable import COLOURS, clean, clean_lines
 
-_REDRAW = "\r\x1b[K"  # back to the start of the line, and erase it
+_REDRAW = "\r\x1b[K"  # return to the start of the line and erase it
 _is_redrawn = False  # whether the terminal shows a line that `redraw_line` wrote
 
 
@@ -27,63 +28,62 @@ class OutputError(Exception):
 
 
 class ReaderClosedError(OutputError):
-    """Whoever read standard output has closed it: it has seen enough."""
-
-
-# --- safe text ---------------------------------------------------------------------------------------------------
-
-
-def _clean_between_colours(text: str) -> str:
-    return "".join(part if place % 2 else clean_lines(part) for place, part in enumerate(COLOURS.split(text)))
+    """The program that reads standard output has closed it, as `head` does."""
 
 
 # --- standard output ---------------------------------------------------------------------------------------------
 
 
 def print_result(text: str, *, coloured: bool = False) -> None:
-    """Print a result for people, and an end of line.
+    """Print a result for people, followed by a newline.
 
-    If it is coloured, our own colour codes are kept. Data must then be clean before it is coloured.
+    With `coloured`, the colour codes of screen.py are kept. Data must then be cleaned before it is coloured.
     """
-    safe = _clean_between_colours(text) if coloured else clean_lines(text)
+    if coloured:  # the odd parts are colour codes
+        parts = enumerate(COLOURS.split(text))
+        safe = "".join(part if number % 2 else clean_lines(part) for number, part in parts)
+    else:
+        safe = clean_lines(text)
     _write(lambda stream: stream.write(f"{safe}\n"))
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON, in which all that is unprintable, or not in the encoding, is escaped."""
+    """Print a value as one line of JSON. Escape characters that are unprintable or missing in the stream's encoding."""
     text = json.dumps(value, ensure_ascii=False)
     if not text.isprintable():
         text = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-    if not _encodable(text):
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
         text = json.dumps(value)
     _write(lambda stream: stream.write(f"{text}\n"))
 
 
 def print_bytes(data: bytes) -> None:
-    """Print UTF-8 lines as they are; on a terminal, print them as safe text with their tabs."""
+    """Print lines of UTF-8 unchanged. If stdout is a terminal, print them as safe text with their tabs."""
 
     def write(stream: TextIO) -> None:
         if is_terminal(stream) or not hasattr(stream, "buffer"):
             lines = data.decode(errors="replace").split("\n")
             stream.write("\n".join("\t".join(map(clean, line.split("\t"))) for line in lines))
         else:
-            stream.flush()  # what was printed before comes before
+            stream.flush()  # keep the order: text that was printed before goes first
             stream.buffer.write(data)
 
     _write(write)
 
 
 def print_summary(text: str) -> None:
-    """Print a line about files that are written. If it is lost, warn: the files are there all the same."""
+    """Print a summary of files that were written. Only warn if it cannot be printed: the files are complete."""
     try:
         print_result(text)
-    except OutputError as lost:
-        print_message(f"{lost}; the summary is lost, all files are written")
+    except OutputError as error:
+        print_message(f"{error}; the summary is lost, but all files are written")
 
 
 @contextlib.contextmanager
 def printing_parser_output() -> Iterator[None]:
-    """Hold back what a parser of arguments prints, then print it: its help to stdout, its complaints to stderr."""
+    """Capture what an argument parser prints, then print it safely: help to stdout, errors to stderr."""
     out, err = io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -99,48 +99,40 @@ def _write(write: Callable[[TextIO], object]) -> None:
     stream: TextIO | None = sys.stdout
     _erase_redrawn()
     if stream is None or stream.closed:
-        sys.stdout = _nowhere()
+        sys.stdout = _open_null()
         raise OutputError("cannot write to standard output: it is closed")
     try:
         write(stream)
         stream.flush()
     except OSError as error:
-        _drop(stream)
+        _discard(stream)
         kind = ReaderClosedError if isinstance(error, BrokenPipeError) else OutputError
         raise kind(f"cannot write to standard output: {error.strerror or error}") from error
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # --- standard error ----------------------------------------------------------------------------------------------
 
 
 def print_message(text: str) -> None:
-    """Say something that is no result, in one line."""
-    _say(f"{clean(text)}\n")
+    """Print one line to stderr."""
+    _write_error(f"{clean(text)}\n")
 
 
 def print_message_lines(text: str) -> None:
-    """Say something that is no result, in several lines."""
-    _say(f"{clean_lines(text)}\n")
+    """Print several lines to stderr."""
+    _write_error(f"{clean_lines(text)}\n")
 
 
 def redraw_line(text: str, *, keep: bool = False) -> None:
-    """Replace the current line of the terminal behind standard error. The next message erases it, unless it is kept."""
+    """Replace the current line of the terminal on stderr. The next message erases it, unless it is kept."""
     global _is_redrawn
     _is_redrawn = True
-    _say(f"{clean(text)}\n" if keep else clean(text))
+    _write_error(f"{clean(text)}\n" if keep else clean(text))
     _is_redrawn = not keep
 
 
 class LogHandler(logging.Handler):
-    """Write the messages of the library to standard error."""
+    """Write the messages of the library to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message as one line."""
@@ -159,46 +151,46 @@ def _erase_redrawn() -> None:
     global _is_redrawn
     if _is_redrawn:
         _is_redrawn = False
-        _say(_REDRAW)
+        _write_error(_REDRAW)
 
 
-def _say(text: str) -> None:
+def _write_error(text: str) -> None:
     _erase_redrawn()
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, broken, closed or None
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr may be full, broken, closed or None
         sys.stderr.write(text)
         sys.stderr.flush()
 
 
-# --- the life of a program ---------------------------------------------------------------------------------------
+# --- start and exit of the program -------------------------------------------------------------------------------
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream, which may be closed, is a terminal."""
+    """Return whether a stream is an open terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def open_streams() -> None:
-    """Open the standard streams that are closed on the null device. Call this before any file is opened.
+    """Open closed standard streams on the null device. Call this before any file is opened.
 
-    Otherwise the next file that is opened would be standard output or standard error to all that writes there.
-    `sys.stdout` stays None if it was closed: a result must not vanish without an error.
+    Otherwise the next file to be opened would get the descriptor of stdout or stderr, and output would go into it.
+    `sys.stdout` stays None if it was closed, so that a lost result is an error.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number, which is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one
     if sys.stderr is None:
-        sys.stderr = _nowhere()
+        sys.stderr = _open_null()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # the locale may lack the characters of a text
+        if isinstance(stream, io.TextIOWrapper):  # the locale's encoding may lack some characters
             stream.reconfigure(errors="backslashreplace")
 
 
 def close_streams() -> None:
     """Erase a progress bar and flush the standard streams.
 
-    Drop what cannot be written: otherwise Python fails on it when it exits.
+    Discard what cannot be written; otherwise Python fails on it at exit.
     """
     _erase_redrawn()
     for stream in (sys.stdout, sys.stderr):
@@ -206,11 +198,11 @@ def close_streams() -> None:
             if stream is not None and not stream.closed:
                 stream.flush()
         except OSError:
-            _drop(stream)
+            _discard(stream)
 
 
-def _drop(stream: TextIO) -> None:
-    """Send what a stream still holds, and all that follows, to the null device."""
+def _discard(stream: TextIO) -> None:
+    """Redirect a stream to the null device, including what it still buffers."""
     with contextlib.suppress(OSError):  # some streams have no descriptor
         descriptor = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
@@ -218,5 +210,5 @@ def _drop(stream: TextIO) -> None:
         os.close(null)
 
 
-def _nowhere() -> TextIO:
+def _open_null() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")

@@ -131,10 +131,10 @@ def train(
 def evaluate(
     models: Annotated[list[str], typer.Argument(help="Model folders; bm25 is the lexical baseline.")],
     judged: Annotated[
-        Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --titles.")
+        Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --catalogue.")
     ],
     queries: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: query_id and query.")] = None,
-    titles: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: doc_id and title.")] = None,
+    titles: Annotated[Path | None, typer.Option(parser=input_path, hidden=True)] = None,
     catalogue: Annotated[
         Path | None, typer.Option(parser=input_path, help="Titles to search: adds Recall@100 and MRR@10.")
     ] = None,
@@ -148,6 +148,7 @@ def evaluate(
     from clickvec.evaluation import evaluate as measure
     from clickvec.evaluation.metrics import write_run
 
+    titles = titles or (catalogue if queries else None)
     twice = next((name for name in models if models.count(name) > 1), None)
     if twice:
         raise typer.BadParameter(f"{twice} is given twice; give each model once")

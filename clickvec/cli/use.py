@@ -1,4 +1,4 @@
-"""The verbs that put a model to use: shrink, encode, index, search, rerank, info."""
+"""The verbs that use a trained model: shrink, encode, index, search, rerank, info."""
 
 import json
 from collections.abc import Iterator
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 def shrink(
     model: ModelPath,
     out: Out,
-    weights: Annotated[str, typer.Option(help="int8, a quarter of the size, or float16, a half.")] = "int8",
+    weights: Annotated[
+        str, typer.Option(help="Number format of the weights: int8 (a quarter of the size) or float16 (half).")
+    ] = "int8",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a smaller copy of a model, which does all that the model does."""
+    """Write a smaller copy of a model. Every verb accepts it in place of the original."""
     from clickvec.model.shrink import write_shrunk
     from clickvec.storage.outputs import check_output
 
@@ -46,28 +48,29 @@ def shrink(
     if as_json:
         print_json({"model": str(out), **facts})
     else:
-        print_summary(f"{out}: {weights}, {size / 1e6:.1f} MB in place of {before / 1e6:.1f}")
+        print_summary(f"{out}: {weights}, {size / 1e6:.1f} MB instead of {before / 1e6:.1f} MB")
 
 
 def encode(
     model: ModelPath,
-    titles: CataloguePath,
+    catalogue: CataloguePath,
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
     vectors: Annotated[
-        str, typer.Option(help="float32, float16 or int8, where a row is a direction, to be divided by its length.")
+        str,
+        typer.Option(help="Number format of the vectors: float32 or int8. Normalise int8 rows before use."),
     ] = "float32",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")] = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Write the vectors of titles as .npy, a row for each good line, or as .parquet, with ids and titles beside them.
+    """Encode titles and write one vector per row: .npy, or .parquet with ids and titles.
 
-    A title of which the model knows no letter trigram has a row of zeros; a line that is skipped has none.
+    Titles without any known trigram become zero vectors. Skipped lines produce no row.
 
-    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.data import BadLines
     from clickvec.data.lines import name_of
@@ -76,66 +79,66 @@ def encode(
     from clickvec.search.vectors import check_call, write_vectors
     from clickvec.storage.outputs import check_output_file
 
-    check_output_file(out, [model, titles])
-    check_call(out, titles, vectors, resume, overwrite)
-    columns = inputs.read_columns(column_names, no_header, [titles])
+    check_output_file(out, [model, catalogue])
+    check_call(out, catalogue, vectors, resume, overwrite)
+    columns = inputs.read_columns(column_names, no_header, [catalogue])
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
-        out, encoder, titles, queries=queries, precision=vectors,
+        out, encoder, catalogue, queries=queries, precision=vectors,
         resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns, progress=Bar(),
     )  # fmt: skip
     report_bad_lines(bad)
     if written.out_of_step and not wanted(out):
         print_message(
-            f"some lines before {name_of(titles)}:{written.out_of_step} have no row of their own, so that from there "
-            "on row and line numbers differ; .parquet has the ids beside the vectors"
+            f"From {name_of(catalogue)}:{written.out_of_step} on, row numbers differ from line numbers, because lines "
+            "before it produced no row. Write .parquet to store the ids with the vectors."
         )
     if written.zeros:
         texts = counted(written.rows, "text")
-        print_message(f"{written.zeros:,} of {texts} have no letter trigram that the model knows: their rows are 0")
-    print_summary(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'number')}")
+        print_message(f"{written.zeros:,} of {texts} have no known letter trigram: their rows are zero")
+    print_summary(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'dimension')}")
 
 
 def index(
     model: ModelPath,
-    titles: CataloguePath,
+    catalogue: CataloguePath,
     out: Out,
-    vectors: Annotated[str, typer.Option(help="float32, float16 or int8: what the vectors are kept as.")] = "float32",
+    vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Build an index of titles, with a copy of the model in it.
+    """Build an index of titles. It contains a copy of the model.
 
-    It uses every core, or as many threads as OMP_NUM_THREADS says.
+    All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.model.encoder import Encoder
     from clickvec.model.shrink import check
     from clickvec.search.index import Index, check_place
     from clickvec.storage.outputs import check_output
 
-    check(vectors, "vectors")  # now, and not after an hour of encoding
-    check_output(out, [model, titles])
+    check(vectors, "vectors")  # before encoding, which can take an hour
+    check_output(out, [model, catalogue])
     check_place(out, overwrite)
-    columns = inputs.read_columns(column_names, no_header, [titles])
-    encoder, found = Encoder.load(model), inputs.read_catalogue(titles, max_bad, columns)
+    columns = inputs.read_columns(column_names, no_header, [catalogue])
+    encoder, titles = Encoder.load(model), inputs.read_catalogue(catalogue, max_bad, columns)
     columns.check_used()
-    ids, texts, payloads = zip(*found, strict=True) if len(found) else ((), (), ())
+    ids, texts, payloads = zip(*titles, strict=True) if len(titles) else ((), (), ())
     built = Index.build(
         encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=Bar(), vectors=vectors
     )
     built.save(out, overwrite=overwrite)
     if built.unreachable:
-        titles_without = counted(built.unreachable, "title has", "titles have")
-        print_message(f"{titles_without} no letter trigram that the model knows: no query can find them")
+        unreachable = counted(built.unreachable, "title has", "titles have")
+        print_message(f"{unreachable} no known letter trigram: no query can find them")
     print_summary(f"{out}: {counted(len(built), 'title')}")
 
 
 def search(
-    folder: Annotated[Path, typer.Argument(help="An index folder.")],
-    queries: Annotated[list[str] | None, typer.Argument(help="Queries; none: a query a line from stdin.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many hits.")] = 10,
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
+    queries: Annotated[list[str] | None, typer.Argument(help="Queries. If none, read one per line from stdin.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of hits per query.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Search an index."""
@@ -143,16 +146,16 @@ def search(
     from clickvec.search.index import Index
 
     opened, bad = Index.open(folder), BadLines()
-    for asked in [queries] if queries else _lines(bad):
-        for query, hits in zip(asked, opened.search(asked, k=k), strict=True):
+    for batch in [queries] if queries else _lines_of_stdin(bad):
+        for query, hits in zip(batch, opened.search(batch, k=k), strict=True):
             if as_json:
                 print_json({"query": query, "hits": [hit._asdict() for hit in hits]})
                 continue
-            head = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
-            if head or hits:
-                print_result("\n".join([*head, *map(_hit_line, hits)]))
-            if not hits and (queries or query.strip()):  # a blank line of stdin is no query
-                print_message(f"nothing found for {query!r}: {_why_nothing(opened, query)}")
+            heading = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
+            if heading or hits:
+                print_result("\n".join([*heading, *map(_hit_line, hits)]))
+            if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
+                print_message(f"No hits for {query!r}: {_why_no_hits(opened, query)}")
     report_bad_lines(bad)
 
 
@@ -161,7 +164,7 @@ def _hit_line(hit: "Hit") -> str:
     return clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}")
 
 
-def _why_nothing(index: "Index", query: str) -> str:
+def _why_no_hits(index: "Index", query: str) -> str:
     from clickvec.text.tokens import canonical
 
     if not canonical(query):
@@ -173,17 +176,19 @@ def _why_nothing(index: "Index", query: str) -> str:
     return "the model knows no letter trigram of any title in the index"
 
 
-def _lines(bad: "BadLines") -> Iterator[list[str]]:
-    """The lines of stdin as they come, a blank one for one that is no text, so that answers stay beside questions."""
+def _lines_of_stdin(bad: "BadLines") -> Iterator[list[str]]:
+    """Yield lines of stdin as they arrive. A bad line becomes a blank one: each result stays beside its query."""
     from clickvec.data.lines import standard_input, stream_lines
 
     return (lines for _, lines in stream_lines(standard_input(), "standard input", bad))
 
 
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
-    """Re-order another engine's results: query, id, title by tabs from stdin, one list a query; the score is added.
+    """Re-order the results of another search engine and append a score to each line.
 
-    Queries, ids and titles come out byte for byte as they came in. Lines end with LF, those that came with CRLF too.
+    Reads lines of query, id and title, separated by tabs, from stdin; the lines of a query must be consecutive.
+
+    Queries, ids and titles are copied byte for byte. Lines end with LF, even if they ended with CRLF.
     """
     from clickvec.data import BadLines
     from clickvec.data.lines import standard_input
@@ -201,7 +206,7 @@ def info(
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and check it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What a model is: tower, size, the paper's way of counting, data, recipe, scores; and what computes it here."""
+    """Describe a model: tower, size, training data, recipe, scores, and the code that encodes on this machine."""
     from clickvec.model.about import about_model, computed_by
     from clickvec.model.folder import open_model, verify_model
 

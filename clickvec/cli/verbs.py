@@ -1,4 +1,4 @@
-"""How the command line runs its verbs: what click prints goes through streams.py, errors end in ending.py."""
+"""Adapt typer: what it prints goes through streams.py, errors end in ending.py, and old option names still work."""
 
 import io
 import sys
@@ -9,12 +9,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from clickvec.cli import ending, streams
 
-# Of typer's own copy of click or of click itself, as typer's version has it.
+_OLD_OPTIONS = {"--titles": "--catalogue"}  # for verbs that no longer have an option of the old name
+# Depending on its version, typer uses click or a copy of its own.
 _ClickError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-class _Carried(Exception):  # noqa: N818 - it is not raised beyond this file
-    """Carries an error past click, which ends the program itself at some errors of the system."""
+class _CarriedError(Exception):
+    """Carries an error past click, which would end the program itself on some errors."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -25,14 +26,21 @@ class Verb(TyperCommand):
     """One verb."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
+        options = {option for parameter in self.params for option in parameter.opts}
         with streams.printing_parser_output():  # --help
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [_new_option(arg, options) for arg in args])
+
+
+def _new_option(arg: str, options: set[str]) -> str:
+    name, equals, value = arg.partition("=")
+    new = _OLD_OPTIONS.get(name)
+    return f"{new}{equals}{value}" if new in options and name not in options else arg
 
 
 class Verbs(TyperGroup):
-    """All verbs. A verb that cannot go on ends with one sentence and the exit status."""
+    """All verbs. A verb that fails ends with one sentence and an exit status."""
 
-    _verb = ""  # the one that was called
+    _verb = ""  # the verb that was called
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
         with streams.printing_parser_output():  # --help and --version
@@ -42,12 +50,12 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except (OSError, EOFError, KeyboardInterrupt) as error:
-            raise _Carried(error) from error
+            raise _CarriedError(error) from error
         finally:
             self._verb = ctx.invoked_subcommand or ""
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401
-        """Run the program and exit; if it is not to stand alone, as in demo, errors go to the caller."""
+        """Run the program and exit. With standalone_mode=False, as in demo, raise errors to the caller instead."""
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **extra | {"standalone_mode": False})
         sys.exit(ending.run(lambda: self._status(*args, **extra), has_settings=self._has_settings))
@@ -56,11 +64,11 @@ class Verbs(TyperGroup):
         try:
             return super().main(*args, **extra | {"standalone_mode": False}) or 0
         except _ClickError as error:
-            said = io.StringIO()
-            error.show(said)
-            streams.print_message_lines(said.getvalue().removesuffix("\n"))
+            message = io.StringIO()
+            error.show(message)
+            streams.print_message_lines(message.getvalue().removesuffix("\n"))
             return int(error.exit_code)
-        except _Carried as carried:
+        except _CarriedError as carried:
             raise carried.error from None
 
     def _has_settings(self) -> bool:

@@ -132,7 +132,7 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
     done = run(*arguments, "--max-bad", "0.7")
     assert done.status == 0
     shown = done.err.splitlines()[:10]
-    assert shown[0] == "9 of 13 lines skipped:"
+    assert "9 of 13 lines" in shown[0]
     reasons = (
         "1 column, expected", "4 columns, expected", "not UTF-8: byte 0xff at 1", "NUL byte", "blank query",
         "blank title", "clicks is '-1'", "clicks is 'many'", "longer than 10,000,000 bytes",

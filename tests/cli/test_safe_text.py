@@ -98,7 +98,7 @@ def test_titles_and_models_that_would_steer(model: Path, titles: Path, tmp_path:
     check(run("encode", model, titles, "--out", tmp_path / f"{STEERING}.npy", *bad), 0)
     check(run("shrink", model, "--out", tmp_path / f"small {STEERING}"), 0)
     hits = check(run("search", index, f"hotels {STEERING}", f"ЖЖЖ {FORGED}"), 0)
-    assert "nothing found" in hits.err
+    assert "No hits" in hits.err
     check(run("search", index, f"hotels {FORGED}", "--json"), 0)
     check(run("search", index, stdin=f"hotels {STEERING}\n"), 0)
     check(run("explain", index, f"hotels {STEERING}", f"0{FORGED}", "--all"), 0)

@@ -1,4 +1,4 @@
-"""The whole story on the built-in log: each step is the command that is printed before it."""
+"""The demo: every verb on a simulated click log, each printed as the command that a user would type."""
 
 import json
 import shlex
@@ -16,48 +16,64 @@ from clickvec.storage.files import replacing_file
 from clickvec.storage.outputs import check_output
 
 IMPRESSIONS = 600_000
-MARKER = ".clickvec-demo"  # tells the folder of an earlier demo, which may be replaced
+MARKER = ".clickvec-demo"  # marks the folder of an earlier demo, which may be overwritten
 SEARCHES = ("hotels in shanghai", "ear infecton medicine", "bath tub wont turn off")
 
 
-def run(verb: Callable[[list[str]], None], out: Path) -> None:
-    """Simulate, train, evaluate beside BM25, index, search, look inside, each by its verb; then draw two pictures."""
+def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
+    """Run each verb on a simulated click log and print its command first. Then draw two figures."""
     _check(out)
-    begun = time.monotonic()
+    started = time.monotonic()
     site, model, index, report = (shlex.quote(str(out / name)) for name in ("site", "model", "index", "report"))
-    for command in (
-        f"simulate {site} --impressions {IMPRESSIONS} --overwrite",
-        f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite",
-        f"evaluate {model} bm25 --judged {site}/test.tsv.gz",
-        f"index {model} {site}/titles.tsv.gz --out {index} --overwrite",
-        *(f'search {index} -k 3 "{query}"' for query in SEARCHES),
-        f'explain {index} "{SEARCHES[0]}"',
-        f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite",
-    ):
-        print_summary(f"\n$ clickvec {command}")
-        verb(shlex.split(command))
+    for story, *commands in (
+        ("Simulate the click log of a small web search engine.",
+         f"simulate {site} --impressions {IMPRESSIONS} --overwrite"),
+        ("Train a model on the clicks. The judged queries in dev.tsv.gz select the best epoch.",
+         f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite"),
+        ("Measure the model and BM25 on judged queries that training did not see.",
+         f"evaluate {model} bm25 --judged {site}/test.tsv.gz"),
+        ("Index the titles.",
+         f"index {model} {site}/titles.tsv.gz --out {index} --overwrite"),
+        ("Search. The second query is misspelled, and good titles often share no word with the query.",
+         *(f'search {index} -k 3 "{query}"' for query in SEARCHES)),
+        ("Explain the first hit: how much each word contributes to the score.",
+         f'explain {index} "{SEARCHES[0]}"'),
+        ("Write a report about the model: ranking, worst queries, keywords, topics, a map of titles.",
+         f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite"),
+    ):  # fmt: skip
+        print_summary(f"\n# {story}")
+        for command in commands:
+            print_summary(f"$ clickvec {command}")
+            run_verb(shlex.split(command))
     opened = Index.open(out / "index")
     lines = opened.encoder.model.metrics.splitlines()
     figures.training_curve([json.loads(line) for line in lines], out / "training.png")
     _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
-    print_summary(f"\nPictures: {out / 'training.png'}, {out / 'gates.png'}. Done in {time.monotonic() - begun:.0f} s.")
+    print_summary(
+        f"\nDone in {time.monotonic() - started:.0f} s. Figures: {out / 'training.png'}, {out / 'gates.png'}.\nTry next:\n"
+        f"  open {out / 'report' / 'index.html'} in a browser\n"
+        f'  clickvec search {index} "your query"\n'
+        f'  clickvec explain {index} "{SEARCHES[2]}"\n'
+        f"  clickvec nearest {index} pizza\n"
+        "  clickvec train YOUR_LOG --out model    (a file with the columns query, title and optionally clicks)"
+    )
 
 
 def _draw_first_hit(index: Index, query: str, path: Path) -> None:
-    """What the model did with a query, and with the title that it found for it."""
+    """Draw the gates of the model over the words of a query and its first hit."""
     hits = index.search(query, k=1)
     title = read(index.encoder, "title", hits[0].title) if hits else None
     figures.explanation(read(index.encoder, "query", query), title, path)
 
 
 def _check(out: Path) -> None:
-    """What is needed is installed, and the demo replaces nothing but an earlier demo."""
+    """Check that all packages are installed. Refuse to overwrite anything but an earlier demo."""
     for module in ("torch", "bm25s", "matplotlib"):
         if find_spec(module) is None:
             raise missing_extra(module, "all")
     check_output(out)
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
-        raise ClickvecError(f"{out} has other things in it than an earlier demo; choose another --out")
+        raise ClickvecError(f"{out} holds files that are not from an earlier demo; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     with replacing_file(out / MARKER):
         pass

@@ -11,7 +11,7 @@ import numpy as np
 
 from clickvec.data import read_labels, read_titles
 from clickvec.explanation import Keywords, compare_models, explain_pair, keywords, map_titles, read
-from clickvec.lab.compare.significance import holm
+from clickvec.lab.compare.pair_tests import holm
 from clickvec.render import figures
 from clickvec.text.tokens import canonical
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.data import read_clicks, read_judged
+from clickvec.lab.compare.findings import Comparison
 from clickvec.lab.compare.material import Material
-from clickvec.lab.compare.result import Comparison
 from clickvec.lab.compare.run import compare
 from clickvec.lab.compare.systems import systems
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from clickvec.evaluation.significance import randomisation_test
 from clickvec.lab.compare import result_page
+from clickvec.lab.compare.findings import Comparison, Findings, Row, examine
 from clickvec.lab.compare.material import Material
-from clickvec.lab.compare.result import Comparison, Row
-from clickvec.lab.compare.result_page import Findings, pipe_table
-from clickvec.lab.compare.significance import randomisation_test, t_test
+from clickvec.lab.compare.pair_tests import t_test
+from clickvec.lab.compare.result_page import pipe_table
 from clickvec.render import figures
 
 Found = Mapping[str, tuple[Material, Comparison]]
@@ -43,7 +44,7 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
     (docs / "results").mkdir(parents=True, exist_ok=True)
     sections = [HEAD.strip()]
     for name, (made_from, comparison) in found.items():
-        findings = result_page.examine(comparison, made_from.log)
+        findings = examine(comparison, made_from.log)
         (docs / "results" / f"{name}.md").write_text(result_page.markdown(findings, titles[name]), encoding="utf-8")
         sections.append(section(name, titles[name], findings))
         if comparison.curves and comparison.about["recipe"] == "paper":

@@ -21,7 +21,7 @@ import numpy as np
 
 from clickvec.cli.bar import table
 from clickvec.data import Judged, read_judged, read_titles
-from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import PRECISIONS, one_over_length, shrink_vectors, write_shrunk

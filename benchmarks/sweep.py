@@ -59,7 +59,7 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
     from clickvec import config
     from clickvec.data import read_judged
     from clickvec.errors import ClickvecError
-    from clickvec.evaluation.evaluate import evaluate
+    from clickvec.evaluation.judged_lists import evaluate
     from clickvec.evaluation.neural import Neural
     from clickvec.model.encoder import Encoder
     from clickvec.training.loop import train

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Titles
     from clickvec.data.dataset import Dataset
-    from clickvec.evaluation.evaluate import Evaluation
+    from clickvec.evaluation.judged_lists import Evaluation
     from clickvec.evaluation.ranker import Ranker
 
 
@@ -201,7 +201,7 @@ def measure_catalogue(rankers: "list[Ranker]", judged: "Judged", titles: "Titles
     """Return Recall@100 and MRR@10 of each system over all titles of a catalogue."""
     from functools import reduce
 
-    from clickvec.evaluation.evaluate import Evaluation, evaluate_catalogue
+    from clickvec.evaluation.judged_lists import Evaluation, evaluate_catalogue
 
     ids, texts = [title.id for title in titles], [title.title for title in titles]
     results = [

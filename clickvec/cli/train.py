@@ -15,7 +15,7 @@ from clickvec.storage.outputs import check_output, check_run_file
 
 
 def simulate(
-    out: Annotated[Path, typer.Argument(help="The folder to result_files.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write.")],
     impressions: Annotated[int, typer.Option(help="How many titles are shown in all.")] = 200_000,
     seed: int = 0,
     dev_queries: int = 300,
@@ -145,7 +145,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """NDCG@1/3/10 of models on a judged set, in per cent."""
-    from clickvec.evaluation import evaluate as measure
+    from clickvec.evaluation import judged_lists as measure
     from clickvec.evaluation.metrics import write_run
 
     titles = titles or (catalogue if queries else None)
@@ -198,7 +198,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """The paper's table: train and score every system, test the differences, write it all to --out."""
-    from clickvec.lab.compare import result_files, result_page
+    from clickvec.lab.compare import result_page
+    from clickvec.lab.compare.findings import as_json as findings_as_json
     from clickvec.lab.compare.material import Material
     from clickvec.lab.compare.run import check_place, compare
     from clickvec.lab.compare.systems import choose
@@ -209,7 +210,7 @@ def compare(
     check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
-    result_files.check()
+    result_page.check()
     columns = inputs.read_columns(column_names, no_header, (*clicks, dev, test, shown))
     log = inputs.read_log(clicks, max_bad, columns)
     names = {
@@ -226,9 +227,9 @@ def compare(
         material, out, recipe=recipe, keys=keys, seeds=seeds,
         settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
     )  # fmt: skip
-    findings = result_files.write(found, log, out)
+    findings = result_page.write(found, log, out)
     screen = this_screen(piped=100, most=1_000)
     if as_json:
-        print_json(result_page.as_json(findings))
+        print_json(findings_as_json(findings))
     else:
         print_summary(result_page.for_terminal(findings, screen))

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation import evaluate as measure
-from clickvec.evaluation.evaluate import Evaluation
+from clickvec.evaluation import judged_lists as measure
+from clickvec.evaluation.judged_lists import Evaluation
 from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation.contributions import METHODS, word_contributions

@@ -26,7 +26,7 @@ from clickvec.config import Recipe
 from clickvec.data import Judged, dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder

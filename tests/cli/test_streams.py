@@ -15,7 +15,7 @@ from tiny import TEXTS, tiny_model
 from clickvec import Encoder, Index
 from clickvec.cli import ending, streams
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation import evaluate
+from clickvec.evaluation import judged_lists
 from clickvec.model.folder import open_model
 
 LOST = "standard output"
@@ -175,7 +175,7 @@ def test_a_pipe_that_is_not_stdout_is_an_error(
     def broken(*_: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(evaluate, "run", broken)
+    monkeypatch.setattr(judged_lists, "run", broken)
     done = run("evaluate", model, "--judged", judged, "--run", tmp_path / "run")
     assert (done.status, done.out) == (1, "")
     assert sentence(done.err) == "Broken pipe"

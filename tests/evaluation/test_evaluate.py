@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery, read_clicks, read_judged
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.evaluate import evaluate, evaluate_catalogue, run
+from clickvec.evaluation.judged_lists import evaluate, evaluate_catalogue, run
 from clickvec.evaluation.lexical import BM25
 from clickvec.evaluation.metrics import write_run
 from clickvec.evaluation.neural import Neural
@@ -228,7 +228,7 @@ def test_neural() -> None:
 def test_a_model_scores_titles_read_ahead_as_it_scores_them_one_query_at_a_time(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clickvec.evaluation.evaluate.TITLES_AT_ONCE", 7)
+    monkeypatch.setattr("clickvec.evaluation.judged_lists.TITLES_AT_ONCE", 7)
     ranker = Neural(Encoder.load(trained), "model")
     titles = ["Cheap flights", "cheap  FLIGHTS", "", "pizza in berlin", "日本", "flights of pizza"]
     queries = [judged_query(str(k), titles[k:], [1] * len(titles[k:]), query=titles[k]) for k in range(5)]

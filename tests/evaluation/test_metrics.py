@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clickvec.data import JudgedQuery, read_qrels
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.evaluate import evaluate, run
+from clickvec.evaluation.judged_lists import evaluate, run
 from clickvec.evaluation.metrics import (
     Measure,
     Ranking,

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_significance import comparison_of
 
 from clickvec.data import ClickLog, JudgedQuery
 from clickvec.lab.compare.breakdown import (
@@ -153,9 +152,9 @@ def test_short_words_numbers_and_punctuation_are_no_slips() -> None:
 
 
 def test_means_and_standard_errors_of_groups() -> None:
-    comparison = comparison_of({"a": np.array([10.0, 20.0, 60.0]), "b": np.array([0.0, 0.0, 30.0])})
+    values = np.array([[10.0, 20.0, 60.0], [0.0, 0.0, 30.0]])
     queries = [judged("one", "t"), judged("two", "t"), judged("two words", "t")]
-    means, errors = group_means(comparison, by_length(queries))
+    means, errors = group_means(values, by_length(queries))
     assert means.tolist() == [[15.0, 60.0], [0.0, 30.0]]
     assert errors[:, 0] == pytest.approx([5.0, 0.0])  # the deviation of 10 and 20 is 7.07, over the root of 2
     assert np.isnan(errors[:, 1]).all()

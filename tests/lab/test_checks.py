@@ -5,7 +5,7 @@ import pytest
 from tiny import TEXTS, tiny
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import attenuation, keywords, word_contributions
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check

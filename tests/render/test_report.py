@@ -17,7 +17,7 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.data import JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.evaluate import evaluate
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import ndcg
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import attenuation, keywords

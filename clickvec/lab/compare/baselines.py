@@ -1,20 +1,22 @@
-"""The systems that our trainer does not train: how each is fitted to a log, and what of it is chosen on dev."""
+"""The systems that the trainer does not train: how each is fitted to a log, and which of its settings dev chooses."""
 
 import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from clickvec.data import Judged
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.lexical import BM25, BM25_GRID, ULM, ULM_GRID
-from clickvec.lab.compare.fitted import Fitted
+from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.compare.material import Material, short_hash
-from clickvec.lab.compare.tuning import Trial, best_on
+from clickvec.lab.compare.systems import Fitted
 from clickvec.lab.other_systems.doc2vec import EPOCHS, SETTINGS, Doc2Vec
 from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
 from clickvec.lab.other_systems.skipthought import SkipThought
@@ -22,7 +24,7 @@ from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.progress import Progress
 from clickvec.storage.json_files import read_json_object
 
-# The modules that a system cannot do without, and the extra that brings them.
+# The modules that a system needs, and the extra that installs them.
 _LIBRARIES = {
     "bm25": (("bm25s", "baselines"),),
     "plsa": (("scipy", "baselines"),),
@@ -34,9 +36,11 @@ _LIBRARIES = {
 FEWEST_SENTENCES = 3  # one with a neighbour on each side
 CHECKED_WORDS = ("pizza", "infection")  # the paper's check of Doc2Vec: the words nearest to these
 
+Trial = tuple[dict[str, Any], Callable[[], Ranker]]  # settings, and a function that makes the ranker with them
+
 
 def check(keys: Sequence[str], material: Material) -> None:
-    """Refuse to begin without a library or a file that will be needed."""
+    """Check, before any work, that the libraries and files that the systems need exist."""
     for key in keys:
         for module, extra in _LIBRARIES.get(key, ()):
             if find_spec(module) is None:
@@ -49,15 +53,19 @@ def check(keys: Sequence[str], material: Material) -> None:
 
         if len(read_prose(material.prose)) < FEWEST_SENTENCES:
             raise ClickvecError(
-                f"the prose has fewer than {FEWEST_SENTENCES} sentences, and Skip-Thought learns from neighbours; "
-                "give it a book, or leave --prose out"
+                f"the prose has fewer than {FEWEST_SENTENCES} sentences, and Skip-Thought learns from neighbouring "
+                "sentences. Give it a book, or leave --prose out"
             )
 
 
 def depends_on(key: str, material: Material) -> list[Any]:
-    """What a system's scores depend on beside the log and the judged sets: what is tried, or what was trained on."""
+    """Return what the scores of a system depend on besides the log and the judged sets."""
     if key != "skipthought":
-        return _tried(key)
+        settings: dict[str, Sequence[Any]] = {
+            "bm25": BM25_GRID, "ulm": ULM_GRID, "plsa": (*PLSA_GRID, *OWN_WORDS_GRID),
+            "doc2vec": (SETTINGS, EPOCHS), "doc2vec-100": (SETTINGS, 100),
+        }  # fmt: skip
+        return list(settings.get(key, ()))
     if material.skip_thoughts:
         if not material.skip_thoughts.is_dir():
             raise ClickvecError(f"there is no folder of Skip-Thought files at {material.skip_thoughts}")
@@ -71,10 +79,25 @@ def depends_on(key: str, material: Material) -> list[Any]:
 
 
 def fit(key: str, material: Material, seed: int, models: Path, device: str, progress: Progress | None) -> Fitted:
-    """The system, fitted."""
+    """Fit a system to the log, and choose its settings on dev."""
     if key == "skipthought":
         return _skipthought(material, models, device, progress)
     return _FITS[key](material, seed)
+
+
+def best_on(dev: Judged, trials: Iterable[Trial]) -> Fitted:
+    """Return the ranker with the best NDCG@10 on dev (the first of equal ones), and the time it took to make it."""
+    best, best_score = None, -1.0
+    for settings, make in trials:
+        begun = time.perf_counter()
+        ranker = make()
+        seconds = time.perf_counter() - begun
+        score = evaluate([ranker], dev, cutoffs=(10,)).mean(ranker.name, "NDCG@10")
+        if score > best_score:
+            best, best_score = Fitted(ranker, seconds=seconds, settings=settings), score
+    if best is None:
+        raise ValueError("there are no settings to choose from")
+    return best
 
 
 def _bm25(material: Material, seed: int) -> Fitted:
@@ -86,9 +109,9 @@ def _ulm(material: Material, seed: int) -> Fitted:
 
 
 def _plsa(material: Material, seed: int) -> Fitted:
-    """One fit for each point of the grid; the weight of a title's own words is chosen without another.
+    """Fit once for each point of the grid. The weight of a title's own words needs no new fit.
 
-    It learns from the titles that BM25 has, the judged ones too: a word that it has not met says nothing.
+    PLSA learns from the same titles as BM25, judged ones included, because it cannot score words that it has not seen.
     """
     seconds: dict[str, float] = {}
 
@@ -111,14 +134,14 @@ def _doc2vec(material: Material, seed: int, epochs: int = EPOCHS) -> Fitted:
     begun = time.perf_counter()
     ranker = Doc2Vec(material.texts, seed=seed, epochs=epochs)
     seconds = time.perf_counter() - begun
-    near = {f"nearest to {word}": _near(ranker, word) for word in CHECKED_WORDS}
-    return Fitted(ranker, ranker.parameters, seconds, {"epochs": epochs, **near})
+    nearest = {f"nearest to {word}": _nearest(ranker, word) for word in CHECKED_WORDS}
+    return Fitted(ranker, ranker.parameters, seconds, {"epochs": epochs, **nearest})
 
 
-def _near(ranker: Doc2Vec, word: str) -> list[str]:
+def _nearest(ranker: Doc2Vec, word: str) -> list[str]:
     try:
-        return [near for near, _ in ranker.most_similar(word)]
-    except ClickvecError:  # a word that the log does not have
+        return [other for other, _ in ranker.most_similar(word)]
+    except ClickvecError:  # the log does not contain the word
         return []
 
 
@@ -133,22 +156,13 @@ _FITS: dict[str, Callable[[Material, int], Fitted]] = {
 }  # fmt: skip
 
 
-def _tried(key: str) -> list[Any]:
-    """What a system tries, or is set to: with another grid the scores are other scores."""
-    tried: dict[str, Sequence[Any]] = {
-        "bm25": BM25_GRID, "ulm": ULM_GRID, "plsa": (*PLSA_GRID, *OWN_WORDS_GRID),
-        "doc2vec": (SETTINGS, EPOCHS), "doc2vec-100": (SETTINGS, 100),
-    }  # fmt: skip
-    return list(tried.get(key, ()))
-
-
 # --- Skip-Thought ------------------------------------------------------------------------------------------------
 
 
 def _skipthought(material: Material, models: Path, device: str, progress: Progress | None) -> Fitted:
-    """A trained model, with words of the log added to its vocabulary where it is one of ours.
+    """Load the given model, or train a small one and add the words of the log to its vocabulary.
 
-    The published tables have grown by the same map already.
+    The published tables have been expanded in the same way already.
     """
     folder = material.skip_thoughts or _train_skipthought(material, models, device, progress)
     model, about = SkipThought.load(folder), _about(folder)
@@ -161,7 +175,7 @@ def _skipthought(material: Material, models: Path, device: str, progress: Progre
 
 
 def _train_skipthought(material: Material, models: Path, device: str, progress: Progress | None) -> Path:
-    """Train a small one, unless that was done: on the user's prose, else on the text that comes with Python."""
+    """Train a small model, unless it exists: on the user's prose, or else on the manual that comes with Python."""
     from clickvec.lab.other_systems.prose import builtin_prose, read_prose
     from clickvec.lab.other_systems.skipthought_training import SMALL, TINY, train
 
@@ -182,7 +196,7 @@ def _train_skipthought(material: Material, models: Path, device: str, progress: 
 
 
 def _about(folder: Path) -> dict[str, Any]:
-    """What our trainer wrote beside the published files; nothing beside those that are not ours."""
+    """Return what our trainer wrote about the model; nothing if the files are the published ones."""
     try:
         with (folder / "about.json").open("rb") as file:
             return read_json_object(file)
@@ -198,7 +212,7 @@ def _digest(path: Path) -> str:
 
 
 @cache
-def _digest_of(path: Path, changed: int) -> str:
-    """Read once as long as it does not change: the published files are gigabytes."""
+def _digest_of(path: Path, modified: int) -> str:
+    """Hash a file once as long as its time of modification stays the same: the published files are gigabytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

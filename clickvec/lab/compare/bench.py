@@ -1,4 +1,4 @@
-"""One system, one seed: fit it, score dev and test, keep the scores."""
+"""One system and seed: fit it, score dev and test, and store the scores."""
 
 import os
 import platform
@@ -20,8 +20,8 @@ from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System
 from clickvec.lab.compare.trained import Trainer
 
-_FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options that name them
-FORMAT = 1  # of what is kept; another number makes all of it anew
+_FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options of the command line that name files
+FORMAT = 1  # of the stored scores; scores of another format are not reused
 
 
 class Task(NamedTuple):
@@ -31,12 +31,12 @@ class Task(NamedTuple):
     seed: int
 
     def __str__(self) -> str:
-        """As it is called while one waits."""
+        """Return the name that progress messages show."""
         return f"{self.system.key}, seed {self.seed}" if self.system.seeded else self.system.key
 
 
 class Bench(NamedTuple):
-    """Where and with what the systems are fitted."""
+    """The data, options and output folder with which the systems are fitted."""
 
     material: Material
     trainer: Trainer
@@ -45,7 +45,7 @@ class Bench(NamedTuple):
     jobs: int
 
     def check(self, systems: Sequence[System]) -> None:
-        """Find out now, and not after an hour, what a system lacks: a library, a device, a setting that fits."""
+        """Check, before any work, that every system has its libraries, device and settings."""
         for split, judged in self.material.sets.items():
             if not with_relevant(judged):
                 raise ClickvecError(f"the {split} set has no query with a relevant title (grade 1 or more)")
@@ -56,17 +56,17 @@ class Bench(NamedTuple):
         baselines.check([system.key for system in systems], self.material)
 
     def label(self, system: System) -> str:
-        """What the table calls a system, with the settings of its recipe."""
+        """Return the label of a system in the table, with the settings of its recipe."""
         if system.settings is None:
             return system.label
         return system.label.format(**asdict(self.trainer.recipe_of(system, 1)))
 
     def recorded(self, task: Task) -> Recorded | None:
-        """What was scored before with the same data and settings, if it was."""
-        return store.load(self._place(task), task.system.label, self.material.sets)
+        """Return the stored scores for the same data and settings, or None."""
+        return store.load(self._folder(task), task.system.label, self.material.sets)
 
     def record(self, task: Task) -> None:
-        """Fit the system, score both sets, and keep the scores."""
+        """Fit the system, score both judged sets, and store the scores."""
         material, system = self.material, task.system
         if system.settings is None:
             fitted = baselines.fit(
@@ -83,18 +83,18 @@ class Bench(NamedTuple):
             fitted.parameters, fitted.seconds, len(material.test) / max(seconds, 1e-9), fitted.settings,
             fitted.history, self.commit, machine(device, self.jobs), fitted.label,
         )  # fmt: skip
-        store.save(self._place(task), scores, facts)
+        store.save(self._folder(task), scores, facts)
 
     def command(self, system: System, seeds: int) -> str:
-        """What makes one row alone, with the names of the files and not their places."""
+        """Return the command that makes one row alone, with file names instead of paths."""
         names = self.material.names
         files = [f"--{option} {shlex.quote(name)}" for option in _FILES for name in names.get(option, ())]
         settings = [f"--set {shlex.quote(setting)}" for setting in self.trainer.settings]
         options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
         return " ".join(["clickvec compare", *files, *options, "--out DIR"])
 
-    def _place(self, task: Task) -> Path:
-        """Where the scores of a task are kept: under the hash of everything that they depend on."""
+    def _folder(self, task: Task) -> Path:
+        """Return the folder of the scores of a task, named by a hash of everything that they depend on."""
         parts: list[object] = [FORMAT, self.material.fingerprint]
         if task.system.settings is not None:
             parts.append(asdict(self.trainer.recipe_of(task.system, task.seed)))
@@ -104,15 +104,15 @@ class Bench(NamedTuple):
 
 
 def machine(device: str, jobs: int) -> str:
-    """Where a row was made: times mean nothing without it."""
+    """Describe the machine that made a row."""
     cores = f"{os.cpu_count()} cores ({platform.machine()})"
     return f"{device + ', ' if device else ''}{cores}, {jobs} at a time"
 
 
 def code_version(package: Path = Path(clickvec.__file__).parent) -> str:
-    """Return the commit of clickvec's own checkout, with `+` if files have changed since; elsewhere the version.
+    """Return the commit of clickvec's own checkout, with `+` if files have changed since. Outside one: the version.
 
-    The package may lie inside another project's repository, for example in its `.venv`: that commit says nothing.
+    The package may be inside another project's repository, for example in its `.venv`. That commit is not returned.
     """
     try:
         project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8")).get("project")
@@ -127,7 +127,7 @@ def code_version(package: Path = Path(clickvec.__file__).parent) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder. A GIT_DIR that is set, as in a hook, would name another repository."""
+    """Run git in a folder. Drop GIT_DIR and the like, which hooks set and which may name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10, env=environment)

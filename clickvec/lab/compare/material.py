@@ -1,4 +1,4 @@
-"""What a comparison is made from: the log, the two judged sets, and what single systems need beside them."""
+"""The input of a comparison: the log, the two judged sets, and the extra data of single systems."""
 
 import hashlib
 import json
@@ -14,26 +14,24 @@ from clickvec.data.dataset import Dataset
 
 @dataclass(frozen=True)
 class Material:
-    """The same for every system: a system that needs more than clicks, dev and test says so in its label."""
+    """The input, the same for every system. A system that uses more than clicks, dev and test says so in its label."""
 
     log: ClickLog
     dev: Judged  # settings and epochs are chosen on it
-    test: Judged  # only scored
+    test: Judged  # scored, never used to choose anything
     shown: Judged | None = None  # its titles of grade 0 were shown and not clicked
-    prose: tuple[Path, ...] = ()  # contiguous text, for Skip-Thought; the built-in one where there is none
-    skip_thoughts: Path | None = None  # a folder of trained Skip-Thought files, in place of training one
-    names: Mapping[str, Sequence[str]] = field(
-        default_factory=dict
-    )  # what the user calls the files, by the options of the command
+    prose: tuple[Path, ...] = ()  # contiguous text for Skip-Thought; without any, the manual of Python is used
+    skip_thoughts: Path | None = None  # a folder of trained Skip-Thought files, instead of training one
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the file names, by option of the command
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with any text, click or grade: what was made from other material is not used again."""
+        """Return a hash of all texts, clicks and grades. Stored scores are reused only if it is the same."""
         return self._digest(self.dev, self.test, self.shown or ())
 
     @cached_property
     def training_fingerprint(self) -> str:
-        """The same for what a trained model depends on: the test set is none of it."""
+        """Return a hash of the data that a trained model depends on, which excludes the test set."""
         return self._digest(self.dev, self.shown or ())
 
     def _digest(self, *sets: Iterable[JudgedQuery]) -> str:
@@ -48,17 +46,17 @@ class Material:
 
     @property
     def sets(self) -> dict[str, Judged]:
-        """The two judged sets, by name."""
+        """Return the two judged sets by name."""
         return {"dev": self.dev, "test": self.test}
 
     @cached_property
     def titles(self) -> list[str]:
-        """The distinct titles, those of the log and the judged ones: the collection of the lexical systems."""
+        """Return the distinct titles of the log and the judged sets: the corpus of the lexical systems."""
         return list(dict.fromkeys([*self.log.titles, *self._judged_titles()]))
 
     @cached_property
     def texts(self) -> list[str]:
-        """Every distinct query and title: what the paper's Doc2Vec is trained on."""
+        """Return every distinct query and title: the training texts of the paper's Doc2Vec."""
         queries = [query.query for judged in (self.dev, self.test) for query in judged]
         return list(dict.fromkeys([*self.log.queries, *queries, *self.titles]))
 
@@ -66,7 +64,7 @@ class Material:
         return (title for judged in (self.dev, self.test) for query in judged for title in query.titles)
 
     def prepared(self, recipe: Recipe) -> Dataset:
-        """The log as arrays, prepared once for all recipes that read text alike."""
+        """Return the log as arrays, prepared once for all recipes with the same text settings."""
         key = recipe.max_words, recipe.max_trigrams
         if key not in self._prepared:
             self._prepared[key] = dataset.prepare(self.log, *key, self.shown)
@@ -78,5 +76,5 @@ class Material:
 
 
 def short_hash(*parts: object) -> str:
-    """Eight characters that change with any of the parts: the end of the name of what is kept."""
+    """Return eight hexadecimal digits that change with any of the parts."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Many tasks on few cores: one process each, one thread each, so that none waits for another's threads."""
+"""Run tasks in parallel, each in a process of its own with its share of the threads."""
 
 import logging
 import os
@@ -24,40 +24,40 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run_all(bench: Bench, tasks: Sequence[Task], say: Say) -> Done:
-    """Every task's scores: those that are there, and the others made now, `bench.jobs` at a time.
+    """Return the scores of every task: load the stored ones and run the other tasks, `bench.jobs` at a time.
 
-    A task that fails does not stop the others; its error comes when they are done. One that is stopped stops all.
+    A failed task does not stop the others; its error is raised when they are done. An interrupted task stops all.
     """
     done: Done = {}
     left: list[Task] = []
     for task in tasks:
-        found = bench.recorded(task)
-        if found:
-            done[task.system.key, task.seed] = found
+        stored = bench.recorded(task)
+        if stored:
+            done[task.system.key, task.seed] = stored
         else:
             left.append(task)
     if done:
-        say(f"{len(done)} of {len(tasks)} systems and seeds were scored before, and are not made again")
+        say(f"reusing the stored scores of {len(done)} of {len(tasks)} systems and seeds")
     if left:
         say(f"{len(left)} to fit and score, {min(bench.jobs, len(left))} at a time")
     failed: list[ClickvecError] = []
-    with closing(_errors(bench, left)) as finished:  # a stop between two tasks ends the workers too
+    with closing(_errors(bench, left)) as finished:  # also ends the workers if it is interrupted between two tasks
         for count, (task, error) in enumerate(finished, 1):
             recorded = bench.recorded(task)
             if recorded is None:
-                failed.append(error or ClickvecError(f"{task}: its scores cannot be read back from {bench.out}"))
+                failed.append(error or ClickvecError(f"{task}: its scores in {bench.out} cannot be read"))
                 say(str(failed[-1]))
             else:
                 done[task.system.key, task.seed] = recorded
                 say(f"{task}: {recorded.facts.train_seconds:,.0f} s of training ({count} of {len(left)})")
     if failed:
-        others = f"; the other {len(done)} are kept: mend it, or name the others with --systems" if done else ""
+        others = f"; the other {len(done)} are stored. Fix it, or choose the others with --systems" if done else ""
         raise ClickvecError(f"{failed[0]}{others}")
     return done
 
 
 def _errors(bench: Bench, tasks: Sequence[Task]) -> Generator[tuple[Task, ClickvecError | None], None, None]:
-    """Each task as it is done, with its error if it failed."""
+    """Yield each task when it is done, with its error if it failed."""
     if bench.jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield task, _error(bench, task)
@@ -73,21 +73,21 @@ def _errors(bench: Bench, tasks: Sequence[Task]) -> Generator[tuple[Task, Clickv
                     running.remove(worker)
                     yield worker.task, worker.error()
         finally:
-            for worker in running:  # a training run answers by saving its state
+            for worker in running:  # training saves its state on SIGTERM
                 worker.process.terminate()
             for worker in running:
                 worker.process.join()
 
 
 class _Worker(NamedTuple):
-    """A process that does one task, and the end of the pipe where its error arrives."""
+    """A process that runs one task, and the pipe that its error comes through."""
 
     task: Task
     process: SpawnProcess
     pipe: Connection
 
     def error(self) -> ClickvecError | None:
-        """What went wrong, now that the process has ended. One that was stopped stops all."""
+        """Return the error of the ended process, or None. Raise Interrupted if it was interrupted."""
         self.process.join()
         with suppress(EOFError, OSError):
             if self.pipe.poll():
@@ -110,14 +110,14 @@ def _start(bench: Bench, task: Task) -> _Worker:
 
 
 def _work(bench: Bench, task: Task, send: Connection) -> None:
-    """In a process of its own: it leaves Ctrl-C to its parent, and does not outlive it."""
+    """Run a task in a process that leaves Ctrl-C to its parent and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("clickvec").addHandler(logging.NullHandler())  # several processes would write at once
     threading.Thread(target=_follow_parent, daemon=True).start()
     try:
         send.send(_error(bench, task))
     except Interrupted as stopped:
-        with suppress(OSError):  # the parent may be gone
+        with suppress(OSError):  # the parent may have ended
             send.send(stopped)
     except Exception:
         traceback.print_exc()
@@ -135,15 +135,15 @@ def _error(bench: Bench, task: Task) -> ClickvecError | None:
     try:
         bench.record(task)
     except Interrupted as stopped:
-        raise Interrupted(f"{task}: stopped; the same command goes on from here", stopped.signal) from None
-    except (ClickvecError, RuntimeError, MemoryError, OSError) as error:  # torch: RuntimeError, for want of memory too
+        raise Interrupted(f"{task}: stopped; run the same command again to resume", stopped.signal) from None
+    except (ClickvecError, RuntimeError, MemoryError, OSError) as error:  # torch raises RuntimeError
         return ClickvecError(f"{task}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return None
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """The number of threads of each process that is started meanwhile, unless the user has set it."""
+    """Set the number of threads of the processes started meanwhile, unless the user has set it."""
     ours = [name for name in _THREADS if name not in os.environ]
     os.environ |= dict.fromkeys(ours, str(count))
     try:
@@ -155,13 +155,13 @@ def _threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends the workers too, as Ctrl-C does."""
+    """Make SIGTERM end the workers too, as Ctrl-C does."""
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread() or callable(signal.getsignal(signal.SIGTERM)):
-        yield  # a handler of the program's own does it
+        yield  # the program has its own handler
         return
     before = signal.signal(signal.SIGTERM, stop)
     try:

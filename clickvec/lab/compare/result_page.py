@@ -1,62 +1,68 @@
-"""A comparison as something to read: for the terminal, as Markdown and as JSON. The LaTeX table is in latex.py."""
+"""The files that a comparison writes, and its table on the terminal.
+
+table.md is the whole page, table.tex the table alone, comparison.json every figure, cost.png the training loss.
+"""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
 from clickvec.data import ClickLog
-from clickvec.lab.compare import significance
-from clickvec.lab.compare.breakdown import Breakdown, GroupMeans, breakdowns, group_means
-from clickvec.lab.compare.result import MEASURES, Comparison, Row
-from clickvec.lab.compare.significance import LEVEL, PAIR_ROUNDS, Floats, Pair
+from clickvec.errors import missing_extra
+from clickvec.evaluation.significance import ROUNDS, Floats
+from clickvec.lab.compare.breakdown import Breakdown, GroupMeans
+from clickvec.lab.compare.findings import MEASURES, TESTED, Comparison, Findings, Row, as_json, examine, one_line
+from clickvec.lab.compare.pair_tests import LEVEL
+from clickvec.render import figures
 from clickvec.render.terminal.screen import Screen, width
+from clickvec.storage import files
 
-TESTED = "NDCG@10"  # the measure of the intervals, the tests and the breakdowns
-HEAD = ("#", "system", *MEASURES, f"95% of {TESTED}", "ahead of", "parameters", "training", "queries/s")
+HEAD = ("#", "system", *MEASURES, f"95% CI of {TESTED}", "ahead of", "parameters", "training", "queries/s")
 NAME = 32  # columns that a name keeps on a terminal before other columns are left out
 SMALL_GROUP = 30  # a group with fewer queries is marked
 
 _BREAKDOWNS = (
-    f"Mean {TESTED} on the test queries of each group; ± is the standard error of the mean over the queries. A group "
-    f"marked * has fewer than {SMALL_GROUP} queries: do not lean on it. The best of each column is bold."
+    f"Mean {TESTED} on the test queries of each group; ± is the standard error of the mean over queries. A group "
+    f"marked * has fewer than {SMALL_GROUP} queries and is unreliable. The best of each column is bold."
 )
+_LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": "$<$", ">": "$>$", "|": "$|$", "±": r"$\pm$",
+    "\n": " ", "\x02": r"\textbf{", "\x03": "}",
+}  # fmt: skip
+_LATEX_BOLD = "\x02{}\x03"  # control characters mark bold text until the other characters are escaped
 
 
-@dataclass(frozen=True)
-class Findings:
-    """A comparison and what follows from it: all that the pages show."""
-
-    comparison: Comparison
-    intervals: Mapping[str, Floats]  # of dev and of test: (rows, 2)
-    pairs: Sequence[Pair]  # on test
-    breakdowns: Sequence[tuple[Breakdown, GroupMeans]]  # of test
-    rounds: int  # of the randomisation test
-
-    def beaten(self) -> list[list[int]]:
-        """For each row the numbers, from 1, of the rows that it is significantly ahead of."""
-        numbers = {row.key: number for number, row in enumerate(self.comparison.rows, 1)}
-        ahead = significance.ahead(self.pairs)
-        return [sorted(numbers[key] for key in ahead.get(row.key, ())) for row in self.comparison.rows]
+def check() -> None:
+    """Check, before any work, that the libraries for the pages are installed."""
+    for module, extra in (("scipy", "eval"), ("matplotlib", "plot")):
+        if find_spec(module) is None:
+            raise missing_extra(module, extra)
 
 
-def examine(comparison: Comparison, log: ClickLog, rounds: int = PAIR_ROUNDS, seed: int = 0) -> Findings:
-    """Intervals, tests and breakdowns of a comparison; `log` is what its systems were fitted to."""
-    intervals = {
-        split: significance.bootstrap_interval(significance.query_values(comparison, split, TESTED), seed=seed)
-        for split in ("dev", "test")
+def write(comparison: Comparison, log: ClickLog, out: Path, title: str = "Comparison") -> Findings:
+    """Write table.md, table.tex, comparison.json and, if the table has both, the training loss of LSTM-RNN and RNN."""
+    findings = examine(comparison, log)
+    pages = {
+        "table.md": markdown(findings, title),
+        "table.tex": latex(findings),
+        "comparison.json": json.dumps(as_json(findings), ensure_ascii=False, allow_nan=False) + "\n",
     }
-    pairs = significance.all_pairs(comparison, "test", TESTED, rounds, seed)
-    parts = breakdowns(comparison.queries["test"], log)
-    means = [(part, group_means(comparison, part, "test", TESTED)) for part in parts]
-    return Findings(comparison, intervals, pairs, means, rounds)
+    for name, text in pages.items():
+        with files.replacing_file(out / name) as file:
+            file.write(text.encode())
+    (out / "cost.png").unlink(missing_ok=True)
+    if comparison.curves:
+        figures.cost_curve(comparison.curves, out / "cost.png")
+    return findings
 
 
 def for_terminal(findings: Findings, screen: Screen) -> str:
-    """The table as aligned columns that fit the screen: the last ones are left out first, then names are cut."""
+    """Return the table as columns that fit the screen: leave out the last columns first, then shorten the names."""
     rows = [HEAD, *table_cells(findings)]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     widths[1] = min(widths[1], NAME)
@@ -68,12 +74,12 @@ def for_terminal(findings: Findings, screen: Screen) -> str:
     align = "><" + figures * len(MEASURES) + "<<>>>"
     lines = screen.table(align[:shown], head, body, cut=1, rule=True)
     if shown < len(HEAD):
-        lines += ["", *screen.wrap(f"table.md has these columns too: {', '.join(HEAD[shown:])}")]
+        lines += ["", *screen.wrap(f"table.md also has these columns: {', '.join(HEAD[shown:])}")]
     return "\n".join(lines)
 
 
 def table_cells(findings: Findings, bold: str = "{}") -> list[list[str]]:
-    """The cells of the table under `HEAD`, for all pages; the best figure of each measure goes into `bold`."""
+    """Return the cells of the table under `HEAD`. The best figure of each measure is formatted with `bold`."""
     rows = findings.comparison.rows
     best = np.max([rounded(row.mean("test")) for row in rows], axis=0)
     cells = []
@@ -91,9 +97,9 @@ def table_cells(findings: Findings, bold: str = "{}") -> list[list[str]]:
 
 
 def markdown(findings: Findings, title: str = "Comparison") -> str:
-    """The whole page: the table, what it means, the tests, the breakdowns, and how to make it again."""
+    """Return the whole page: table, legend, tests, breakdowns, settings, and the command of each row."""
     sections = [f"# {title}", _measured_on(findings.comparison), _markdown_table(findings), _legend(findings)]
-    sections += [_tests(findings), "## Where each system is good", _BREAKDOWNS]
+    sections += [_tests(findings), "## NDCG by kind of query", _BREAKDOWNS]
     sections += [_breakdown(findings.comparison, *part) for part in findings.breakdowns]
     sections += [_settings(findings.comparison.rows), _origin(findings.comparison.rows)]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -104,7 +110,7 @@ def _measured_on(comparison: Comparison) -> str:
         f"{len(queries):,} {split} queries ({comparison.left_out.get(split, 0):,} more have no relevant title)"
         for split, queries in comparison.queries.items()
     )
-    about = "".join(f"\n- {name}: {_one_line(value)}" for name, value in comparison.about.items())
+    about = "".join(f"\n- {name}: {one_line(value)}" for name, value in comparison.about.items())
     return f"Measured on {counts}.\n{about}".rstrip()
 
 
@@ -118,19 +124,19 @@ def _markdown_table(findings: Findings) -> str:
 
 def _legend(findings: Findings) -> str:
     seeds = max(len(row.test) for row in findings.comparison.rows)
-    spread = f" Figures with ± are means of {seeds} seeds, ± their standard deviation." if seeds > 1 else ""
+    spread = f" Figures with ± are means over {seeds} seeds with their standard deviation." if seeds > 1 else ""
     return (
-        f"NDCG on test, in per cent; the best of each column is bold.{spread} 95% of {TESTED}: from where to where the "
-        f"mean goes as the test queries are drawn again ({significance.ROUNDS:,} bootstrap rounds). Ahead of: the "
-        f"numbers of the rows that this one beats, with p < {LEVEL} after correction (see below). Parameters: numbers "
-        f"learned. Training: of one seed. Queries/s: test queries, with all their judged titles, scored in a second. "
-        f"BM25, ULM and PLSA know the judged titles as part of their collection, Doc2Vec and the vocabulary of "
-        f"Skip-Thought the judged queries too, as in the paper; none of them a grade. What we train sees the log."
+        f"NDCG on test, in per cent. The best of each column is bold.{spread} 95% CI of {TESTED}: 95% confidence "
+        f"interval of the mean (bootstrap over queries, {ROUNDS:,} rounds). Ahead of: the numbers of the rows that "
+        f"this row beats with p < {LEVEL} after correction (see below). Parameters: learned numbers. Training: time "
+        f"of one seed. Queries/s: test queries scored per second, with all their judged titles. The corpus of BM25, "
+        f"ULM and PLSA contains the judged titles; Doc2Vec and the vocabulary of Skip-Thought also see the judged "
+        f"queries, as in the paper. None of them sees a grade. Our trained models see only the log."
     )
 
 
 def _tests(findings: Findings) -> str:
-    """All pairs by both tests in one square; differences and raw p are in the JSON."""
+    """Return all pairs by both tests in one square. The differences and the uncorrected p values are in the JSON."""
     rows, pairs = findings.comparison.rows, findings.pairs
     if not pairs:
         return ""
@@ -144,12 +150,13 @@ def _tests(findings: Findings) -> str:
     first = {pair for pair in pairs if pair.randomisation_corrected < LEVEL}
     second = {pair for pair in pairs if pair.t_corrected < LEVEL}
     return (
-        f"## Is it luck?\n\nThe p of every two rows on the {TESTED} of the same test queries, two-sided, after Holm's "
-        f"correction for {len(pairs):,} pairs: above the diagonal by the randomisation test (whose {findings.rounds:,} "
-        f"rounds give no less than {len(pairs) / (1 + findings.rounds):.2g}), below it by the paired t-test. Bold: "
-        f"p < {LEVEL}. Of the pairs, {len(first):,} differ by the first test, {len(second):,} by the second, "
-        f"{len(first & second):,} by both. The tests are about queries: whether others would give the same order. A "
-        f"system with several seeds counts with their mean on each query.\n\n{pipe_table([head, *body])}"
+        f"## Significance\n\nThe two-sided p value of each pair of rows, for {TESTED} on the same test queries, after "
+        f"Holm's correction for {len(pairs):,} pairs. Above the diagonal: paired randomisation test "
+        f"({findings.rounds:,} rounds, so no p is below {len(pairs) / (1 + findings.rounds):.2g}). Below it: paired "
+        f"t-test. Bold: p < {LEVEL}. {len(first):,} pairs differ significantly by the first test, {len(second):,} by "
+        f"the second, {len(first & second):,} by both. The tests are about queries: would another sample of queries "
+        f"give the same order? A system with several seeds enters with its mean on each query."
+        f"\n\n{pipe_table([head, *body])}"
     )
 
 
@@ -176,13 +183,13 @@ def _breakdown(comparison: Comparison, breakdown: Breakdown, figures: GroupMeans
 
 
 def _settings(rows: Sequence[Row]) -> str:
-    chosen = [", ".join(f"{name} {_one_line(value)}" for name, value in row.settings.items()) for row in rows]
+    chosen = [", ".join(f"{name} {one_line(value)}" for name, value in row.settings.items()) for row in rows]
     lines = [[str(number), row.label, text] for number, (row, text) in enumerate(zip(rows, chosen, strict=True), 1)]
-    return f"## Settings\n\nChosen on dev, or set by the recipe.\n\n{pipe_table([['#', 'system', 'settings'], *lines])}"
+    return f"## Settings\n\nChosen on dev or set by the recipe.\n\n{pipe_table([['#', 'system', 'settings'], *lines])}"
 
 
 def _origin(rows: Sequence[Row]) -> str:
-    """The commands, and below them which code and which machine made which rows."""
+    """Return the command, the version of the code and the machine of each row."""
     commands = "\n".join(f"{row.command}  # {number}" for number, row in enumerate(rows, 1))
     made: dict[tuple[str, str], list[int]] = {}
     for number, row in enumerate(rows, 1):
@@ -194,92 +201,33 @@ def _origin(rows: Sequence[Row]) -> str:
     return f"## How each row was made\n\n```\n{commands}\n```\n\n{places}"
 
 
-def as_json(findings: Findings) -> dict[str, Any]:
-    """All of it as plain values, for `json.dumps(..., allow_nan=False)`; what is no finite number is null."""
-    comparison = findings.comparison
-    result = {
-        "measures": MEASURES,
-        "about": comparison.about,
-        "splits": {
-            split: {"query_ids": [query.query_id for query in queries], "left_out": comparison.left_out.get(split, 0)}
-            for split, queries in comparison.queries.items()
-        },
-        "rows": [_row_json(findings, place) for place in range(len(comparison.rows))],
-        "significance": {
-            "split": "test", "measure": TESTED, "rounds": findings.rounds, "correction": "Holm",
-            "pairs": [pair._asdict() for pair in findings.pairs],
-        },
-        "breakdowns": [_breakdown_json(findings.comparison, *part) for part in findings.breakdowns],
-        "curves": comparison.curves,
-    }  # fmt: skip
-    plain: dict[str, Any] = _plain(result)
-    return plain
+def latex(findings: Findings) -> str:
+    """Return the table as a plain tabular, which needs no LaTeX package. The best of each measure is bold."""
+    rows = [[latex_escape(text) for text in row] for row in (HEAD, *table_cells(findings, bold=_LATEX_BOLD))]
+    head, *body = (" & ".join(cells) + r" \\" for cells in rows)
+    columns = "rl" + "l" * (len(HEAD) - 5) + "rrr"
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""]
+    return "\n".join(lines)
 
 
-def _row_json(findings: Findings, place: int) -> dict[str, Any]:
-    row = findings.comparison.rows[place]
-    names = (
-        "key", "label", "parameters", "train_seconds", "queries_per_second", "settings", "histories", "command",
-        "commit", "machine",
-    )  # fmt: skip
-    result = {name: getattr(row, name) for name in names}
-    for split, values in (("dev", row.dev), ("test", row.test)):
-        result[split] = {
-            "mean": dict(zip(MEASURES, row.mean(split), strict=True)),
-            "spread": dict(zip(MEASURES, row.spread(split), strict=True)),
-            f"95% of {TESTED}": findings.intervals[split][place],
-            # For each seed the value of each query. Four decimals of a per cent keep the file a quarter of the size.
-            "per_query": dict(zip(MEASURES, np.round(values, 4).swapaxes(0, 1), strict=True)),
-        }
-    return result
-
-
-def _breakdown_json(comparison: Comparison, breakdown: Breakdown, figures: GroupMeans) -> dict[str, Any]:
-    queries, keys = comparison.queries["test"], [row.key for row in comparison.rows]
-    groups = [
-        {
-            "name": group.name,
-            "queries": len(group.places),
-            "query_ids": [queries[place].query_id for place in group.places],
-            "mean": dict(zip(keys, means, strict=True)),
-            "standard_error": dict(zip(keys, errors, strict=True)),
-        }
-        for group, means, errors in zip(breakdown.groups, figures.means.T, figures.errors.T, strict=True)
-    ]
-    return {"name": breakdown.name, "note": breakdown.note, "measure": TESTED, "groups": groups}
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Values that JSON has: arrays as lists, NaN and infinity as null, what is neither number nor text as text."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-def _one_line(value: object) -> str:
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+def latex_escape(text: str) -> str:
+    """Escape text for LaTeX."""
+    return "".join(_LATEX_ESCAPES.get(character, character) for character in text)
 
 
 def pipe_table(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first row is its head."""
+    """Return a Markdown table; the first row is its head."""
     lines = ["| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def rounded(means: Floats) -> Floats:
-    """As they are shown: figures that look the same are the same, and so both are the best or none is."""
+    """Round means as they are shown, so that figures that look equal are both bold or both not."""
     return np.round(means, 1)
 
 
 def number_ranges(numbers: Sequence[int]) -> str:
-    """1, 2, 3 and 5 as `1-3, 5`."""
+    """Return 1, 2, 3 and 5 as `1-3, 5`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -290,7 +238,7 @@ def number_ranges(numbers: Sequence[int]) -> str:
 
 
 def size(count: int | None) -> str:
-    """A number of parameters: 14.4M, 960K, 512; nothing where nothing is learned."""
+    """Return a number of parameters as 14.4M, 960K or 512; an empty string for None."""
     if count is None:
         return ""
     for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
@@ -300,7 +248,7 @@ def size(count: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """42 s, 3.5 min, 2.1 h; nothing where there was no training."""
+    """Return a time as 42 s, 3.5 min or 2.1 h; an empty string for 0."""
     if not seconds > 0:
         return ""
     if seconds < 100:
@@ -309,7 +257,7 @@ def duration(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Three digits are all that a clock gives."""
+    """Return a rate with three significant digits; an empty string if it is not positive and finite."""
     if not (math.isfinite(per_second) and per_second > 0):
         return ""
     return f"{float(f'{per_second:.3g}'):,.0f}" if per_second >= 100 else f"{per_second:.3g}"

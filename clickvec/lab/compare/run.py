@@ -1,26 +1,28 @@
-"""compare(): fit every system, score dev and test, and gather the rows. It can be stopped and started again."""
+"""compare(): fit every system, score dev and test, and collect the rows. A stopped comparison can be resumed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation import evaluate
+from clickvec.evaluation.judged_lists import evaluate, run
 from clickvec.evaluation.metrics import with_relevant, write_qrels, write_run
-from clickvec.lab.compare import fusion
+from clickvec.lab.compare.baselines import Trial, best_on
 from clickvec.lab.compare.bench import Bench, Task, code_version
+from clickvec.lab.compare.findings import Comparison, Row
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pool import run_all
-from clickvec.lab.compare.result import Comparison, Row
-from clickvec.lab.compare.store import Recorded
+from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System, choose
 from clickvec.lab.compare.trained import Trainer
+from clickvec.lab.other_systems.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank
 from clickvec.progress import Progress
 from clickvec.storage import files
 from clickvec.storage.outputs import check_outside
 from clickvec.storage.temporary import locked
 
 Say = Callable[[str], None]
-# What is in the folder of a comparison.
+# The files and folders that a comparison writes.
 FILES = ("scores", "models", "trec", "lock", "comparison.json", "table.md", "table.tex", "cost.png")
 
 
@@ -29,7 +31,7 @@ def compare(
     settings: Sequence[str] = (), device: str = "auto", jobs: int = 1, commit: str = "", say: Say = lambda _: None,
     progress: Progress | None = None,
 ) -> Comparison:  # fmt: skip
-    """The rows of the table. What is in `out` for the same data and settings is used and not made again."""
+    """Return the rows of the table. Scores in `out` that belong to the same data and settings are reused."""
     chosen, out = choose(recipe, keys), Path(out)
     trainer = Trainer(recipe, tuple(settings), device, progress if jobs == 1 else None)
     bench = Bench(material, trainer, out, commit or code_version(), jobs)
@@ -47,11 +49,11 @@ def compare(
         try:
             recorded = run_all(bench, tasks, say)
         except KeyboardInterrupt:
-            raise Interrupted("stopped; the same command goes on from here") from None
+            raise Interrupted("stopped; run the same command again to resume") from None
         for system in chosen:
             for seed in _seeds(system, seeds) if system.parts else ():
                 parts = [_of_seed(recorded, part, seed) for part in system.parts]
-                recorded[system.key, seed] = fusion.fuse(system, parts, material)
+                recorded[system.key, seed] = _combine(system, parts, material)
         rows = [_row(system, _runs(recorded, system.key), bench, seeds) for system in chosen]
         keys = [system.key for system in chosen]
         _write_trec(out / "trec", material, {task: run for task, run in recorded.items() if task[0] in keys})
@@ -60,7 +62,7 @@ def compare(
     about = {"recipe": recipe, "settings": list(settings), "seeds": seeds, "pairs": len(material.log)}
     both = len({query.query for query in material.dev} & {query.query for query in material.test})
     if both:
-        say(f"{both:,} queries are both in dev and in test: what is chosen on dev flatters the figures on test")
+        say(f"{both:,} queries are in both dev and test, so settings chosen on dev make the figures on test too good")
         about["queries both in dev and in test"] = both
     about |= {name: ", ".join(paths) for name, paths in material.names.items() if paths}
     curves = {label: recorded[system.key, 1].facts.history for label, system in curve.items()}
@@ -68,14 +70,14 @@ def compare(
 
 
 def check_place(out: Path) -> None:
-    """Refuse a folder that holds other things than a comparison; `scores` that were carried there are one."""
+    """Refuse a folder that contains anything but a comparison. A folder with only `scores` in it is accepted."""
     check_outside(out)
     if out.exists() and not out.is_dir():
-        raise ClickvecError(f"{out} is a file, and a folder is to be written there; choose another --out")
-    found = [entry.name for entry in out.iterdir()] if out.exists() else []
-    others = sorted(name for name in found if name not in FILES and not name.startswith("."))
+        raise ClickvecError(f"{out} is a file, and --out must be a folder; choose another --out")
+    names = [entry.name for entry in out.iterdir()] if out.exists() else []
+    others = sorted(name for name in names if name not in FILES and not name.startswith("."))
     if others:
-        raise ClickvecError(f"{out} holds {others[0]}, which is no part of a comparison; choose another --out")
+        raise ClickvecError(f"{out} contains {others[0]}, which is not part of a comparison; choose another --out")
 
 
 def _seeds(system: System, seeds: int) -> range:
@@ -83,58 +85,77 @@ def _seeds(system: System, seeds: int) -> range:
 
 
 def _runs(recorded: Mapping[tuple[str, int], Recorded], key: str) -> list[Recorded]:
-    return [run for (found, _), run in sorted(recorded.items()) if found == key]
+    return [ranker for (other, _), ranker in sorted(recorded.items()) if other == key]
 
 
 def _of_seed(recorded: Mapping[tuple[str, int], Recorded], key: str, seed: int) -> Recorded:
-    """A system's run with this seed; its only one where the seed changes nothing."""
+    """Return the run of a system with this seed, or its only run if it does not depend on the seed."""
     return recorded.get((key, seed)) or recorded[key, 1]
 
 
-def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
-    """The two systems of the paper's figure of training costs, where both are wanted, with the same cost function.
+def _combine(system: System, parts: Sequence[Recorded], material: Material) -> Recorded:
+    """Combine the scores of BM25 and the LSTM-RNN, with settings chosen on dev. Times and parameters add up."""
+    words, vectors = parts
+    if system.key == "hybrid-rrf":
+        trials: list[Trial] = [(grid, partial(ReciprocalRank, [words, vectors], **grid)) for grid in RRF_GRID]
+    else:
+        trials = [(grid, partial(Mixture, vectors, words, **grid)) for grid in MIXTURE_GRID]
+    best = best_on(material.dev, trials)
+    scores = {split: scores_of(best.ranker, judged) for split, judged in material.sets.items()}
+    facts = [part.facts for part in parts]
+    combined = Facts(
+        parameters=sum(fact.parameters or 0 for fact in facts),
+        train_seconds=sum(fact.train_seconds for fact in facts),
+        queries_per_second=1 / sum(1 / fact.queries_per_second for fact in facts),
+        settings=best.settings, history=[], commit=vectors.facts.commit, machine=vectors.facts.machine,
+    )  # fmt: skip
+    return Recorded(system.label, combined, material.sets, scores)
 
-    A cost depends on γ: where the recipe gives the RNN another one, the figure has a run of it with that of the
-    LSTM-RNN, which is in no table.
+
+def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
+    """Return the two systems of the paper's figure of the training loss, if the table has both.
+
+    The loss depends on γ. If the recipe gives the RNN another γ than the LSTM-RNN, the figure gets an extra run of the
+    RNN with the γ of the LSTM-RNN. That run is not in the table.
     """
-    found = {system.key: system for system in own}
-    if not {"lstm", "rnn"} <= set(found):
+    systems = {system.key: system for system in own}
+    if not {"lstm", "rnn"} <= set(systems):
         return {}
-    gamma = bench.trainer.recipe_of(found["lstm"], 1).gamma
-    rnn = found["rnn"]
+    gamma = bench.trainer.recipe_of(systems["lstm"], 1).gamma
+    rnn = systems["rnn"]
     if bench.trainer.recipe_of(rnn, 1).gamma != gamma:
         rnn = System("rnn-cost", rnn.label, {**(rnn.settings or {}), "gamma": gamma})
-    return {"LSTM-RNN": found["lstm"], "RNN": rnn}
+    return {"LSTM-RNN": systems["lstm"], "RNN": rnn}
 
 
 def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> Row:
     facts = [run.facts for run in runs]
     values = {
-        split: evaluate.evaluate([_Named(run, str(place)) for place, run in enumerate(runs)], judged).values
+        split: evaluate([_Renamed(run, str(number)) for number, run in enumerate(runs)], judged).values
         for split, judged in bench.material.sets.items()
     }
     return Row(
         system.key, facts[0].label or bench.label(system), values["dev"], values["test"], facts[0].parameters,
-        # Of the first seed, like the machine: seeds may have run on different ones, and a mean would be of no machine.
+        # Times of the first seed, like the machine: other seeds may have run on other machines.
         train_seconds=facts[0].train_seconds, queries_per_second=facts[0].queries_per_second,
         settings=facts[0].settings, histories=[fact.history for fact in facts],
         command=bench.command(system, seeds), commit=facts[0].commit, machine=facts[0].machine,
     )  # fmt: skip
 
 
-class _Named(Recorded):
-    """A recorded run under another name: the seeds of a system have one name, and an evaluation wants several."""
+class _Renamed(Recorded):
+    """A recorded run under another name, because an evaluation refuses two systems of the same name."""
 
     def __init__(self, run: Recorded, name: str) -> None:
         self.__dict__ |= run.__dict__
         self.name = name
 
 
-def _write_trec(place: Path, material: Material, recorded: Mapping[tuple[str, int], Recorded]) -> None:
-    """A run file for each system and seed, and the judgements, with gains in place of grades for trec_eval."""
-    with files.replacing(place, "test.qrels") as fresh:
+def _write_trec(folder: Path, material: Material, recorded: Mapping[tuple[str, int], Recorded]) -> None:
+    """Write a run file for each system and seed, and the qrels, also with gains instead of grades for trec_eval."""
+    with files.replacing(folder, "test.qrels") as fresh:
         for split, judged in material.sets.items():
             write_qrels(fresh / f"{split}.qrels", judged)
             write_qrels(fresh / f"{split}.gains.qrels", judged, gains=True)
-            for (key, seed), run in recorded.items():
-                write_run(fresh / f"{split}.{key}.{seed}.run", evaluate.run(run, judged), f"{key}.{seed}")
+            for (key, seed), ranker in recorded.items():
+                write_run(fresh / f"{split}.{key}.{seed}.run", run(ranker, judged), f"{key}.{seed}")

@@ -1,7 +1,8 @@
-"""The scores of a system on dev and test, kept on disk: what was scored once is not trained or scored again.
+"""The stored scores of each system on dev and test, so that nothing is trained or scored twice.
 
-One folder a system and seed, `scores/KEY-SEED-HASH`. It holds scores and facts and no model, so it is small and can
-be carried: fit the neural systems where the GPU is, copy `scores/` home, and run the same command there.
+There is one folder for each system and seed, `scores/KEY-SEED-HASH`. It contains scores and facts but no model, so it
+is small: train the neural systems on a machine with a GPU, copy `scores/` to another machine, and run the same command
+there.
 """
 
 import shutil
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError
-from clickvec.evaluation import evaluate
+from clickvec.evaluation.judged_lists import run
 from clickvec.evaluation.ranker import BaseRanker, Ranker
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
@@ -27,7 +28,7 @@ _FILES = ("about.json", "scores.safetensors")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one fitted system beside its scores."""
+    """The facts of one fitted system besides its scores."""
 
     parameters: int | None
     train_seconds: float
@@ -36,16 +37,16 @@ class Facts:
     history: list[float]
     commit: str
     machine: str
-    label: str = ""  # where it is known only when the system is there: what Skip-Thought was trained on
+    label: str = ""  # if it depends on the fit: Skip-Thought names its training text
 
 
 class Recorded(BaseRanker):
-    """A ranker that knows the scores that another gave, and no others."""
+    """A ranker that returns stored scores."""
 
     def __init__(
         self, name: str, facts: Facts, sets: dict[str, Judged], scores: dict[str, NDArray[np.float32]]
     ) -> None:
-        """`scores[split]` has those of all judged titles of a set, one query after the other."""
+        """`scores[split]` are the scores of all judged titles of a set, query after query."""
         self.name, self.facts = name, facts
         self._known: dict[tuple[str, str], float] = {}
         for split, judged in sets.items():
@@ -53,33 +54,33 @@ class Recorded(BaseRanker):
             self._known |= zip(pairs, scores[split].tolist(), strict=True)
 
     def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The recorded scores."""
+        """Return the stored scores."""
         try:
             return np.array([self._known[query, title] for title in titles], np.float32)
         except KeyError as error:
-            raise ClickvecError(f"{self.name} has no recorded score for {error}") from None
+            raise ClickvecError(f"{self.name} has no stored score for {error}") from None
 
 
 def scores_of(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
-    """A ranker's scores of all judged titles, one query after the other."""
-    return np.concatenate([ranking.scores for ranking in evaluate.run(ranker, judged)])
+    """Return the scores of all judged titles, query after query."""
+    return np.concatenate([ranking.scores for ranking in run(ranker, judged)])
 
 
-def save(place: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> None:
-    """Keep them, whole or not at all, in the place of what cannot be read."""
-    if place.exists() and not (place / "about.json").exists():
-        shutil.rmtree(place)
-    with files.replacing(place, "about.json", _FILES) as fresh:
+def save(folder: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> None:
+    """Write the scores and facts atomically, also over an unreadable folder."""
+    if folder.exists() and not (folder / "about.json").exists():
+        shutil.rmtree(folder)
+    with files.replacing(folder, "about.json", _FILES) as fresh:
         write_arrays(fresh / "scores.safetensors", scores)
         files.write_json(fresh / "about.json", asdict(facts))
 
 
-def load(place: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
-    """What was kept there; None when nothing was, or it does not fit."""
+def load(folder: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
+    """Return the stored scores, or None if there are none or they do not fit the judged sets."""
     try:
-        with open_folder(place, _FILES, "folder of scores") as opened:
-            facts, found = to_dataclass(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
-            scores = {split: np.array(found[split]) for split in sets}
+        with open_folder(folder, _FILES, "folder of scores") as opened:
+            facts, arrays = to_dataclass(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
+            scores = {split: np.array(arrays[split]) for split in sets}
         if not all(part.dtype == np.float32 and np.isfinite(part).all() for part in scores.values()):
             return None
         return Recorded(name, facts, sets, scores)

@@ -1,25 +1,42 @@
-"""The rows of the paper's table, in its order, and what one would compare with today."""
+"""The systems of the comparison: the rows of the paper's table, in its order, and a few that are common today."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from clickvec import config
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.ranker import Ranker
 
 
 class System(NamedTuple):
-    """One row: what it is called, and how it is made."""
+    """One row: its name and how it is made."""
 
     key: str
-    label: str  # {cells} and the like stand for settings of the recipe
-    settings: Mapping[str, Any] | None = None  # over the recipe, for what the trainer trains; None for all others
-    parts: tuple[str, ...] = ()  # the systems that it fuses
-    seeded: bool = True  # whether another seed gives another result, and so is worth a run of its own
+    label: str  # {cells} and the like are replaced by settings of the recipe
+    settings: Mapping[str, Any] | None = None  # over the recipe, for systems that the trainer trains; else None
+    parts: tuple[str, ...] = ()  # the systems that it combines
+    seeded: bool = True  # whether the result depends on the seed, so that more seeds are worth running
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A system that is ready to score, and the facts of its row."""
+
+    ranker: Ranker
+    parameters: int | None = None
+    seconds: float = 0.0  # of training, with the settings that were chosen
+    settings: dict[str, Any] = field(default_factory=dict)
+    history: list[float] = field(default_factory=list)  # the training loss by epoch
+    label: str = ""  # replaces the label of the system, if it depends on the fit
 
 
 def systems(recipe: str) -> tuple[System, ...]:
-    """Every system under a recipe. Only `default` has a row for n = 4 beside the one whose negatives are its own."""
-    two, four, six, eight = (_drawn(n) for n in (2, 4, 6, 8))
+    """Return every system under a recipe.
+
+    The default recipe takes its negatives from the minibatch, so it has an extra row for the paper's n = 4.
+    """
+    two, four, six, eight = (_random_negatives(n) for n in (2, 4, 6, 8))
     minibatch = System("lstm", "LSTM-RNN (ncell = {cells}), negatives: the minibatch", {"tower": "lstm"})
     by_negatives = [two, four, six, eight, minibatch]
     if recipe == "paper":
@@ -44,13 +61,13 @@ def systems(recipe: str) -> tuple[System, ...]:
     )  # fmt: skip
 
 
-def _drawn(n: int) -> System:
+def _random_negatives(n: int) -> System:
     settings = {"tower": "lstm", "batch_negatives": False, "negatives": n}
     return System(f"lstm-n{n}", "LSTM-RNN (ncell = {cells}), n = {negatives}", settings)
 
 
 def choose(recipe: str, keys: Sequence[str]) -> list[System]:
-    """The systems of these names, in the order of the table, with those that they are made of; no names: all."""
+    """Return the named systems and their parts in the order of the table. No names: all systems."""
     if recipe not in config.RECIPES:
         raise ClickvecError(f"there is no recipe {recipe!r}; the recipes are {', '.join(config.RECIPES)}")
     known = {system.key: system for system in systems(recipe)}

@@ -1,4 +1,4 @@
-"""The systems that the trainer trains: the recipe, the model folder, and a run that goes on where it was stopped."""
+"""The systems that the trainer trains: their recipes, their model folders, and resuming an interrupted run."""
 
 import json
 from collections.abc import Sequence
@@ -10,9 +10,8 @@ from clickvec import config
 from clickvec.config import Recipe
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.neural import Neural
-from clickvec.lab.compare.fitted import Fitted
 from clickvec.lab.compare.material import Material, short_hash
-from clickvec.lab.compare.systems import System
+from clickvec.lab.compare.systems import Fitted, System
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
@@ -21,33 +20,33 @@ from clickvec.storage.snapshot import open_folder
 
 
 class Trainer(NamedTuple):
-    """How the trainer is to work: the same for all its systems."""
+    """The options of the trainer, the same for all its systems."""
 
     recipe: str
-    settings: tuple[str, ...] = ()  # key=value, over the recipe and under what makes the system what it is
+    settings: tuple[str, ...] = ()  # key=value; they override the recipe, and the settings of a system override them
     device: str = "auto"
     progress: Progress | None = None
 
     def recipe_of(self, system: System, seed: int) -> Recipe:
-        """The whole recipe of one run."""
+        """Return the recipe of one run."""
         for key in ("seed", "tower"):
             if any(setting.partition("=")[0].strip() == key for setting in self.settings):
-                raise ClickvecError(f"compare sets {key} itself, by --seeds and --systems; leave --set {key} out")
+                raise ClickvecError(f"compare sets {key} itself, from --seeds and --systems; leave --set {key} out")
         return config.recipe(self.recipe, settings=self.settings, **{**(system.settings or {}), "seed": seed})
 
     def check_settings(self, systems: Sequence[System]) -> None:
-        """Refuse wrong settings before any work, also where nothing that is chosen uses them."""
+        """Refuse wrong settings before any work, even if no chosen system uses them."""
         for system in [system for system in systems if system.settings is not None] or systems[:1]:
             self.recipe_of(system, 1)
 
 
 def check(trainer: Trainer) -> None:
-    """Refuse to begin where torch or the device is not."""
+    """Check that torch and the device are available."""
     device_name(trainer)
 
 
 def device_name(trainer: Trainer) -> str:
-    """The device that the trainer uses, as its maker calls it; nothing for a CPU."""
+    """Return the name of the GPU that the trainer uses; an empty string for the CPU."""
     try:
         from clickvec.training.paths import describe_device
     except ModuleNotFoundError as error:
@@ -58,13 +57,13 @@ def device_name(trainer: Trainer) -> str:
 
 
 def fit(trainer: Trainer, system: System, material: Material, seed: int, models: Path) -> Fitted:
-    """The trained model: the one that is there, the unfinished one trained to its end, or a new one."""
+    """Return the trained model: load it, resume its interrupted run, or train it."""
     from clickvec.training.loop import train
 
     recipe = trainer.recipe_of(system, seed)
     out = models / f"{system.key}-{seed}-{short_hash(asdict(recipe), material.training_fingerprint)}"
-    if not _is_whole(out):
-        begun = _can_go_on(out.with_name(out.name + ".run") / "checkpoint.safetensors")
+    if not _is_complete(out):
+        begun = _can_resume(out.with_name(out.name + ".run") / "checkpoint.safetensors")
         train(
             material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
             overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), progress=trainer.progress,
@@ -80,8 +79,8 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
     )
 
 
-def _is_whole(out: Path) -> bool:
-    """Whether there is a finished model that can be read; one that cannot is trained again."""
+def _is_complete(out: Path) -> bool:
+    """Return whether there is a finished model that can be read."""
     try:
         open_model(out)
     except ClickvecError:
@@ -89,8 +88,8 @@ def _is_whole(out: Path) -> bool:
     return True
 
 
-def _can_go_on(checkpoint: Path) -> bool:
-    """Whether there is a checkpoint that can be read; without one the run begins again."""
+def _can_resume(checkpoint: Path) -> bool:
+    """Return whether there is a checkpoint that can be read."""
     try:
         with open_folder(checkpoint.parent, [checkpoint.name], "checkpoint") as opened:
             opened.arrays(checkpoint.name)

@@ -1,6 +1,5 @@
-"""Tests of significance: by hand, against scipy and full enumeration, and by what p and an interval promise."""
+"""Tests of every pair of rows: the t-test and Holm's correction by hand and against scipy, and the whole table."""
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,22 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.errors import ClickvecError
-from clickvec.lab.compare import significance
-from clickvec.lab.compare.result import Comparison, Row
-from clickvec.lab.compare.significance import (
-    PAIR_ROUNDS,
-    Pair,
-    ahead,
-    all_pairs,
-    bootstrap_interval,
-    holm,
-    randomisation_test,
-    t_test,
-)
+from clickvec.evaluation.significance import randomisation_test
+from clickvec.lab.compare.findings import Comparison, Row
+from clickvec.lab.compare.pair_tests import PAIR_ROUNDS, Pair, all_pairs, holm, significantly_better, t_test
 
 stats = pytest.importorskip("scipy.stats")
-ZEROS = np.zeros(3)
 
 
 def row_of(values: NDArray[np.float64], key: str, **facts: object) -> Row:
@@ -43,6 +31,10 @@ def comparison_of(rows: Mapping[str, NDArray[np.float64]]) -> Comparison:
     count = len(next(iter(rows.values())))
     queries = [JudgedQuery(f"q{i}", f"query {i}", ("d",), (f"title {i}",), np.array([1])) for i in range(count)]
     return Comparison(made, {"dev": queries, "test": queries}, {"dev": 0, "test": 0}, {})
+
+
+def pairs_of(rows: Mapping[str, NDArray[np.float64]]) -> list[Pair]:
+    return all_pairs(list(rows), np.stack(list(rows.values())))
 
 
 def test_the_t_test_by_hand() -> None:
@@ -70,39 +62,6 @@ def test_where_the_t_test_is_not_defined() -> None:
     assert t_test(np.array([5.0]), np.array([3.0])) == 1.0
     assert t_test(np.array([5.0, 6.0]), np.array([3.0, 4.0])) == 0.0
     assert 0 < t_test(np.array([5.0, 6.0]), np.array([3.0, 5.0])) < 1
-
-
-def test_the_randomisation_test_by_hand() -> None:
-    assert randomisation_test(np.array([1.0, 2.0, 3.0]), ZEROS) == 2 / 8  # only +++ and --- sum to 6
-    assert randomisation_test(np.array([-1.0, 2.0, 3.0]), ZEROS) == 4 / 8  # and +++ and --- are beyond 4
-    assert randomisation_test(np.array([1.0, 1.0, -1.0]), ZEROS) == 1.0
-    assert randomisation_test(np.array([7.0]), np.array([0.0])) == 1.0
-    assert randomisation_test(np.array([7.0, 8.0]), np.zeros(2)) == 0.5
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_random_swaps_come_close_to_all_swaps(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    first, second = rng.integers(0, 5, (2, 12)) * 25.0  # few levels: many sums tie with the one observed
-    differences = first - second
-    signs = np.array(list(itertools.product((-1, 1), repeat=12)))
-    exact = float((np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9).mean())
-    assert randomisation_test(first, second, rounds=4096) == exact
-    assert randomisation_test(first, second, rounds=4095, seed=seed) == pytest.approx(exact, abs=0.04)
-
-
-def test_the_same_seed_gives_the_same_p_however_much_is_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(50, 10, (2, 41))
-    p, interval = randomisation_test(first, second), bootstrap_interval(first[None])
-    assert randomisation_test(first, second, seed=1) != p
-    monkeypatch.setattr(significance, "_CELLS", 1000)
-    assert randomisation_test(first, second) == p
-    assert bootstrap_interval(first[None]) == pytest.approx(interval)
-
-
-def test_p_is_never_0_for_random_swaps() -> None:
-    assert randomisation_test(np.ones(100), np.zeros(100), rounds=999) == 1 / 1000
 
 
 def test_without_a_difference_p_is_uniform() -> None:
@@ -138,52 +97,28 @@ def test_holm_rejects_what_its_steps_reject() -> None:
         assert set(np.flatnonzero(holm(p) <= 0.05).tolist()) == rejected
 
 
-def test_an_interval_is_near_that_of_the_normal_distribution() -> None:
-    values = np.random.default_rng(3).normal(60, 20, (2, 1500))
-    error = values.std(axis=1) / math.sqrt(1500)
-    low, high = bootstrap_interval(values).T
-    assert low == pytest.approx(values.mean(axis=1) - 1.96 * error, abs=0.06 * float(error.max()) * 2)
-    assert high == pytest.approx(values.mean(axis=1) + 1.96 * error, abs=0.06 * float(error.max()) * 2)
-
-
-def test_19_of_20_intervals_hold_the_true_mean() -> None:
-    samples = np.random.default_rng(5).exponential(1.0, (600, 80))
-    low, high = bootstrap_interval(samples, rounds=2000).T
-    assert 0.90 < ((low <= 1) & (high >= 1)).mean() < 0.97
-
-
-def test_intervals_of_one_query_and_of_equal_values() -> None:
-    assert bootstrap_interval(np.array([[40.0]])).tolist() == [[40.0, 40.0]]
-    assert bootstrap_interval(np.full((1, 9), 70.0)) == pytest.approx(np.array([[70.0, 70.0]]))
-
-
 def test_all_pairs_of_a_comparison() -> None:
     rng = np.random.default_rng(2)
     base = rng.uniform(20, 80, 300)
     rows = {"low": base, "same": base, "high": base + rng.normal(3, 5, 300)}
-    pairs = all_pairs(comparison_of(rows))
+    pairs = pairs_of(rows)
     assert [(pair.first, pair.second) for pair in pairs] == [("low", "same"), ("low", "high"), ("same", "high")]
     assert pairs[0] == Pair("low", "same", 0.0, 1.0, 1.0, 1.0, 1.0)
     assert pairs[1].difference == pytest.approx(float((base - rows["high"]).mean()))
     assert pairs[1].t == pytest.approx(t_test(base, rows["high"]))
     assert pairs[1].randomisation == randomisation_test(base, rows["high"], PAIR_ROUNDS)
     assert pairs[1].randomisation_corrected == pytest.approx(3 * pairs[1].randomisation)
-    assert ahead(pairs) == {"high": ["low", "same"]}
+    assert significantly_better(pairs) == {"high": ["low", "same"]}
 
 
 def test_a_table_of_twenty_rows_can_still_show_a_difference() -> None:
     """The smallest p that the rounds allow, times the number of pairs, has to come below the level."""
     rng = np.random.default_rng(4)
     rows = {f"s{i:02}": rng.normal(50, 1, 200) + (20 if i == 19 else 0) for i in range(20)}
-    assert ahead(all_pairs(comparison_of(rows)))["s19"] == [f"s{i:02}" for i in range(19)]
+    assert significantly_better(pairs_of(rows))["s19"] == [f"s{i:02}" for i in range(19)]
 
 
 def test_one_row_has_no_pairs_and_one_query_is_enough() -> None:
-    assert all_pairs(comparison_of({"only": np.array([1.0, 2.0])})) == []
-    (pair,) = all_pairs(comparison_of({"a": np.array([30.0]), "b": np.array([10.0])}))
+    assert pairs_of({"only": np.array([1.0, 2.0])}) == []
+    (pair,) = pairs_of({"a": np.array([30.0]), "b": np.array([10.0])})
     assert pair == Pair("a", "b", 20.0, 1.0, 1.0, 1.0, 1.0)
-
-
-def test_a_measure_that_is_not_there() -> None:
-    with pytest.raises(ClickvecError, match=r"no NDCG@5 was measured here; there are NDCG@1, NDCG@3, NDCG@10"):
-        all_pairs(comparison_of({"a": ZEROS}), measure="NDCG@5")

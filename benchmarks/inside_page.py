@@ -305,6 +305,6 @@ def _title_map(inside: "Inside", path: Path) -> None:
     titles = [title.title for title in read_titles(site / "titles.tsv.gz")]
     topics = read_labels(site / "topics.tsv.gz", "title").topics
     known = [title for title in titles if topics.get(canonical(title))]
-    flat = map_titles(inside.encoder("site", "lstm"), known, 800)
-    groups = [str(topics[canonical(title)]) for title in flat.titles]
-    figures.title_map(flat.places, flat.titles, groups, path, title="titles of the built-in log, coloured by topic")
+    mapped = map_titles(inside.encoder("site", "lstm"), known, 800)
+    groups = [str(topics[canonical(title)]) for title in mapped.titles]
+    figures.title_map(mapped.points, mapped.titles, groups, path, title="titles of the built-in log, coloured by topic")

@@ -14,7 +14,7 @@ from clickvec.explanation.detections import some_of
 from clickvec.explanation.neighbours import Nearest, Neighbours
 from clickvec.explanation.query_words import QueryWords, query_words
 from clickvec.explanation.ranking import Ranking, rank
-from clickvec.explanation.title_map import Neighbourhoods, neighbourhoods
+from clickvec.explanation.title_map import TitleMap, can_map, distinct, map_titles
 from clickvec.explanation.topics import Topics, topics
 from clickvec.explanation.trust import Trust, trust
 from clickvec.model.about import about_model
@@ -54,7 +54,7 @@ class Report:
     catalogue: int  # different titles known here
     near_titles: int  # of those, looked among for near ones
     near: tuple[WordNeighbours, ...]
-    map: Neighbourhoods
+    map: TitleMap | None  # None if scikit-learn is not installed
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `json.dumps`."""
@@ -73,7 +73,7 @@ class Report:
             "trust": asdict(self.trust),
             "topics": self.topics.top(10).as_json() if self.topics else None,
             "near": [{"any": one.near.as_json(), "unlike": one.unlike.as_json()} for one in self.near],
-            "map": self.map.as_json(),
+            "map": self.map.as_json() if self.map else None,
         }
 
 
@@ -93,7 +93,7 @@ def gather(
 
     Words and topics are those of the queries of a `log`, else of the judged ones.
     """
-    known = _different(titles if titles is not None else [title for query in judged for title in query.titles])
+    known = distinct(titles if titles is not None else [title for query in judged for title in query.titles])
     ranking = rank(encoder, judged, name, titles or (), worst, progress=progress)
     asked = [query.query for query in judged] if log is None else list(dict.fromkeys(log))
     queries = some_of(asked, QUERIES)
@@ -106,13 +106,8 @@ def gather(
         "judged queries" if log is None else "queries of the click log", len(asked), words,
         trust(encoder, judged), found, len(known), len(near_titles),
         _near(encoder, near_titles, words, queries, progress),
-        neighbourhoods(encoder, known),
+        map_titles(encoder, known) if can_map() else None,
     )  # fmt: skip
-
-
-def _different(titles: Sequence[str]) -> list[str]:
-    """Titles that the model does not take for the same, in their order."""
-    return list({canonical(title): title for title in reversed(titles)}.values())[::-1]
 
 
 def read_history(metrics: str) -> tuple[dict[str, Any], ...]:

@@ -1,25 +1,32 @@
-"""A map of titles, cut into neighbourhoods, each with the words and the cells that tell it from the rest."""
+"""A map of titles: their vectors in two dimensions, divided into neighbourhoods.
+
+t-SNE puts titles with similar vectors close together; the axes, and the distances between far groups, have no meaning.
+k-means divides the map into neighbourhoods. Both come from scikit-learn: pip install 'clickvec[map]'.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.lexical import tokenise
-from clickvec.explanation.flat import TitleMap, map_titles
 from clickvec.explanation.reading import Floats, cell_names
 from clickvec.model.encoder import Encoder
+from clickvec.text.tokens import canonical
 
-MAPPED = 400  # titles, at most
-WORDS, CELLS, EXAMPLES = 4, 3, 2  # that are named of each neighbourhood
-STARTS, ROUNDS = 8, 50  # of k-means
+TITLES = 400  # most titles on a map
+FEWEST_VECTORS = 4  # different ones; a map of fewer shows nothing
+PERPLEXITY = 30  # about how many neighbours of a title t-SNE considers
+WORDS, CELLS, EXAMPLES = 4, 3, 2  # listed for each neighbourhood
 
 
-class Standing(NamedTuple):
-    """A cell, and how far its mean over the titles of a neighbourhood is from that over all titles."""
+class OutstandingCell(NamedTuple):
+    """A cell, and how far its mean over the titles of a neighbourhood is from its mean over all titles."""
 
     cell: int
     way: str
@@ -28,115 +35,119 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Titles that lie together."""
+    """Titles that are close together on the map."""
 
     titles: int
-    words: tuple[str, ...]  # the most telling first
-    cells: tuple[Standing, ...]
-    examples: tuple[str, ...]  # those with most of the words, then the inmost
+    words: tuple[str, ...]  # most characteristic first
+    cells: tuple[OutstandingCell, ...]
+    examples: tuple[str, ...]  # those with most of the words, then those nearest to the centre
     centre: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Neighbourhoods:
-    """The map; `of` has the neighbourhood of each of its titles."""
+@dataclass(frozen=True, eq=False)
+class TitleMap:
+    """A sample of titles, their positions on the map, and their neighbourhoods, largest first."""
 
-    map: TitleMap
-    found: tuple[Neighbourhood, ...]
-    of: tuple[int, ...]
+    titles: tuple[str, ...]
+    points: Floats  # (titles, 2)
+    neighbourhood_of: tuple[int, ...]  # for each title
+    neighbourhoods: tuple[Neighbourhood, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return {
             "neighbourhoods": [
-                {"titles": one.titles, "words": one.words, "cells": [cell._asdict() for cell in one.cells]}
-                for one in self.found
+                {"titles": group.titles, "words": group.words, "cells": [cell._asdict() for cell in group.cells]}
+                for group in self.neighbourhoods
             ],
             "titles": [
-                {"title": title, "x": x, "y": y, "neighbourhood": of}
-                for title, (x, y), of in zip(self.map.titles, self.map.places.tolist(), self.of, strict=True)
+                {"title": title, "x": x, "y": y, "neighbourhood": number}
+                for title, (x, y), number in zip(self.titles, self.points.tolist(), self.neighbourhood_of, strict=True)
             ],
         }
 
 
-def neighbourhoods(encoder: Encoder, titles: Sequence[str], most: int = MAPPED) -> Neighbourhoods:
-    """A map of a sample of titles."""
-    drawn = map_titles(encoder, titles, most)
-    places = drawn.places
-    of = split(places, round(0.8 * len(places) ** 0.5)) if len(places) else np.zeros(0, np.int64)
-    vectors = np.asarray(encoder.encode_document(list(drawn.titles)), np.float64)
-    words = [set(tokenise(title, "words-stop")) for title in drawn.titles]
-    in_all = Counter(word for one in words for word in one)
-    found = [
-        _neighbourhood(encoder, drawn, vectors, words, in_all, np.flatnonzero(of == place))
-        for place in range(int(of.max(initial=-1)) + 1)
-    ]
-    return Neighbourhoods(drawn, tuple(found), tuple(of.tolist()))
+def can_map() -> bool:
+    """Return whether scikit-learn is installed."""
+    return find_spec("sklearn") is not None
+
+
+def map_titles(encoder: Encoder, titles: Sequence[str], most: int = TITLES, *, seed: int = 0) -> TitleMap:
+    """Map a random sample of at most `most` different titles that have a vector.
+
+    The same titles and seed give the same map. It is empty if the titles have too few different vectors. Raise
+    ClickvecError if scikit-learn is not installed.
+    """
+    if most < 1:
+        raise ClickvecError(f"a map shows at least 1 title, not {most}")
+    if not can_map():
+        raise missing_extra("scikit-learn", "map")
+    different = distinct(titles)
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(different))[:most])
+    sample = [different[at] for at in chosen.tolist()]
+    vectors = encoder.encode_document(sample)
+    readable = np.flatnonzero(vectors.any(axis=1))
+    sample = [sample[at] for at in readable.tolist()]
+    vectors = vectors[readable]
+    if len(np.unique(vectors.round(4), axis=0)) < FEWEST_VECTORS:
+        return TitleMap((), np.zeros((0, 2)), (), ())
+
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    points = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors).astype(np.float64)
+    neighbourhood_of = divide(points, round(0.8 * len(points) ** 0.5), seed)
+    words = [set(tokenise(title, "words-stop")) for title in sample]
+    groups = tuple(
+        _neighbourhood(encoder, sample, points, vectors.astype(np.float64), words, members)
+        for number in range(int(neighbourhood_of.max()) + 1)
+        if len(members := np.flatnonzero(neighbourhood_of == number))
+    )
+    return TitleMap(tuple(sample), points, tuple(neighbourhood_of.tolist()), groups)
+
+
+def distinct(titles: Sequence[str]) -> list[str]:
+    """Return the titles without those that the model reads as the same text as an earlier one."""
+    return list({canonical(title): title for title in reversed(titles)}.values())[::-1]
+
+
+def divide(points: Floats, parts: int, seed: int = 0) -> NDArray[np.int64]:
+    """Divide points into at most so many parts by k-means. Return the part of each, 0 for the largest."""
+    from sklearn.cluster import KMeans
+
+    clusters = min(max(parts, 1), len(np.unique(points, axis=0)))
+    labels = KMeans(clusters, n_init=8, random_state=seed).fit(points).labels_.tolist()
+    by_size = [label for label, _ in Counter(labels).most_common()]
+    return np.array([by_size.index(label) for label in labels], np.int64)
 
 
 def _neighbourhood(
     encoder: Encoder,
-    drawn: TitleMap,
+    titles: Sequence[str],
+    points: Floats,
     vectors: Floats,
     words: Sequence[set[str]],
-    in_all: Counter[str],
     members: NDArray[np.int64],
 ) -> Neighbourhood:
-    here = Counter(word for place in members.tolist() for word in words[place])
-    beside = vectors[members].mean(axis=0) - vectors.mean(axis=0)
+    counts = Counter(word for at in members.tolist() for word in words[at])
+    total = Counter(word for title_words in words for word in title_words)
+    characteristic = characteristic_words(counts, total, len(members) / len(titles))
+    difference = vectors[members].mean(axis=0) - vectors.mean(axis=0)
     names = cell_names(encoder)
-    standing = np.argsort(-np.abs(beside), kind="stable")[:CELLS].tolist()
-    centre = drawn.places[members].mean(axis=0)
-    inmost = members[np.argsort(((drawn.places[members] - centre) ** 2).sum(axis=1), kind="stable")].tolist()
-    named = telling(here, in_all, len(members) / len(words))
-    inmost.sort(key=lambda place: -len(words[place].intersection(named)))  # stable: of as many, the inmost
+    outstanding = np.argsort(-np.abs(difference), kind="stable")[:CELLS].tolist()
+    centre = points[members].mean(axis=0)
+    nearest = members[np.argsort(((points[members] - centre) ** 2).sum(axis=1), kind="stable")].tolist()
+    nearest.sort(key=lambda at: -len(words[at].intersection(characteristic)))  # stable: ties stay nearest first
     return Neighbourhood(
         len(members),
-        named,
-        tuple(Standing(names[place][0], names[place][1], float(beside[place])) for place in standing),
-        tuple(drawn.titles[place] for place in inmost[:EXAMPLES]),
+        characteristic,
+        tuple(OutstandingCell(names[at][0], names[at][1], float(difference[at])) for at in outstanding),
+        tuple(titles[at] for at in nearest[:EXAMPLES]),
         (float(centre[0]), float(centre[1])),
     )
 
 
-def telling(here: Counter[str], in_all: Counter[str], share: float) -> tuple[str, ...]:
-    """Words by count · log lift, as topics weigh them: frequent here, and not everywhere. `share`: of all titles."""
-    weight = {word: count * np.log(count / in_all[word] / share) for word, count in here.items()}
-    return tuple(sorted(here, key=lambda word: (-weight[word], word))[:WORDS])
-
-
-def split(places: Floats, parts: int) -> NDArray[np.int64]:
-    """k-means in the plane: the part of each place, numbered by size, the largest 0; the best of some starts."""
-    rng = np.random.default_rng(0)
-    tries = [_lloyd(places, _spread(places, max(1, parts), rng)) for _ in range(STARTS)]
-    of = min(tries, key=lambda one: one[1])[0]
-    by_size = [part for part, _ in Counter(of.tolist()).most_common()]
-    return np.array([by_size.index(part) for part in of.tolist()], np.int64)
-
-
-def _spread(places: Floats, parts: int, rng: np.random.Generator) -> Floats:
-    """Centres to start from, far from each other by chance (k-means++)."""
-    centres = [places[rng.integers(len(places))]]
-    while len(centres) < parts:
-        apart = _apart(places, np.array(centres)).min(axis=1)
-        if not apart.any():
-            break
-        centres.append(places[rng.choice(len(places), p=apart / apart.sum())])
-    return np.array(centres)
-
-
-def _lloyd(places: Floats, centres: Floats) -> tuple[NDArray[np.int64], float]:
-    for _ in range(ROUNDS):
-        of = _apart(places, centres).argmin(axis=1)
-        moved = np.array([
-            places[of == part].mean(axis=0) if (of == part).any() else centre for part, centre in enumerate(centres)
-        ])  # fmt: skip
-        if np.allclose(moved, centres):
-            break
-        centres = moved
-    apart = _apart(places, centres)
-    return apart.argmin(axis=1), float(apart.min(axis=1).sum())
-
-
-def _apart(places: Floats, centres: Floats) -> Floats:
-    return np.asarray(((places[:, None] - centres) ** 2).sum(axis=2))
+def characteristic_words(counts: Counter[str], total: Counter[str], share: float) -> tuple[str, ...]:
+    """Return the words with the highest count · log lift in a group that has this share of all titles."""
+    weight = {word: count * np.log(count / total[word] / share) for word, count in counts.items()}
+    return tuple(sorted(counts, key=lambda word: (-weight[word], word))[:WORDS])

@@ -24,7 +24,6 @@ from clickvec.explanation import attenuation, keywords
 from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.report import Report, gather, read_history
-from clickvec.explanation.title_map import neighbourhoods, split, telling
 from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
 from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
 from clickvec.lab.claims.checks import deletion_check
@@ -271,41 +270,11 @@ def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others
 # --- the map -----------------------------------------------------------------------------------------------------
 
 
-def test_islands_are_told_apart() -> None:
-    rng = np.random.default_rng(0)
-    islands = [rng.normal(centre, 0.1, (size, 2)) for centre, size in (((0, 0), 5), ((9, 0), 20), ((0, 9), 10))]
-    assert split(np.concatenate(islands), 3).tolist() == [2] * 5 + [0] * 20 + [1] * 10
-
-
-@given(st.integers(1, 30), st.integers(0, 8), st.integers(0, 99))
-def test_every_place_is_in_one_part(places: int, parts: int, seed: int) -> None:
-    drawn = np.random.default_rng(seed).integers(0, 3, (places, 2)).astype(float)  # many of them the same
-    of = split(drawn, parts)
-    sizes = np.bincount(of)
-    assert len(of) == places
-    assert len(sizes) <= max(parts, 1)
-    assert sizes.tolist() == sorted(sizes.tolist(), reverse=True)
-    assert sizes.all()
-
-
-def test_words_that_tell_a_neighbourhood_from_the_others() -> None:
-    from collections import Counter
-
-    everywhere = Counter({"the": 100, "hotel": 12, "rare": 1, "cheap": 30})
-    assert telling(Counter({"the": 10, "hotel": 9, "rare": 1, "cheap": 3}), everywhere, 0.1)[:2] == ("hotel", "rare")
-
-
-def test_the_map_names_the_neighbourhoods_of_titles() -> None:
-    found = neighbourhoods(Encoder(tiny("bilstm")), TEXTS)
-    assert len(found.of) == len(TEXTS) == sum(one.titles for one in found.found)
-    for place, one in enumerate(found.found):
-        members = [title for title, of in zip(found.map.titles, found.of, strict=True) if of == place]
-        assert set(one.examples) <= set(members)
-        assert {word for word in one.words if word not in " ".join(members)} == set()
-        told = [sum(word in title.split() for word in one.words) for title in one.examples]
-        rest = [sum(word in title.split() for word in one.words) for title in set(members) - set(one.examples)]
-        assert min(told) >= max(rest, default=0)
-    assert neighbourhoods(Encoder(tiny("bilstm")), ()).found == ()
+def test_without_scikit_learn_the_page_says_how_to_get_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clickvec.explanation.report.can_map", lambda: False)
+    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
+    assert report.as_json()["map"] is None
+    assert "pip install 'clickvec[map]'" in section(check_page(report_page(report)), "map").text
 
 
 # --- every model and judged set ----------------------------------------------------------------------------------
@@ -322,7 +291,7 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
     assert "metrics.jsonl has no epoch" in section(root, "training").text
     assert "tiny" in root.all("h1")[0].text
     assert len(section(root, "worst").all("details")) == len(report.ranking.worst) > 0
-    assert len(section(root, "map").all("svg")[0].all("path")) == len(report.map.map.titles) == len(TEXTS)
+    assert len(section(root, "map").all("svg")[0].all("path")) == len(report.map.titles) == len(TEXTS)
 
 
 def test_one_query_and_one_title() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from clickvec.explanation.query_words import ReadQuery, WordUse
 from clickvec.explanation.report import Report, WordNeighbours
+from clickvec.explanation.title_map import TitleMap
 from clickvec.explanation.topics import SIGNS, Group, Topic, Topics, TopicWord
 from clickvec.render.html import svg
 from clickvec.render.html.cells import cell_name, two_ways
@@ -213,31 +214,33 @@ def _near(found: WordNeighbours) -> Html:
 def map_section(report: Report) -> Html:
     """Titles in the plane, and what their neighbourhoods have in common."""
     drawn = report.map
-    if len(drawn.map.titles) < 2:
+    if drawn is None:
+        install = tag("code", "pip install 'clickvec[map]'")
+        return note("The map is left out because scikit-learn is not installed. To get it: ", install, ".")
+    if not drawn.titles:
         return note("There are not enough titles that the model can read to draw a map.")
-    among = _sample(len(drawn.map.titles), report.catalogue, "different titles").removeprefix("Of ")
+    among = _sample(len(drawn.titles), report.catalogue, "different titles").removeprefix("Of ")
     about = note(
         f"A map of {among}: titles that lie together are alike to the model. The axes mean nothing, and nor do "
         "distances between far groups. Colours and shapes tell neighbourhoods apart, and mean nothing else; each has "
         "the word on it that tells its titles best from the others. Rest on a point to read its title."
     )
-    centres = [one.centre for one in drawn.found]
-    names = [one.words[0] if one.words else "" for one in drawn.found]
-    drawing = svg.scatter(drawn.map.places, drawn.map.titles, drawn.of, centres, names, "Map of titles")
-    return joined(about, tag("figure", drawing), _neighbourhoods(report))
+    centres = [group.centre for group in drawn.neighbourhoods]
+    names = [group.words[0] if group.words else "" for group in drawn.neighbourhoods]
+    drawing = svg.scatter(drawn.points, drawn.titles, drawn.neighbourhood_of, centres, names, "Map of titles")
+    return joined(about, tag("figure", drawing), _neighbourhoods(drawn))
 
 
-def _neighbourhoods(report: Report) -> Html:
-    standing = [cell for one in report.map.found for cell in one.cells]
-    both = two_ways(report.topics.cells) if report.topics else two_ways(standing)
+def _neighbourhoods(drawn: TitleMap) -> Html:
+    both = two_ways(cell for group in drawn.neighbourhoods for cell in group.cells)
     rows = [
         [
-            ", ".join(one.words),
-            f"{one.titles:,}",
-            ", ".join(cell_name(at.cell, at.way, both, "+" if at.difference > 0 else "-") for at in one.cells),
-            tag("td", (tag("div", tag("bdi", title)) for title in one.examples)),
+            ", ".join(group.words),
+            f"{group.titles:,}",
+            ", ".join(cell_name(at.cell, at.way, both, "+" if at.difference > 0 else "-") for at in group.cells),
+            tag("td", (tag("div", tag("bdi", title)) for title in group.examples)),
         ]
-        for one in report.map.found
+        for group in drawn.neighbourhoods
     ]
     caption = "Neighbourhoods: their words, the cells that stand out above (+) or below (−) all titles, and two titles"
     return table(caption, ["words", "titles", "cells", "for example"], rows, numeric=(1,))

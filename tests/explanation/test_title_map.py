@@ -1,0 +1,93 @@
+"""The map of titles: similar titles are close together, and neighbourhoods are named by their words."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.manifold import trustworthiness
+from tiny import TEXTS, tiny
+
+from clickvec.errors import ClickvecError
+from clickvec.explanation.title_map import characteristic_words, divide, map_titles
+from clickvec.model.encoder import Encoder
+
+MANY = [f"{one} {two}" for one in TEXTS for two in TEXTS]
+
+
+def test_similar_titles_are_close_together() -> None:
+    encoder = Encoder(tiny("bilstm"))
+    found = map_titles(encoder, MANY)
+    assert set(found.titles) <= set(MANY)
+    assert found.points.shape == (len(found.titles), 2)
+    assert trustworthiness(encoder.encode_document(list(found.titles)), found.points) > 0.9
+
+
+def test_the_same_seed_gives_the_same_map() -> None:
+    encoder = Encoder(tiny())
+    one, same, other = (map_titles(encoder, MANY, 20, seed=seed) for seed in (0, 0, 1))
+    assert len(one.titles) == 20
+    assert one.titles == same.titles != other.titles
+    np.testing.assert_array_equal(one.points, same.points)
+    assert one.as_json() == same.as_json()
+
+
+def test_titles_without_a_vector_and_duplicates_are_left_out() -> None:
+    found = map_titles(Encoder(tiny()), ["", *TEXTS, "ЖЖЖ", "HOTELS in  shanghai"])
+    assert sorted(found.titles) == sorted(TEXTS)
+
+
+@pytest.mark.parametrize("titles", [(), TEXTS[:3], ["hotels", *(f"hotels {'z' * at}" for at in range(9))]])
+def test_too_few_different_titles_have_no_map(titles: list[str]) -> None:
+    """In a bag of trigrams, words that the model does not know change nothing: those vectors are all the same."""
+    found = map_titles(Encoder(tiny("dssm")), titles)
+    assert (found.titles, found.neighbourhoods) == ((), ())
+    assert found.as_json() == {"neighbourhoods": [], "titles": []}
+
+
+def test_wrong_use_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClickvecError, match="not 0"):
+        map_titles(Encoder(tiny()), TEXTS, 0)
+    monkeypatch.setattr("clickvec.explanation.title_map.find_spec", lambda _: None)
+    with pytest.raises(ClickvecError, match=r"pip install 'clickvec\[map\]'"):
+        map_titles(Encoder(tiny()), TEXTS)
+
+
+# --- neighbourhoods ----------------------------------------------------------------------------------------------
+
+
+def test_islands_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    islands = [rng.normal(centre, 0.1, (size, 2)) for centre, size in (((0, 0), 5), ((9, 0), 20), ((0, 9), 10))]
+    assert divide(np.concatenate(islands), 3).tolist() == [2] * 5 + [0] * 20 + [1] * 10
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 30), st.integers(0, 8), st.integers(0, 99))
+def test_every_point_is_in_one_part(count: int, parts: int, seed: int) -> None:
+    points = np.random.default_rng(seed).integers(0, 3, (count, 2)).astype(float)  # many of them the same
+    part_of = divide(points, parts)
+    sizes = np.bincount(part_of)
+    assert len(part_of) == count
+    assert len(sizes) <= max(parts, 1)
+    assert sizes.tolist() == sorted(sizes.tolist(), reverse=True)
+    assert sizes.all()
+
+
+def test_the_words_that_mark_a_neighbourhood() -> None:
+    total = Counter({"the": 100, "hotel": 12, "rare": 1, "cheap": 30})
+    counts = Counter({"the": 10, "hotel": 9, "rare": 1, "cheap": 3})
+    assert characteristic_words(counts, total, 0.1)[:2] == ("hotel", "rare")
+
+
+def test_the_map_names_the_neighbourhoods_of_titles() -> None:
+    found = map_titles(Encoder(tiny("bilstm")), TEXTS)
+    assert len(found.neighbourhood_of) == len(TEXTS) == sum(group.titles for group in found.neighbourhoods)
+    for number, group in enumerate(found.neighbourhoods):
+        members = [title for title, of in zip(found.titles, found.neighbourhood_of, strict=True) if of == number]
+        assert set(group.examples) <= set(members)
+        assert {word for word in group.words if word not in " ".join(members)} == set()
+        named = [sum(word in title.split() for word in group.words) for title in group.examples]
+        rest = [sum(word in title.split() for word in group.words) for title in set(members) - set(group.examples)]
+        assert min(named) >= max(rest, default=0)

@@ -30,13 +30,13 @@ from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import canonical, split_words
 
 IMPRESSIONS = 600_000
-LONG = "--recipe paper --set cells=32 --set epochs=50 --set step=0.03"
+LONG = "--recipe paper --set cells=32 --set epochs=50 --set learning_rate=0.03"
 TRAINED = {
     "lstm": "--tower lstm", "bilstm": "--tower bilstm", "lstm32": "--tower lstm --set cells=32",
     "rnn": "--tower rnn", "rnn96": "--tower rnn --set hidden=96",
     "paper-lstm": "--tower lstm --recipe paper",
     "long-lstm": f"--tower lstm {LONG}", "long-bilstm": f"--tower bilstm {LONG}",
-    "long-rnn": "--tower rnn --recipe paper --set hidden=32 --set epochs=50 --set step=0.01",
+    "long-rnn": "--tower rnn --recipe paper --set hidden=32 --set epochs=50 --set learning_rate=0.01",
 }  # fmt: skip
 SEEDS = (2, 3)  # more of the long LSTM-RNN
 TRAINED |= {f"long-lstm-{seed}": f"{TRAINED['long-lstm']} --set seed={seed}" for seed in SEEDS}

@@ -75,7 +75,7 @@ def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
     recipe, data, tower = run.recipe, run.data, Tuned if tuned else First
     query, title = (tower(len(data.trigrams), recipe.cells, data.tokens).to(device) for _ in range(2))
     weights = [*query.parameters(), *title.parameters()]
-    rule = torch.optim.SGD(weights, recipe.step, recipe.momentum, nesterov=True, fused=tuned or None)
+    rule = torch.optim.SGD(weights, recipe.learning_rate, recipe.momentum, nesterov=True, fused=tuned or None)
 
     def cosines(found: Candidates, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:
         """Of each query with its titles, and where the clicked one is among them."""
@@ -96,7 +96,7 @@ def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
         rule.zero_grad()
         loss.backward()
         for one in (query, title):
-            nn.utils.clip_grad_norm_(one.parameters(), recipe.clip)
+            nn.utils.clip_grad_norm_(one.parameters(), recipe.clip_norm)
         rule.step()
         return loss.detach()
 

@@ -23,16 +23,16 @@ import numpy as np
 
 SPACES: dict[str, dict[str, list[Any]]] = {
     "wide": {
-        "step": [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05],
+        "learning_rate": [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05],
         "gamma": [5.0, 10.0, 15.0, 20.0, 30.0],
-        "clip": [0.3, 1.0, 3.0, 10.0],
+        "clip_norm": [0.3, 1.0, 3.0, 10.0],
         "epochs": [5, 10, 20],
         "initial_scale": [0.02, 0.05, 0.1, 0.2],
     },
     "narrow": {  # drawn around what the wide search liked
-        "step": [0.003, 0.005, 0.01, 0.02, 0.03],
+        "learning_rate": [0.003, 0.005, 0.01, 0.02, 0.03],
         "gamma": [2.0, 3.0, 5.0, 7.0, 10.0],
-        "clip": [0.1, 0.3, 1.0],
+        "clip_norm": [0.1, 0.3, 1.0],
         "epochs": [5, 10],
         "initial_scale": [0.01, 0.02, 0.05],
     },

@@ -1,10 +1,12 @@
-"""Every setting there is: the shape of a tower, the recipe of a training run, and the two named recipes.
+"""The shape of a tower, the settings of a training run, and the two named recipes.
 
-A value comes from one of three places, the later over the earlier: the named recipe, one TOML file, `--set key=value`.
+A setting comes from one of these, later ones first: keywords, `--set key=value`, a TOML file, the named recipe. Towers
+and recipes are validated whenever they are made, also by `dataclasses.replace`.
 """
 
 import dataclasses
 import difflib
+import logging
 import math
 import os
 import stat
@@ -12,14 +14,15 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from clickvec.errors import ClickvecError
 
+log = logging.getLogger(__name__)
 TOWERS = ("rnn", "lstm", "bilstm", "dssm", "clsm")
-RECURRENT = ("rnn", "lstm", "bilstm")  # the towers that give an output y(t) at each word
+RECURRENT = ("rnn", "lstm", "bilstm")  # the towers that have an output y(t) at each token
 POOLINGS = ("last", "mean", "max")
-MAX_COUNT = 2**31 - 1  # of words, trigrams, titles, updates: array indices and their sums stay within 64 bits
+MAX_COUNT = 2**31 - 1  # of tokens, trigrams, titles, updates: array indices and their sums stay within 64 bits
 MAX_SIZE = 65_536  # units of a layer: a square float32 matrix of this size takes 17 GB
 MAX_SEED = 2**63 - 1
 HARD_POOL = 20  # titles mined for each query, from which `hard_negatives` are drawn
@@ -27,31 +30,85 @@ HARD_POOL = 20  # titles mined for each query, from which `hard_negatives` are d
 
 @dataclass(frozen=True)
 class Tower:
-    """What decides the parameters of one tower, and so what a model folder must hold to run it."""
+    """The shape of one tower: all that a model folder must hold, besides the weights, to run it."""
 
     kind: str = "lstm"
     cells: int = 96  # LSTM cells; in each direction for bilstm
     hidden: int = 288  # units of the RNN, of the first layer of DSSM, of the convolution of CLSM
     output: int = 96  # units of the last layer of DSSM and CLSM
-    window: int = 3  # words under the convolution of CLSM
+    window: int = 3  # tokens under the convolution of CLSM
     forget_gate: bool = False
     peepholes: bool = False
-    pooling: str = "last"  # of the outputs y(t), for rnn, lstm and, each direction by itself, bilstm
+    pooling: str = "last"  # over the outputs y(t) of rnn, lstm and, for each direction, bilstm
+
+    def __post_init__(self) -> None:
+        """Raise a ClickvecError that names the first field of the wrong type or out of its bounds."""
+        for field in dataclasses.fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            name = "tower" if field.name == "kind" else field.name
+            if type(value) is not kind:
+                raise _wrong_type(name, kind, value)
+            _check_bounds(name, value)
 
     @property
     def dimensions(self) -> int:
-        """The length of the vector that the tower gives."""
+        """The length of the vector that the tower computes."""
         return {"rnn": self.hidden, "lstm": self.cells, "bilstm": 2 * self.cells}.get(self.kind, self.output)
+
+
+class RecipeSettings(TypedDict, total=False):
+    """The settings of a `Recipe` as keywords of `clickvec.train`."""
+
+    max_words: int
+    max_trigrams: int
+    tower: str
+    cells: int
+    hidden: int
+    output: int
+    window: int
+    forget_gate: bool
+    peepholes: bool
+    pooling: str
+    shared_tower: bool
+    initial_scale: float
+    gamma: float
+    click_weight: str
+    word_dropout: float
+    negatives: int
+    batch_negatives: bool
+    shown_negatives: int
+    hard_negatives: int
+    optimizer: str
+    learning_rate: float
+    schedule: str
+    warm_up: float
+    momentum: float
+    momentum_ends: float
+    ends_share: float
+    weight_average: float
+    clip_norm: float
+    batch_size: int
+    bptt_steps: int
+    precision: str
+    epochs: int
+    patience: int
+    keep: str
+    seed: int
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One training run, all of it. The defaults of the fields are the paper's own choices."""
+    """All settings of a training run. The defaults of the fields are the paper's own choices.
+
+    The settings form six groups, in this order: text (what a tower reads), tower (its shape and first weights),
+    objective (the loss), negatives (the titles that a clicked title must beat), optimisation (how weights change), and
+    stopping (how long training runs and which model it keeps).
+    """
 
     # text
-    max_words: int = 10
+    max_words: int = 10  # tokens of a text; the words from this one on form one last token
     max_trigrams: int = 50_000
-    # towers
+    # tower
     tower: str = "lstm"
     cells: int = 96
     hidden: int = 288
@@ -59,52 +116,84 @@ class Recipe:
     window: int = 3
     forget_gate: bool = False
     peepholes: bool = False
-    pooling: str = "last"  # what embeds a text: y at the last word, or the mean or max over the y of all words
-    shared_tower: bool = False
-    initial_scale: float = 0.1  # weights are drawn from U(-scale, scale)
+    pooling: str = "last"  # the vector of a text: y at its last token, or the mean or maximum of y over its tokens
+    shared_tower: bool = False  # one tower for queries and titles
+    initial_scale: float = 0.1  # weights start uniformly random between -scale and scale
     # objective
     gamma: float = 10.0
-    negatives: int = 4  # titles drawn at random for each pair
-    batch_negatives: bool = False  # the other titles of the minibatch, in place of drawn ones
-    shown_negatives: int = 4  # titles that were shown and not clicked, where --shown gives them
-    hard_negatives: int = 0  # titles the model itself mistakes for clicked ones, mined before each epoch but the first
-    click_weight: str = "none"  # none, log or count: how clicks weigh a pair
-    word_dropout: float = 0.0  # the chance that a word of a query or a title is left out of a minibatch
+    click_weight: str = "none"  # the weight of a pair: none (1), count (its clicks) or log (log2(1 + clicks))
+    word_dropout: float = 0.0  # probability of leaving a word out of a query or title, anew for each minibatch
+    # negatives
+    negatives: int = 4  # random titles for each pair
+    batch_negatives: bool = False  # the other titles of the minibatch instead of random ones
+    shown_negatives: int = 4  # titles that were shown and not clicked, if --shown gives any
+    hard_negatives: int = 0  # unclicked titles that the model scores highest, mined before each epoch but the first
     # optimisation
     optimizer: str = "nesterov"
-    step: float = 0.01
-    schedule: str = "fixed"  # fixed, or linear or cosine: the step falls to 0, by a line or by half a cosine
-    warm_up: float = 0.0  # the share of all updates over which the step rises, by a line, before it falls
+    learning_rate: float = 0.01
+    schedule: str = "fixed"  # how the learning rate falls to 0: linear or cosine; fixed: it does not
+    warm_up: float = 0.0  # fraction of all updates over which the learning rate first rises, linearly
     momentum: float = 0.995
-    momentum_ends: float = 0.9  # in the first and the last `ends_share` of all updates
+    momentum_ends: float = 0.9  # momentum in the first and the last `ends_share` of all updates
     ends_share: float = 0.02
-    average: float = 0.0  # decay of a moving average of the weights, which is then measured and kept; 0 is off
-    clip: float = 1.0  # the threshold th_G of Algorithm 1, for each tower; 0 is off
+    weight_average: float = 0.0  # decay of an exponential moving average of the weights, which is then kept; 0: off
+    clip_norm: float = 1.0  # maximum norm of the gradient of each tower (th_G of Algorithm 1); 0: off
     batch_size: int = 256
-    epochs: int = 10
-    patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0 runs them all
-    keep: str = "last"  # which model is kept: the last, or the best on dev by NDCG@10
+    bptt_steps: int = 0  # tokens from the end of a text that the gradient reaches; 0: all
     precision: str = "float32"  # of the recurrent products on a GPU: float32 or bfloat16
-    bptt_steps: int = 0  # how many steps from the end the gradient reaches; 0 is all of them
+    # stopping
+    epochs: int = 10
+    patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0: never
+    keep: str = "last"  # which model to keep: that of the last epoch, or of the best by dev NDCG@10
     seed: int = 1
 
+    if not TYPE_CHECKING:  # it would hide the types of the fields
+
+        def __new__(cls, *values: object, **settings: object) -> "Recipe":
+            """Raise a ClickvecError for a setting that does not exist."""
+            for name in settings:
+                if name not in _KINDS:
+                    raise _unknown(name)
+            return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Convert each setting to the type of its field; raise a ClickvecError if it does not fit."""
+        for name, kind in _KINDS.items():
+            value = _convert(kind, getattr(self, name))
+            if value is None:
+                raise _wrong_type(name, kind, getattr(self, name))
+            _check_bounds(name, value)
+            object.__setattr__(self, name, value)
+        if self.batch_negatives and self.negatives != Recipe.negatives:
+            raise ClickvecError(
+                f"negatives={self.negatives} has no effect while batch_negatives is true; set batch_negatives=false"
+            )
+        if self.pooling != Recipe.pooling and self.tower not in RECURRENT:
+            raise ClickvecError(
+                f"pooling={self.pooling} has no effect for {self.tower}, which has no output at each token"
+            )
+
     def tower_shape(self) -> Tower:
-        """The part of the recipe that the model folder needs."""
+        """Return the part of the recipe that the model folder needs."""
         return Tower(
             self.tower, self.cells, self.hidden, self.output, self.window, self.forget_gate, self.peepholes,
             self.pooling,
         )  # fmt: skip
 
 
-# Chosen on the dev set of msrd, each tower from the same trials; docs/log.md has the search and its commands.
+_KINDS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
+# The names that settings had before. They are still accepted, except by the constructor.
+RENAMED = {"step": "learning_rate", "clip": "clip_norm", "average": "weight_average"}
+
+# Chosen on the dev set of msrd, from the same trials for each tower; docs/log.md describes the search.
 PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
-    "lstm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
-    "bilstm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
-    "rnn": {"step": 0.003, "gamma": 7.0, "clip": 1.0, "epochs": 10, "initial_scale": 0.01},
-    "dssm": {"step": 0.005, "gamma": 5.0, "clip": 0.3, "epochs": 5, "initial_scale": 0.05},
-    "clsm": {"step": 0.01, "gamma": 5.0, "clip": 0.3, "epochs": 10, "initial_scale": 0.05},
+    "lstm": {"learning_rate": 0.01, "gamma": 5.0, "clip_norm": 0.3, "epochs": 10, "initial_scale": 0.05},
+    "bilstm": {"learning_rate": 0.01, "gamma": 5.0, "clip_norm": 0.3, "epochs": 10, "initial_scale": 0.05},
+    "rnn": {"learning_rate": 0.003, "gamma": 7.0, "clip_norm": 1.0, "epochs": 10, "initial_scale": 0.01},
+    "dssm": {"learning_rate": 0.005, "gamma": 5.0, "clip_norm": 0.3, "epochs": 5, "initial_scale": 0.05},
+    "clsm": {"learning_rate": 0.01, "gamma": 5.0, "clip_norm": 0.3, "epochs": 10, "initial_scale": 0.05},
 }
-# The best that we have measured, one for the dev sets of msrd and dbpedia.
+# The best settings measured so far, one choice for the dev sets of msrd and dbpedia.
 DEFAULT: dict[str, Any] = {
     "shared_tower": True,
     "initial_scale": 0.02,
@@ -113,9 +202,9 @@ DEFAULT: dict[str, Any] = {
     "hard_negatives": 2,
     "word_dropout": 0.05,
     "optimizer": "adam",
-    "step": 0.002,
+    "learning_rate": 0.002,
     "schedule": "linear",
-    "clip": 0.0,
+    "clip_norm": 0.0,
     "batch_size": 1024,
     "epochs": 5,
     "keep": "best",
@@ -131,54 +220,42 @@ _CHOICES = {
     "keep": ("last", "best"),
     "precision": ("float32", "bfloat16"),
 }
-_AT_LEAST: dict[str, float] = {
-    "max_words": 1, "max_trigrams": 1, "cells": 1, "hidden": 1, "output": 1, "window": 1, "initial_scale": 0,
-    "gamma": 0, "negatives": 1, "shown_negatives": 0, "step": 0, "momentum": 0, "momentum_ends": 0, "ends_share": 0,
-    "clip": 0, "batch_size": 1, "epochs": 1, "patience": 0, "bptt_steps": 0, "seed": 0, "hard_negatives": 0,
-    "word_dropout": 0, "warm_up": 0, "average": 0,
+_LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("max_words", "max_trigrams", "negatives", "batch_size", "epochs"), (1, MAX_COUNT)),
+    **dict.fromkeys(("shown_negatives", "patience", "bptt_steps"), (0, MAX_COUNT)),
+    **dict.fromkeys(("cells", "hidden", "output", "window"), (1, MAX_SIZE)),
+    **dict.fromkeys(("gamma", "learning_rate", "clip_norm"), (0, math.inf)),
+    **dict.fromkeys(("momentum", "momentum_ends", "word_dropout", "warm_up"), (0, 0.9999)),
+    "initial_scale": (0, 10), "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "weight_average": (0, 0.99999),
+    "seed": (0, MAX_SEED),
 }  # fmt: skip
-_AT_MOST: dict[str, float] = {
-    "momentum": 0.9999, "momentum_ends": 0.9999, "ends_share": 0.5, "initial_scale": 10,
-    "hard_negatives": HARD_POOL, "word_dropout": 0.9999, "warm_up": 0.9999, "average": 0.99999,
-    "cells": MAX_SIZE, "hidden": MAX_SIZE, "output": MAX_SIZE, "window": MAX_SIZE, "seed": MAX_SEED,
-    **dict.fromkeys(
-        ("max_words", "max_trigrams", "negatives", "shown_negatives", "batch_size", "epochs", "patience", "bptt_steps"),
-        MAX_COUNT,
-    ),
-}  # fmt: skip
+_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
 # A recipe file holds a few dozen short lines. Larger ones are refused before they are parsed.
 MAX_FILE_BYTES = 65_536
 MAX_LINE = 1_000  # characters; parsing time grows with the square of the length of a dotted key
 
 
 def recipe(
-    name: str = "default",
-    *,
-    tower: str | None = None,
-    file: str | Path | None = None,
-    settings: Sequence[str] = (),
-    **overrides: object,
+    name: str = "default", *, file: str | Path | None = None, settings: Sequence[str] = (), **overrides: object
 ) -> Recipe:
-    """The named recipe for a tower, with a TOML file, `key=value` settings and keyword overrides laid over it."""
+    """Return the named recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
+
+    A setting that does not exist, or does not fit, is a ClickvecError.
+    """
     if name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
-    given: dict[str, object] = dict(_read_toml(Path(file)) if file else {})
-    given |= dict(_read_setting(setting) for setting in settings)
-    given |= overrides
-    if tower is not None:
-        given["tower"] = tower
-    checked = {key: _coerce(key, value) for key, value in given.items()}
+    chosen = {**(_read_toml(Path(file)) if file else {}), **dict(map(_read_setting, settings)), **overrides}
+    chosen = {_present_name(key): value for key, value in chosen.items()}
     base: dict[str, Any] = DEFAULT
     if name == "paper":
-        base = PAPER_BY_TOWER.get(checked.get("tower", Recipe.tower), {})
-    chosen = Recipe(**(base | checked))
-    if chosen.batch_negatives and chosen.negatives != Recipe.negatives:
-        raise ClickvecError(f"negatives={chosen.negatives} does nothing while batch_negatives is on; set that to false")
-    if chosen.pooling != Recipe.pooling and chosen.tower not in RECURRENT:
-        raise ClickvecError(
-            f"pooling={chosen.pooling} does nothing for {chosen.tower}, which has no output at each word; leave it out"
-        )
-    return chosen
+        base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
+    return Recipe(**(base | chosen))
+
+
+def _present_name(name: str) -> str:
+    if name in RENAMED:
+        log.warning("the setting %s is called %s now", name, RENAMED[name])
+    return RENAMED.get(name, name)
 
 
 def _read_toml(file: Path) -> Mapping[str, object]:
@@ -201,11 +278,11 @@ def _read_bounded(path: Path) -> bytes:
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-            raise ClickvecError(f"{path} is no file; give a recipe file in TOML")
-        read = file.read(MAX_FILE_BYTES + 1)
-    if len(read) > MAX_FILE_BYTES:
+            raise ClickvecError(f"{path} is not a file; give a recipe file in TOML")
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
         raise ClickvecError(f"{path} is larger than {MAX_FILE_BYTES:,} bytes; give a recipe file in TOML")
-    return read
+    return content
 
 
 def _read_setting(setting: str) -> tuple[str, str]:
@@ -215,48 +292,32 @@ def _read_setting(setting: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-_FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
+def _unknown(name: str) -> ClickvecError:
+    if name in RENAMED:
+        return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
+    nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
+    return ClickvecError(f"there is no setting {_shorten(name)}; the nearest is {nearest!r}")
 
 
-def check_tower(tower: Tower) -> None:
-    """Raise a ClickvecError that names the first field of the wrong type or out of its bounds."""
-    for field in dataclasses.fields(Tower):
-        value = getattr(tower, field.name)
-        if type(value) is not type(field.default):
-            raise ClickvecError(f"the setting {field.name} takes {_KIND_NAMES[type(field.default)]}, not {_cut(value)}")
-        _check("tower" if field.name == "kind" else field.name, value)
+def _wrong_type(name: str, kind: type, value: object) -> ClickvecError:
+    return ClickvecError(f"the setting {name} takes {_KIND_NAMES[kind]}, not {_shorten(value)}")
 
 
-def _coerce(key: str, value: object) -> Any:  # noqa: ANN401
-    """The value of a setting in its field's type, or an error that says what the field takes."""
-    if key not in _FIELDS:
-        near = difflib.get_close_matches(key[:100], _FIELDS, n=1, cutoff=0.0)
-        raise ClickvecError(f"there is no setting {_cut(key)}; the nearest is {near[0]!r}")
-    kind = type(_FIELDS[key].default)
-    parsed = _parse(kind, value)
-    if parsed is None:
-        raise ClickvecError(f"the setting {key} takes {_KIND_NAMES[kind]}, not {_cut(value)}")
-    _check(key, parsed)
-    return parsed
+def _check_bounds(name: str, value: Any) -> None:  # noqa: ANN401
+    """Raise a ClickvecError if a value of the right type is not one of the choices, or is out of bounds."""
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ClickvecError(f"the setting {name} is one of {', '.join(_CHOICES[name])}, not {_shorten(value)}")
+    least, most = _LIMITS.get(name, (-math.inf, math.inf))
+    if name in _LIMITS and value < least:
+        raise ClickvecError(f"the setting {name} is at least {least:,}, not {_shorten(value)}")
+    if name in _LIMITS and value > most:
+        raise ClickvecError(f"the setting {name} is at most {most:,}, not {_shorten(value)}")
+    if name == "window" and value % 2 == 0:
+        raise ClickvecError(f"the setting window is odd (a token and as many on each side), not {value}")
 
 
-def _check(key: str, value: Any) -> None:  # noqa: ANN401
-    """Raise an error if a value of the right type is not one of the choices, or is out of bounds."""
-    if key in _CHOICES and value not in _CHOICES[key]:
-        raise ClickvecError(f"the setting {key} is one of {', '.join(_CHOICES[key])}, not {_cut(value)}")
-    if key in _AT_LEAST and not value >= _AT_LEAST[key]:
-        raise ClickvecError(f"the setting {key} is at least {_AT_LEAST[key]:,}, not {_cut(value)}")
-    if key in _AT_MOST and value > _AT_MOST[key]:
-        raise ClickvecError(f"the setting {key} is at most {_AT_MOST[key]:,}, not {_cut(value)}")
-    if key == "window" and value % 2 == 0:
-        raise ClickvecError(f"the setting window is odd (a word and as many on each side), not {value}")
-
-
-_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
-
-
-def _parse(kind: type, value: object) -> Any:  # noqa: ANN401
-    """The value as `kind`, or None when it is not one."""
+def _convert(kind: type, value: object) -> Any:  # noqa: ANN401
+    """Return a value, or the text of one, as `kind`; None if it is not one."""
     if kind is bool and isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
     if isinstance(value, bool) or kind in (bool, str):
@@ -268,10 +329,10 @@ def _parse(kind: type, value: object) -> Any:  # noqa: ANN401
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
-def _cut(value: object, most: int = 60) -> str:
-    """A value for a message, however long it is."""
+def _shorten(value: object, most: int = 60) -> str:
+    """Return a value for a message, cut if it is long."""
     try:
-        shown = repr(value)
+        text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
         return "a very long value"
-    return shown if len(shown) <= most else f"{shown[:most]}..."
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -107,7 +107,8 @@ def train(
     from clickvec.training.scratch import on_disk
 
     check_output(out, [*logs, dev, shown, recipe_file])
-    chosen = config.recipe(recipe, tower=tower, file=recipe_file, settings=settings or [])
+    by_tower = [f"tower={tower}"] if tower else []
+    chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
     loop = inputs.import_training()
     loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
     loop.pick_device(device)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickvec.config import MAX_COUNT, POOLINGS, TOWERS, Tower, check_tower
+from clickvec.config import MAX_COUNT, Tower
 from clickvec.errors import ClickvecError
 from clickvec.model import forward
 from clickvec.storage.arrays import write_arrays
@@ -143,9 +143,9 @@ def read_model(opened: Snapshot) -> Model:
     config, path = opened.json("config.json"), opened.path
     check_format(config.get("format"), MODEL_FORMAT, path, "model")
     try:
-        tower = Tower(**config["tower"])
+        tower = _read_tower(config["tower"], path)
         fingerprint = str(config["fingerprint"])
-        _check_kinds(tower, config)
+        _check_kinds(config)
         if fingerprint != _fingerprint(config):
             raise ClickvecError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
         if set(config["files"]) != set(_HASHED):
@@ -164,25 +164,21 @@ def read_model(opened: Snapshot) -> Model:
     return model
 
 
-def _check_kinds(tower: Tower, config: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the name of the setting, where one is not of its kind."""
-    kinds: dict[str, type] = {"shared_tower": bool, "max_words": int, "training": dict}
-    settings = {key: config[key] for key in kinds}
-    kinds |= {field.name: type(field.default) for field in dataclasses.fields(Tower)}
-    settings |= dataclasses.asdict(tower)
-    for name, value in settings.items():
-        if type(value) is not kinds[name] or (isinstance(value, int) and kinds[name] is int and value < 1):
-            raise ValueError(f"{name}: {value!r}")
-    if tower.kind not in TOWERS:
-        raise ValueError(f"kind: {tower.kind!r}")
-    if tower.pooling not in POOLINGS:
-        raise ValueError(f"pooling: {tower.pooling!r}")
-    if settings["max_words"] > MAX_COUNT:
-        raise ValueError(f"max_words: {settings['max_words']:.2g}")
+def _read_tower(fields: dict[str, Any], path: Path) -> Tower:
     try:
-        check_tower(tower)
+        return Tower(**fields)
     except ClickvecError as error:
-        raise ValueError(str(error)) from None
+        raise ClickvecError(f"{path}/config.json is damaged: {error}; copy the folder again") from None
+
+
+def _check_kinds(config: Mapping[str, Any]) -> None:
+    """Raise ValueError, with the name of the setting, where one is not of its kind."""
+    kinds = {"shared_tower": bool, "max_words": int, "training": dict}
+    for name, kind in kinds.items():
+        if type(config[name]) is not kind:
+            raise ValueError(f"{name}: {config[name]!r}")
+    if not 1 <= config["max_words"] <= MAX_COUNT:
+        raise ValueError(f"max_words: {config['max_words']:.2g}")
 
 
 def verify_model(path: Path) -> Model:

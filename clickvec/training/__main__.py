@@ -31,8 +31,8 @@ def _work() -> int:
     check_environment()
     check_output(given.out, [given.data, given.dev, given.recipe_file])
     data = dataset.load(given.data)
-    settings = [f"max_words={data.max_words}", *given.settings]
-    recipe = config.recipe(given.recipe, tower=given.tower, file=given.recipe_file, settings=settings)
+    settings = [f"max_words={data.max_words}", *given.settings, *([f"tower={given.tower}"] if given.tower else [])]
+    recipe = config.recipe(given.recipe, file=given.recipe_file, settings=settings)
     dev = read_judged(given.dev) if given.dev else None
     model = train(
         data, recipe, given.out, dev=dev, device=given.device, resume=given.resume, overwrite=given.overwrite,

@@ -1,4 +1,4 @@
-"""Signs that a run is going wrong, in words."""
+"""Warnings that a training run is going wrong."""
 
 import math
 
@@ -11,7 +11,7 @@ LARGE_SHARE = 0.1
 
 
 def collapsed(vectors: Array) -> tuple[float, str | None]:
-    """The mean cosine between different unit vectors, and a warning when they all look alike."""
+    """Return the mean cosine between different unit vectors, and a warning if they are all alike."""
     count = len(vectors)
     if count < 2:
         return 0.0, None
@@ -20,25 +20,26 @@ def collapsed(vectors: Array) -> tuple[float, str | None]:
     if mean < COLLAPSED:
         return mean, None
     return mean, (
-        f"the vectors of different titles look alike (mean cosine {mean:.3f}): the model has collapsed; "
-        "lower step, or raise gamma or initial_scale"
+        f"The model has collapsed: the mean cosine between different titles is {mean:.3f}. "
+        "Lower learning_rate, or raise gamma or initial_scale."
     )
 
 
 def learns_nothing(loss: float, negatives: float) -> str | None:
-    """A warning when the loss is what a model without an opinion would have."""
+    """Return a warning if the loss is that of guessing, or if there were no negatives."""
     if negatives == 0:
-        return "no pair had a title to beat, so nothing was learned: the log needs more queries and more titles"
+        return "Nothing was learned: no pair had a negative. The log needs more queries and more titles."
     chance = math.log(1 + max(negatives, 0.0))
     if loss < 0.98 * chance or negatives < 1:
         return None
     return (
-        f"the loss stands at {loss:.3f}, and guessing gives log(1+n) = {chance:.3f}: raise step, gamma or initial_scale"
+        f"The loss is {loss:.3f}, no better than guessing (log(1+n) = {chance:.3f}). "
+        "Raise learning_rate, gamma or initial_scale."
     )
 
 
-def one_title_rules(share: float) -> str | None:
-    """A warning when one title has much of all clicks."""
+def one_title_dominates(share: float) -> str | None:
+    """Return a warning if one title has a large share of all clicks."""
     if share < LARGE_SHARE:
         return None
-    return f"one title has {100 * share:.0f}% of all clicks: the model may learn to prefer it; check the log"
+    return f"One title has {100 * share:.0f}% of all clicks. The model may learn to prefer it: check the log."

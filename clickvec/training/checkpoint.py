@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clickvec.config import Recipe
+from clickvec.config import RENAMED, Recipe
 from clickvec.data import Judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
@@ -73,7 +73,8 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
         arrays = opened.arrays(path.name)
         try:
             about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
-            then = dataclasses.asdict(Recipe()) | about["recipe"]  # a setting that it lacks is newer, and was off
+            written = {RENAMED.get(name, name): value for name, value in about["recipe"].items()}
+            then = dataclasses.asdict(Recipe()) | written  # a setting that is missing is newer, and was off
             state, begun_on = to_dataclass(State, about["state"]), str(about["data"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, str(error)) from None

@@ -96,7 +96,7 @@ class Run:
 
     def all_epochs(self) -> None:
         """Run to the end, from wherever the state is."""
-        _warn(alarms.one_title_rules(float(self._facts["share of the most clicked title"])))
+        _warn(alarms.one_title_dominates(float(self._facts["share of the most clicked title"])))
         with _stop_flag() as stop:
             while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
                 self._one_epoch(stop)

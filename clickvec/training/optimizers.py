@@ -25,15 +25,15 @@ class Optimizer(Protocol):
         """What a checkpoint must keep."""
 
 
-def step_size(recipe: Recipe, update: int, updates: int) -> float:
+def learning_rate_at(recipe: Recipe, update: int, updates: int) -> float:
     """ε at one of all updates: it rises over the first `warm_up` of them, and falls over the others."""
     rising = recipe.warm_up * updates
     if update < rising:
-        return recipe.step * (update + 1) / (rising + 1)
+        return recipe.learning_rate * (update + 1) / (rising + 1)
     done = (update - rising) / (updates - rising)
     if recipe.schedule == "linear":
-        return recipe.step * (1 - done)
-    return recipe.step * (0.5 + 0.5 * math.cos(math.pi * done) if recipe.schedule == "cosine" else 1.0)
+        return recipe.learning_rate * (1 - done)
+    return recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done) if recipe.schedule == "cosine" else 1.0)
 
 
 class PaperNesterov:
@@ -48,7 +48,7 @@ class PaperNesterov:
 
     def update(self, update: int) -> None:
         """Take the step."""
-        self.rule.update(step_size(self._recipe, update, self._updates))
+        self.rule.update(learning_rate_at(self._recipe, update, self._updates))
 
     def tensors(self) -> dict[str, Tensor]:
         """ΔΛ."""
@@ -60,7 +60,7 @@ class Adam:
 
     def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
         self._recipe, self._updates = recipe, updates
-        self._rule = torch.optim.Adam(parameters, lr=recipe.step, fused=True)
+        self._rule = torch.optim.Adam(parameters, lr=recipe.learning_rate, fused=True)
         # Made now rather than at the first update, so that a checkpoint has a place for it.
         for parameter in parameters:
             self._rule.state[parameter] = {
@@ -75,7 +75,7 @@ class Adam:
     def update(self, update: int) -> None:
         """Take the step."""
         for group in self._rule.param_groups:
-            group["lr"] = step_size(self._recipe, update, self._updates)
+            group["lr"] = learning_rate_at(self._recipe, update, self._updates)
         self._rule.step()
 
     def update_by(self, step: Tensor) -> None:

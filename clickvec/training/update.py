@@ -83,7 +83,7 @@ def make(
     if recipe.precision != "float32":
         raise ClickvecError(
             f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
-            f"peepholes, pooling, bptt_steps and average{': ' + trouble if trouble else ''}; leave it out"
+            f"peepholes, pooling, bptt_steps and weight_average{': ' + trouble if trouble else ''}; leave it out"
         )
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _tell_what_is_slow(recipe)
@@ -104,7 +104,7 @@ def _tell_what_is_slow(recipe: Recipe) -> None:
 def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     """Whether `gpu/update.py` knows the tower and the options, and its 32-bit numbers can count the data."""
     tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
-    usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.average
+    usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.weight_average
     largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
     return tower and usual and largest < 2**31
 
@@ -135,7 +135,7 @@ class Plain:
         }
         lazy = [id(one.matrix) for one in self.inputs.values() if isinstance(one, rows.Lazy)]
         self.optimizer = optimizers.make(recipe, [one for one in parameters if id(one) not in lazy], updates)
-        self.average = optimizers.Average(parameters, recipe.average) if recipe.average else None
+        self.average = optimizers.Average(parameters, recipe.weight_average) if recipe.weight_average else None
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """One update after the other."""
@@ -198,7 +198,7 @@ class Plain:
         for side, tower in self.towers.towers.items():
             others = [w.grad for name, w in tower.weights.items() if name != "input" and w.grad is not None]
             whole = self.inputs[side].gradient()
-            scale = norm_scale([*others, *(() if whole is None else (whole,))], self.recipe.clip)
+            scale = norm_scale([*others, *(() if whole is None else (whole,))], self.recipe.clip_norm)
             if scale is not None:
                 self.inputs[side].scale(scale)
                 torch._foreach_mul_(others, scale)

@@ -574,7 +574,7 @@ def test_a_training_that_diverges_is_told_and_the_rest_is_kept(
     arguments: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     command = (*arguments, "--systems", "ulm,rnn,dssm", "--out", tmp_path / "out")
-    done = run(*command, "--set", "step=1e38", "--set", "optimizer=nesterov", "--set", "batch_size=64")
+    done = run(*command, "--set", "learning_rate=1e38", "--set", "optimizer=nesterov", "--set", "batch_size=64")
     assert (done.status, done.out) == (1, "")
     assert "is not a number any more" in sentence(done.err)
     assert place_of(tmp_path / "out", "ulm").exists()

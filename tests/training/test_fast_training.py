@@ -140,7 +140,7 @@ def both_ways(
         dense.grad = torch.zeros(8, 3, dtype=dtype)
         dense.grad[used] = torch.tensor(gradient[used], dtype=dtype)
         near.grad = dense.grad[used].clone()
-        rule.update(optimizers.step_size(chosen, update, updates))
+        rule.update(optimizers.learning_rate_at(chosen, update, updates))
         lazy.update(update)
         if update + 1 in settled:
             lazy.settle(update + 1)
@@ -153,7 +153,7 @@ def both_ways(
 def test_rows_that_wait_end_where_the_dense_update_brings_them(
     course: tuple[list[float], list[list[int]], list[int]], schedule: str
 ) -> None:
-    chosen = recipe("paper", step=0.3, schedule=schedule)
+    chosen = recipe("paper", learning_rate=0.3, schedule=schedule)
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-4)):
         weight, dense, change, dense_change = both_ways(course, dtype, chosen)
         np.testing.assert_allclose(weight, dense, rtol=tolerance, atol=tolerance)
@@ -178,7 +178,13 @@ def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:
     words = [f"{first}{second}{third}" for first in "bdfgklm" for second in "aeio" for third in "nrst"]
     data = dataset.prepare(log_of([(word, f"{word} {words[-k]}") for k, word in enumerate(words)]), 10, 1000)
     chosen = recipe(
-        "paper", cells=5, batch_size=8, epochs=2, clip=clip, shared_tower=shared, step=0.05 if clip else 0.002
+        "paper",
+        cells=5,
+        batch_size=8,
+        epochs=2,
+        clip_norm=clip,
+        shared_tower=shared,
+        learning_rate=0.05 if clip else 0.002,
     )
     runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True) for _ in range(2)]
     assert all(isinstance(one, rows.Lazy) for one in runs[0].updater.inputs.values())
@@ -199,7 +205,7 @@ def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:
 def test_adam_and_an_average_see_every_row_at_each_update() -> None:
     matrix = torch.zeros(4, 2, requires_grad=True)
     assert isinstance(rows.make(recipe("paper"), matrix, 10), rows.Lazy)
-    for chosen in (recipe("default"), recipe("paper", average=0.9)):
+    for chosen in (recipe("default"), recipe("paper", weight_average=0.9)):
         dense = rows.make(chosen, matrix, 10)
         assert isinstance(dense, rows.Dense)
         near, (local,) = dense.look_ahead(0, [batch_of([3, 1, 3])])

@@ -47,17 +47,22 @@ def two_ways(data: dataset.Dataset, chosen: Recipe, updates: int) -> tuple[list[
     ("name", "settings"),
     [
         ("paper", {"epochs": 2}),
-        ("paper", {"tower": "bilstm", "forget_gate": True, "clip": 0.01, "cells": 32}),
-        ("paper", {"shared_tower": True, "word_dropout": 0.3, "clip": 0.0, "momentum_ends": 0.0, "ends_share": 0.3}),
+        ("paper", {"tower": "bilstm", "forget_gate": True, "clip_norm": 0.01, "cells": 32}),
+        (
+            "paper",
+            {"shared_tower": True, "word_dropout": 0.3, "clip_norm": 0.0, "momentum_ends": 0.0, "ends_share": 0.3},
+        ),
         ("paper", {"batch_negatives": True, "cells": 48, "schedule": "linear"}),
         ("default", {}),
-        ("default", {"tower": "bilstm", "shared_tower": False, "clip": 0.01}),
+        ("default", {"tower": "bilstm", "shared_tower": False, "clip_norm": 0.01}),
         ("default", {"batch_negatives": False, "forget_gate": True, "word_dropout": 0.0}),
     ],
 )
 def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, object]) -> None:
     data = small_data()
-    chosen = recipe(name, **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "step": 0.02, **settings})
+    chosen = recipe(
+        name, **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "learning_rate": 0.02, **settings}
+    )
     batches = -(-len(data.pair_query) // chosen.batch_size)
     (plain, fused), towers = two_ways(data, chosen, chosen.epochs * batches)
     for epoch in range(chosen.epochs):
@@ -82,7 +87,7 @@ def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, objec
 def test_a_run_goes_on_where_the_other_way_stopped(first_way: int) -> None:
     """In the middle of an epoch, with rows that wait; a minibatch larger than there are titles."""
     data = small_data()
-    chosen = recipe("paper", cells=16, max_words=5, batch_size=8, negatives=30, step=0.02)
+    chosen = recipe("paper", cells=16, max_words=5, batch_size=8, negatives=30, learning_rate=0.02)
     order, seed = np.random.default_rng(0).permutation(len(data.pair_query)), Seed(1, 0, 3)
     (whole, *_), (expected, _) = two_ways(data, chosen, 3)
     losses = [float(outcome.loss) for outcome in whole.epoch(order, seed, 0)]

@@ -34,7 +34,7 @@ from clickvec.progress import ignore  # noqa: E402
 from clickvec.training import alarms, loop  # noqa: E402
 from clickvec.training.update import Plain, Seed  # noqa: E402
 
-SURE = {"step": 0.01, "initial_scale": 0.1, "epochs": 6}
+SURE = {"learning_rate": 0.01, "initial_scale": 0.1, "epochs": 6}
 SMALL = {"cells": 16, "hidden": 16, "output": 16, "epochs": 2, "batch_size": 256}
 
 
@@ -74,7 +74,7 @@ def ndcg(encoder: Encoder, judged: Judged) -> float:
 def test_every_tower_learns_with_every_recipe(
     tower: str, name: str, data: dataset.Dataset, dev: Judged, tmp_path: Path
 ) -> None:
-    fast = {"step": 0.02, "clip": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else SURE
+    fast = {"learning_rate": 0.02, "clip_norm": 3.0, "initial_scale": 0.1, "epochs": 5} if name == "paper" else SURE
     chosen = recipe(name, tower=tower, **(SMALL | fast))
     untrained = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True)
     before = ndcg(Encoder(untrained.model(untrained.towers.to_arrays())), dev)
@@ -89,7 +89,7 @@ def test_every_tower_learns_with_every_recipe(
 
 @pytest.mark.parametrize(
     "settings",
-    [{"pooling": "mean"}, {"pooling": "max"}, {"word_dropout": 0.2}, {"average": 0.9}, {"hard_negatives": 4}],
+    [{"pooling": "mean"}, {"pooling": "max"}, {"word_dropout": 0.2}, {"weight_average": 0.9}, {"hard_negatives": 4}],
     ids=lambda settings: next(iter(settings)),
 )
 def test_every_option_learns(settings: dict[str, object], data: dataset.Dataset, dev: Judged, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_kept_model_is_the_average(data: dataset.Dataset, tmp_path: Path, mo
         return done
 
     monkeypatch.setattr(Plain, "one_update", one_update)
-    averaged = loop.train(data, recipe("default", average=decay, **SMALL), tmp_path / "averaged")
+    averaged = loop.train(data, recipe("default", weight_average=decay, **SMALL), tmp_path / "averaged")
     expected = seen[0].astype(np.float64)
     for update, weights in enumerate(seen[1:]):
         share = min(decay, (1 + update) / (10 + update))
@@ -129,16 +129,16 @@ def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
     train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
     path = tmp_path / "model.run" / "checkpoint.safetensors"
     arrays, about = read_arrays(path), json.loads(read_metadata(path)["run"])
-    del about["recipe"]["average"]
+    del about["recipe"]["weight_average"]
     write_arrays(tmp_path / "old", arrays, {"run": json.dumps(about)})
     (tmp_path / "old").replace(path)
-    with pytest.raises(ClickvecError, match=r"average=0\.0, not 0\.9"):
-        loop.train(data, dataclasses.replace(chosen, average=0.9), tmp_path / "model", resume=True)
+    with pytest.raises(ClickvecError, match=r"weight_average=0\.0, not 0\.9"):
+        loop.train(data, dataclasses.replace(chosen, weight_average=0.9), tmp_path / "model", resume=True)
     loop.train(data, chosen, tmp_path / "model", resume=True)
 
 
 def test_a_misspelled_word_lands_near_the_word(data: dataset.Dataset, tmp_path: Path) -> None:
-    chosen = recipe("default", **(SMALL | {"epochs": 3, "step": 0.01}))
+    chosen = recipe("default", **(SMALL | {"epochs": 3, "learning_rate": 0.01}))
     loop.train(data, chosen, tmp_path / "model")
     encoder = Encoder.load(tmp_path / "model")
     known = ["infection", "pizza", "shanghai", "bathroom", "camera", "mortgage"]
@@ -165,8 +165,8 @@ def test_the_same_seed_gives_the_same_model(data: dataset.Dataset, tmp_path: Pat
         ("default", {}),
         ("default", {"click_weight": "log", "patience": 1}),
         ("paper", {"tower": "bilstm"}),
-        ("default", {"average": 0.99, "schedule": "cosine", "warm_up": 0.1}),
-        ("paper", {"average": 0.99}),
+        ("default", {"weight_average": 0.99, "schedule": "cosine", "warm_up": 0.1}),
+        ("paper", {"weight_average": 0.99}),
         ("default", {"word_dropout": 0.2, "pooling": "mean"}),
         ("default", {"hard_negatives": 3}),
         ("paper", {"hard_negatives": 3, "word_dropout": 0.2, "pooling": "max"}),
@@ -411,9 +411,9 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
     ("name", "settings"),
     [
         ("paper", {}),
-        ("paper", {"pooling": "max", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+        ("paper", {"pooling": "max", "word_dropout": 0.2, "weight_average": 0.9, "hard_negatives": 3}),
         ("default", {}),
-        ("default", {"pooling": "mean", "word_dropout": 0.2, "average": 0.9, "hard_negatives": 3}),
+        ("default", {"pooling": "mean", "word_dropout": 0.2, "weight_average": 0.9, "hard_negatives": 3}),
     ],
 )
 def test_cpu_and_cuda_take_the_same_way(
@@ -472,7 +472,7 @@ def test_the_name_of_the_data_changes_with_where_a_text_ends() -> None:
 def test_one_pair_one_title_and_one_query_train_without_a_crash(tmp_path: Path) -> None:
     from test_learning import log_of
 
-    options = {"hard_negatives": 2, "word_dropout": 0.5, "average": 0.9, "warm_up": 0.5}
+    options = {"hard_negatives": 2, "word_dropout": 0.5, "weight_average": 0.9, "warm_up": 0.5}
     for pairs in ([("a", "b")], [("a", "b"), ("c", "b")], [("a", "b"), ("a", "c")]):
         for name, more in itertools.product(("paper", "default"), ({}, options)):
             place = tmp_path / f"{name}{len(pairs)}{pairs[-1]}{len(more)}"
@@ -485,21 +485,21 @@ def test_alarms_speak_when_they_should() -> None:
     assert alarms.collapsed(alike)[0] == pytest.approx(1.0)
     assert "collapsed" in (alarms.collapsed(alike)[1] or "")
     assert alarms.collapsed(np.eye(5)) == (0.0, None)
-    assert "guessing gives log(1+n) = 1.609" in (alarms.learns_nothing(math.log(5), 4) or "")
+    assert "log(1+n) = 1.609" in (alarms.learns_nothing(math.log(5), 4) or "")
     assert alarms.learns_nothing(1.0, 4) is None
-    assert "40% of all clicks" in (alarms.one_title_rules(0.4) or "")
-    assert alarms.one_title_rules(0.01) is None
+    assert "40% of all clicks" in (alarms.one_title_dominates(0.4) or "")
+    assert alarms.one_title_dominates(0.01) is None
 
 
 def test_alarms_are_logged_in_a_run(data: dataset.Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     # No step at all: the loss stays at log(1+n); one title with most clicks; equal weights make equal vectors.
     clicks = data.pair_clicks.copy()
     clicks[0] = clicks.sum()
-    still = recipe("paper", **(SMALL | {"step": 0.0, "epochs": 1, "initial_scale": 0.0}))
+    still = recipe("paper", **(SMALL | {"learning_rate": 0.0, "epochs": 1, "initial_scale": 0.0}))
     loop.train(data._replace(pair_clicks=clicks), still, tmp_path / "still")
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert any("one title has" in warning for warning in warnings)
-    assert any("guessing gives" in warning for warning in warnings)
+    assert any("of all clicks" in warning for warning in warnings)
+    assert any("guessing" in warning for warning in warnings)
     run = loop.Run(
         data, dataclasses.replace(still, initial_scale=0.01), tmp_path, None, torch.device("cpu"), "", ignore
     )

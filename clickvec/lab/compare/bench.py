@@ -97,7 +97,7 @@ class Bench(NamedTuple):
         """Return the folder of the scores of a task, named by a hash of everything that they depend on."""
         parts: list[object] = [FORMAT, self.material.fingerprint]
         if task.system.settings is not None:
-            parts.append(asdict(self.trainer.recipe_of(task.system, task.seed)))
+            parts.append(trained.settings_for_hash(self.trainer.recipe_of(task.system, task.seed)))
         else:
             parts.append(baselines.depends_on(task.system.key, self.material))
         return self.out / "scores" / f"{task.system.key}-{task.seed}-{short_hash(*parts)}"

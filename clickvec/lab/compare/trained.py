@@ -40,6 +40,12 @@ class Trainer(NamedTuple):
             self.recipe_of(system, 1)
 
 
+def settings_for_hash(recipe: Recipe) -> dict[str, object]:
+    """Return the settings under the names that they had at first, so that earlier scores and models are still used."""
+    first_names = {new: old for old, new in config.RENAMED.items()}
+    return {first_names.get(name, name): value for name, value in asdict(recipe).items()}
+
+
 def check(trainer: Trainer) -> None:
     """Check that torch and the device are available."""
     device_name(trainer)
@@ -61,7 +67,7 @@ def fit(trainer: Trainer, system: System, material: Material, seed: int, models:
     from clickvec.training.loop import train
 
     recipe = trainer.recipe_of(system, seed)
-    out = models / f"{system.key}-{seed}-{short_hash(asdict(recipe), material.training_fingerprint)}"
+    out = models / f"{system.key}-{seed}-{short_hash(settings_for_hash(recipe), material.training_fingerprint)}"
     if not _is_complete(out):
         begun = _can_resume(out.with_name(out.name + ".run") / "checkpoint.safetensors")
         train(

@@ -19,7 +19,7 @@ from clickvec.config import Recipe
 from clickvec.training.cpu import compiled
 from clickvec.training.cpu.compiled import Kernel
 from clickvec.training.nesterov import Decay, momentum
-from clickvec.training.optimizers import step_size
+from clickvec.training.optimizers import learning_rate_at
 from clickvec.training.towers import Batch
 
 
@@ -52,7 +52,7 @@ def make(recipe: Recipe, matrix: Tensor, updates: int) -> Input:
     """Lazy where no one needs all rows at each update."""
     if matrix.device.type != "cpu":
         return Whole(matrix)
-    if recipe.optimizer == "nesterov" and not recipe.average:
+    if recipe.optimizer == "nesterov" and not recipe.weight_average:
         return Lazy(matrix, [momentum(recipe, k, updates) for k in range(updates)], recipe, updates)
     return Dense(matrix)
 
@@ -153,7 +153,7 @@ class Lazy:
     @torch.no_grad()
     def update(self, update: int) -> None:
         """Take the step, and put the rows back."""
-        size, near = step_size(self._recipe, update, self._updates), self._near.detach()
+        size, near = learning_rate_at(self._recipe, update, self._updates), self._near.detach()
         gradient = torch.zeros_like(near) if self._near.grad is None else self._near.grad
         _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * size)
         self.since.numpy()[self._rows] = update + 1

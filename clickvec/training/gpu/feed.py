@@ -31,7 +31,7 @@ class Job(NamedTuple):
     seed: list[int]
     update: int
     momentum: float
-    step: float
+    learning_rate: float
 
 
 class About(NamedTuple):
@@ -55,7 +55,7 @@ class Layout:
         self.words = recipe.max_words
         tokens = (self.pairs + self.titles) * self.words if recipe.word_dropout else 0
         sizes = {
-            "now": 1, "pairs": 1, "titles": 1, "momentum": 1, "step": 1,
+            "now": 1, "pairs": 1, "titles": 1, "momentum": 1, "learning_rate": 1,
             "query": self.pairs, "query_begin": self.pairs, "query_length": self.pairs,
             "title": self.titles, "title_begin": self.titles, "title_length": self.titles,
             "positive": self.pairs, "weight": self.pairs,
@@ -68,7 +68,7 @@ class Layout:
     def views(self, whole: Tensor) -> dict[str, Tensor]:
         """The parts by their names."""
         parts = {name: whole[where] for name, where in self.slices.items()}
-        return parts | {name: parts[name].view(torch.float32) for name in ("momentum", "step", "weight")}
+        return parts | {name: parts[name].view(torch.float32) for name in ("momentum", "learning_rate", "weight")}
 
 
 class Feed:
@@ -122,7 +122,7 @@ class Feed:
         to, data, pairs, rng = self._ring[slot][1], self._data, job.pairs, np.random.default_rng(job.seed)
         found = self._sampler.draw(pairs, rng, mask=False)
         to["now"][0], to["pairs"][0], to["titles"][0] = job.update + 1, len(pairs), len(found.titles)
-        to["momentum"][0], to["step"][0] = job.momentum, job.step
+        to["momentum"][0], to["learning_rate"][0] = job.momentum, job.learning_rate
         queries = data.pair_query[pairs]
         order, used = self._put(to, "query", data.queries, queries, rng, 0)
         titles, _ = self._put(to, "title", data.titles, found.titles, rng, used)

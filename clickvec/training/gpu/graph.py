@@ -95,7 +95,7 @@ class Fused:
         for side, packed in self._packed.items():
             self._step(side, packed)
         if isinstance(self._optimizer, optimizers.Adam):
-            self._optimizer.update_by(self._parts["step"][0])
+            self._optimizer.update_by(self._parts["learning_rate"][0])
 
     def _matrix(self, side: str) -> Tensor:
         return self._towers.towers[side].weights["input"].detach()
@@ -116,18 +116,19 @@ class Fused:
     def _step(self, side: str, packed: Packed) -> None:
         """Re-normalise the gradient of a tower; under Nesterov, step."""
         gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
-        scale = norm_scale(gradients, self._recipe.clip)
+        scale = norm_scale(gradients, self._recipe.clip_norm)
         if isinstance(self._optimizer, optimizers.PaperNesterov):
-            step = self._parts["step"] if scale is None else self._parts["step"] * scale
-            self._waiting[side].update(self._parts["now"], step)
-            self._step_small(self._optimizer.rule, packed, step)
+            rate = self._parts["learning_rate"]
+            rate = rate if scale is None else rate * scale
+            self._waiting[side].update(self._parts["now"], rate)
+            self._step_small(self._optimizer.rule, packed, rate)
         elif scale is not None:
             torch._foreach_mul_(gradients, scale)
 
-    def _step_small(self, rule: Nesterov, packed: Packed, step: Tensor) -> None:
+    def _step_small(self, rule: Nesterov, packed: Packed, rate: Tensor) -> None:
         mine = [id(weight) for weight in packed.tower.parameters()]
         both = [(one, change) for one, change in zip(rule.parameters, rule.change, strict=True) if id(one) in mine]
-        moved = torch._foreach_mul([one.grad for one, _ in both if one.grad is not None], step[0])
+        moved = torch._foreach_mul([one.grad for one, _ in both if one.grad is not None], rate[0])
         torch._foreach_sub_([one.detach() for one, _ in both], moved)
         torch._foreach_sub_([change for _, change in both], moved)
 
@@ -187,7 +188,7 @@ class Fused:
                 k = seed.update(batch)
                 yield Job(
                     np.asarray(order[batch * size : (batch + 1) * size]), seed.draw(batch), k,
-                    momentum(recipe, k, self._updates), optimizers.step_size(recipe, k, self._updates),
+                    momentum(recipe, k, self._updates), optimizers.learning_rate_at(recipe, k, self._updates),
                 )  # fmt: skip
 
         if self._graph is None and self.device.type == "cuda":

@@ -1,7 +1,10 @@
 """Where a setting comes from, and what a wrong one says."""
 
 import contextlib
+import copy
+import dataclasses
 import os
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 from command import refused
 
-from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECURRENT, TOWERS, Recipe, Tower, check_tower, recipe
+from clickvec.config import DEFAULT, PAPER_BY_TOWER, RECURRENT, TOWERS, Recipe, RecipeSettings, Tower, recipe
 from clickvec.errors import ClickvecError
 
 
@@ -27,15 +30,15 @@ def test_the_paper_recipe_is_the_paper_to_the_letter() -> None:
         assert (paper.momentum, paper.momentum_ends, paper.ends_share) == (0.995, 0.9, 0.02)
         assert (paper.patience, paper.keep, paper.max_words, paper.max_trigrams) == (0, "last", 10, 50_000)
         assert (paper.cells, paper.hidden, paper.output) == (96, 288, 96)
-        assert set(PAPER_BY_TOWER[tower]) == {"step", "gamma", "clip", "epochs", "initial_scale"}
+        assert set(PAPER_BY_TOWER[tower]) == {"learning_rate", "gamma", "clip_norm", "epochs", "initial_scale"}
 
 
 def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text('gamma = 3\ncells = 7\ntower = "rnn"\nforget_gate = true\n')
-    found = recipe("default", file=file, settings=["cells=9", "step = 1e-4", "keep=last"])
+    found = recipe("default", file=file, settings=["cells=9", "learning_rate = 1e-4", "keep=last"])
     assert (found.gamma, found.cells, found.tower, found.forget_gate) == (3.0, 9, "rnn", True)
-    assert (found.step, found.keep, found.shared_tower) == (1e-4, "last", DEFAULT["shared_tower"])
+    assert (found.learning_rate, found.keep, found.shared_tower) == (1e-4, "last", DEFAULT["shared_tower"])
     assert isinstance(found.gamma, float)
 
 
@@ -43,27 +46,27 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
     ("setting", "says"),
     [
         ("cels=3", "no setting 'cels'; the nearest is 'cells'"),
-        ("learning_rate=3", "the nearest is"),
+        ("learning_rat=3", "the nearest is 'learning_rate'"),
         ("cells=many", "cells takes a whole number, not 'many'"),
         ("cells=1.5", "cells takes a whole number"),
         ("cells=0", "cells is at least 1"),
-        ("step=-1", "step is at least 0"),
-        ("step=nan", "step takes a finite number"),
+        ("learning_rate=-1", "learning_rate is at least 0"),
+        ("learning_rate=nan", "learning_rate takes a finite number"),
         ("gamma=inf", "gamma takes a finite number"),
-        ("tower=gru", "tower is one of rnn, lstm, bilstm, dssm, clsm"),
+        ("tower=cnn", "tower is one of rnn, lstm, bilstm, dssm, clsm"),
         ("shared_tower=maybe", "shared_tower takes true or false"),
         ("window=2", "window is odd"),
         ("cells", "--set takes key=value"),
         ("momentum=1.5", "momentum is at most"),
-        ("negatives=9", "does nothing while batch_negatives is on"),
+        ("negatives=9", "negatives=9 has no effect while batch_negatives"),
         ("pooling=sum", "pooling is one of last, mean, max"),
         ("schedule=steps", "schedule is one of fixed, linear, cosine"),
         ("warm_up=1", "warm_up is at most 0.9999"),
         ("warm_up=-0.1", "warm_up is at least 0"),
         ("word_dropout=1", "word_dropout is at most 0.9999"),
         ("word_dropout=-0.1", "word_dropout is at least 0"),
-        ("average=1", "average is at most 0.99999"),
-        ("average=nan", "average takes a finite number"),
+        ("weight_average=1", "weight_average is at most 0.99999"),
+        ("weight_average=nan", "weight_average takes a finite number"),
         ("hard_negatives=21", "hard_negatives is at most 20"),
         ("hard_negatives=-1", "hard_negatives is at least 0"),
         ("max_words=100000000000000000000000", "max_words is at most"),
@@ -76,7 +79,7 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("epochs=2147483648", "epochs is at most"),
         ("seed=9223372036854775808", "seed is at most"),
         (f"cells={'9' * 5000}", "cells takes a whole number"),
-        ("clip=1e999", "clip takes a finite number"),
+        ("clip_norm=1e999", "clip_norm takes a finite number"),
     ],
 )
 def test_a_wrong_setting_says_what_is_right(setting: str, says: str) -> None:
@@ -85,19 +88,19 @@ def test_a_wrong_setting_says_what_is_right(setting: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("tower", TOWERS)
-def test_pooling_is_for_towers_with_an_output_at_each_word(tower: str) -> None:
+def test_pooling_is_for_towers_with_an_output_at_each_token(tower: str) -> None:
     if tower in RECURRENT:
         assert recipe("default", tower=tower, pooling="mean").tower_shape().pooling == "mean"
     else:
-        with pytest.raises(ClickvecError, match=f"pooling=max does nothing for {tower}"):
+        with pytest.raises(ClickvecError, match=f"pooling=max has no effect for {tower}"):
             recipe("default", tower=tower, pooling="max")
 
 
-def test_what_the_paper_has_not_is_off() -> None:
+def test_what_the_paper_does_not_have_is_off() -> None:
     for tower in TOWERS:
         chosen = recipe("paper", tower=tower)
         assert (chosen.pooling, chosen.hard_negatives, chosen.word_dropout) == ("last", 0, 0)
-        assert (chosen.warm_up, chosen.average) == (0, 0)
+        assert (chosen.warm_up, chosen.weight_average) == (0, 0)
 
 
 def test_a_wrong_recipe_or_file_is_an_error(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def nested(depth: int) -> bytes:
         (b"forget_gate = 1", "forget_gate takes true or false, not 1"),
         (b"cells = 'many'", "cells takes a whole number, not 'many'"),
         (b"cells = 1979-05-27", "cells takes a whole number"),
-        (b"step = [1.0]", "step takes a finite number"),
+        (b"learning_rate = [1.0]", "learning_rate takes a finite number"),
         (b"max_words = 1" + b"0" * 23, "max_words is at most"),
         (b"a." * 400 + b"a = 1", "no setting 'a'"),
         (b"'" + b"x" * 900 + b"' = 1", "the nearest is"),
@@ -184,7 +187,7 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "tells"),
     [
-        ({"kind": "gru"}, "tower"),
+        ({"kind": "cnn"}, "tower"),
         ({"cells": 0}, "cells"),
         ({"cells": True}, "cells"),
         ({"hidden": 10**23}, "hidden"),
@@ -195,9 +198,38 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_tower_is_checked_field_by_field(fields: dict[str, Any], tells: str) -> None:
-    check_tower(Tower())
     with pytest.raises(ClickvecError, match=tells):
-        check_tower(Tower(**fields))
+        Tower(**fields)
+
+
+def test_a_recipe_is_checked_however_it_is_made() -> None:
+    with pytest.raises(ClickvecError, match="cells is at least 1, not 0"):
+        Recipe(cells=0)
+    with pytest.raises(ClickvecError, match="gamma takes a finite number"):
+        dataclasses.replace(Recipe(), gamma=float("nan"))
+    with pytest.raises(ClickvecError, match="no setting 'gama'; the nearest is 'gamma'"):
+        dataclasses.replace(Recipe(), gama=3.0)
+    with pytest.raises(ClickvecError, match="step is called learning_rate now"):
+        Recipe(**{"step": 3.0})
+    with pytest.raises(ClickvecError, match="window"):
+        dataclasses.replace(Tower(), window=2)
+    whole = Recipe(gamma=3)
+    assert isinstance(whole.gamma, float)
+    assert pickle.loads(pickle.dumps(whole)) == copy.deepcopy(whole) == whole
+
+
+def test_settings_are_accepted_under_their_earlier_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "old.toml").write_text("clip = 0.5\n")
+    chosen = recipe("paper", file=tmp_path / "old.toml", settings=["step=0.25"], average=0.5)
+    assert (chosen.learning_rate, chosen.clip_norm, chosen.weight_average) == (0.25, 0.5, 0.5)
+    for old, new in (("step", "learning_rate"), ("clip", "clip_norm"), ("average", "weight_average")):
+        assert f"{old} is called {new} now" in caplog.text
+
+
+def test_the_keywords_of_train_are_the_fields_of_a_recipe() -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(Recipe)}
+    assert RecipeSettings.__annotations__ == fields
+    assert list(RecipeSettings.__annotations__) == list(fields)
 
 
 def test_the_bounds_admit_whoever_means_no_bound() -> None:

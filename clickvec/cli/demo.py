@@ -50,7 +50,8 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
     figures.training_curve([json.loads(line) for line in lines], out / "training.png")
     _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
     print_summary(
-        f"\nDone in {time.monotonic() - started:.0f} s. Figures: {out / 'training.png'}, {out / 'gates.png'}.\nTry next:\n"
+        f"\nDone in {time.monotonic() - started:.0f} s. Figures: {out / 'training.png'}, {out / 'gates.png'}.\n"
+        "Try next:\n"
         f"  open {out / 'report' / 'index.html'} in a browser\n"
         f'  clickvec search {index} "your query"\n'
         f'  clickvec explain {index} "{SEARCHES[2]}"\n'

@@ -51,7 +51,7 @@ table: setup
 	$(BIN)/clickvec compare --clicks out/table/site/clicks.tsv.gz --dev out/table/site/dev.tsv.gz \
 		--test out/table/site/test.tsv.gz --jobs 2 --out out/table/comparison
 
-# Timings, on the data that is built in. model2vec is a rival; where it cannot be had, the rest is measured without it.
+# Timings, on the data that is built in. model2vec is a baseline; if it cannot be installed, the rest is measured without it.
 bench: setup
 	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt model2vec
 	$(BIN)/python benchmarks/text.py

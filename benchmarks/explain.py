@@ -1,8 +1,8 @@
-"""How long it takes to explain a pair of query and title, against all-MiniLM-L6-v2 merely scoring it, on one core.
+"""Measure how long it takes to explain a query and a title, compared with scoring them by all-MiniLM-L6-v2. One core.
 
     python benchmarks/explain.py
 
-Models of 96 cells with random weights: values do not matter for speed. The last line is JSON.
+The models have 96 cells and random weights, because the values do not affect speed. The last line is JSON.
 """
 
 import os
@@ -29,7 +29,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.text.trigrams import Vocabulary
 
 PAIRS = 150
-RIVAL = "all-MiniLM-L6-v2 scores it"
+TRANSFORMER = "all-MiniLM-L6-v2, score"
 
 
 def model(kind: str, texts: list[str]) -> Encoder:
@@ -77,17 +77,17 @@ def main() -> None:
         found[f"{kind}, ten words each"] = milliseconds(partial(explain_pair, encoder), long_pairs)
         found[f"{kind}, why not"] = milliseconds(partial(why_not, encoder, first=titles[0]), pairs)
     try:
-        rival = Transformer()
-        found[RIVAL] = milliseconds(lambda query, title: rival.score(query, [title]), pairs)
+        transformer = Transformer()
+        found[TRANSFORMER] = milliseconds(lambda query, title: transformer.score(query, [title]), pairs)
     except ClickvecError as error:
-        sys.stderr.write(f"no transformer to compare with: {error}\n")
+        sys.stderr.write(f"skipping the transformer: {error}\n")
     print(f"{len(pairs)} pairs of the built-in log, one core, milliseconds")
     for name, times in found.items():
         print(f"{name:28} p50 {np.quantile(times, 0.5):6.1f}   p95 {np.quantile(times, 0.95):6.1f}")
     medians = {name: float(np.median(times)) for name, times in found.items()}
-    if RIVAL in medians:
-        ratio = medians["lstm, shapley"] / medians[RIVAL]
-        print(f"explaining by the LSTM-RNN takes {ratio:.2f} of the time of the transformer's score")
+    if TRANSFORMER in medians:
+        ratio = medians["lstm, shapley"] / medians[TRANSFORMER]
+        print(f"explaining with the LSTM-RNN takes {ratio:.2f} times as long as scoring with the transformer")
     print(json.dumps(medians))
 
 

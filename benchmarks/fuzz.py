@@ -1,11 +1,11 @@
-"""Feeds damaged files of every format to the command line: is every one accepted or refused in one sentence?
+"""Feed damaged files of every format to the command line: each must be accepted, or refused in one sentence.
 
     python benchmarks/fuzz.py [--files 30000] [--seed 0] [--jobs 2]
 
-Each file is a good one with one to four mutations: bits flipped, bytes cut, doubled, replaced or inserted, some of them
-hostile: nested brackets, huge numbers, escapes. Where a folder records sizes, samples and hashes of its files, they are
-put right in half of the cases, so that the damage gets past them. A command that ends in a traceback, does not end
-within a minute, takes more than 12 GB or takes its process down is counted, and its case is printed with its seed. The
+Each file is a valid one with one to four mutations: bits are flipped; bytes are cut, doubled, replaced or inserted,
+some of them hostile (nested brackets, huge numbers, escapes). If a folder records sizes, samples and hashes of its
+files, they are corrected in half of the cases, so that the damage passes this check. A command fails if it ends with
+a traceback, runs for more than a minute, takes more than 12 GB or crashes; its case is printed with its seed. The
 last line is JSON.
 """
 
@@ -76,7 +76,7 @@ def formats() -> dict[str, Format]:
         return ["evaluate", f"{at}/model", "--judged", f"{at}/judged.tsv", "--json", "--max-bad=0.5"]
 
     def qrels(at: Path) -> list[str]:
-        given = ["--judged", f"{at}/qrels.txt", "--queries", f"{at}/queries.tsv", "--titles", f"{at}/titles.tsv"]
+        given = ["--judged", f"{at}/qrels.txt", "--queries", f"{at}/queries.tsv", "--catalogue", f"{at}/titles.tsv"]
         return ["evaluate", f"{at}/model", *given, "--json", "--max-bad=0.5"]
 
     def topics(at: Path) -> list[str]:
@@ -239,7 +239,7 @@ def one_case(good: Path, at: Path, name: str, seed: str) -> str:
         return "NaN" if "NaN" in done.stdout else "accepted"
     said = [line for line in done.stderr.splitlines() if line.startswith("clickvec: ")]
     one_sentence = len(said) == 1 and "Traceback" not in done.stderr
-    return "refused" if one_sentence else f"no sentence: {done.stderr!r:.300}"
+    return "refused" if one_sentence else f"no message: {done.stderr!r:.300}"
 
 
 def check_good(good: Path, at: Path) -> None:
@@ -334,7 +334,7 @@ def main() -> None:
                     worker.give(following)
                 else:
                     busy.remove(worker)
-    kinds_of_end = ["accepted", "refused", "traceback", "hang", "crash", "NaN", "no sentence"]
+    kinds_of_end = ["accepted", "refused", "traceback", "hang", "crash", "NaN", "no message"]
     print(f"{'format':30}{'files':>8}" + "".join(f"{kind:>12}" for kind in kinds_of_end))
     for name, count in counts.items():
         print(f"{name:30}{count.total():8,}" + "".join(f"{count[kind]:12,}" for kind in kinds_of_end))

@@ -1,13 +1,12 @@
-"""How fast a model is trained on a GPU, in pairs a second, against the readable version on the same GPU.
+"""Measure training speed on a GPU, in pairs/s, and compare it with the readable version on the same GPU.
 
     python benchmarks/gpu.py [--updates 100]
 
-The paper's full size, as in train.py: 50,000 trigrams, 96 cells, titles of nine words, queries of three, 200,000 pairs.
-`plain` is our readable towers by autograd; `nn.LSTM` the rival of train.py at its fastest. Minibatches are the same.
-Beside each is what this GPU would allow by its memory (bytes that must be moved, at the speed of a copy) and by its
-products (float32, at the speed of a large one), both measured here. Then how far the losses of the first updates part
-from those on the CPU, beside how far two orders of summation on the CPU part. It needs numpy, torch and safetensors.
-The last line is JSON.
+Sizes are the paper's, as in train.py: 50,000 trigrams, 96 cells, titles of nine words, queries of three, 200,000
+pairs. `plain` is our readable towers with autograd; `nn.LSTM` is the tuned baseline of train.py. The minibatches are
+the same. The upper bounds of this GPU are measured too: by memory (bytes that must move, at the speed of a copy) and
+by matrix products (float32, at the speed of a large product). Then the losses of the first updates are compared with
+the CPU's. The last line is JSON.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from rival import make as make_rival
+from baseline import make as make_baseline
 from train import TRIGRAMS, prepared
 
 from clickvec.config import Recipe, recipe
@@ -41,14 +40,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class NNLSTM:
-    """The rival of train.py, at its fastest, on the GPU."""
+    """The tuned baseline of train.py, on the GPU."""
 
     def __init__(self, data: Dataset, chosen: Recipe, towers: TowerPair, sampler: Sampler, *others: object) -> None:
         self._size = chosen.batch_size
-        self._update = make_rival(SimpleNamespace(recipe=chosen, data=data, sampler=sampler), True, "cuda")
+        self._update = make_baseline(SimpleNamespace(recipe=chosen, data=data, sampler=sampler), True, "cuda")
 
     def epoch(self, order: np.ndarray, seed: Seed, first: int) -> Iterator[object]:
-        """As `Update.epoch`."""
+        """Yield the updates of an epoch, as `Update.epoch` does."""
         for batch in range(first, seed.batches):
             pairs = order[batch * self._size : (batch + 1) * self._size]
             yield self._update(pairs, np.random.default_rng(seed.draw(batch)), seed.update(batch))
@@ -61,7 +60,7 @@ def way(data: Dataset, chosen: Recipe, device: str, kind: Any = make) -> Any:  #
 
 
 def outcomes(updater: Any, chosen: Recipe) -> Any:  # noqa: ANN401
-    """The updates of one epoch after the other."""
+    """Yield the updates of one epoch after the other."""
     batches, epoch = -(-PAIRS // chosen.batch_size), 0
     while True:
         order = np.random.default_rng(epoch).permutation(PAIRS)
@@ -80,7 +79,7 @@ def pairs_per_second(data: Dataset, chosen: Recipe, kind: Any, updates: int) -> 
 
 
 def seconds(work: Any, times: int = 20) -> float:  # noqa: ANN401
-    """The median time of some work on the GPU."""
+    """Return the median time of some work on the GPU."""
     taken = []
     for _ in range(times + 3):
         torch.cuda.synchronize()
@@ -92,7 +91,7 @@ def seconds(work: Any, times: int = 20) -> float:  # noqa: ANN401
 
 
 def speeds() -> tuple[float, float]:
-    """Bytes a second of a copy, read and written, and operations a second of a large float32 product."""
+    """Return bytes/s of a copy (read and written) and operations/s of a large float32 matrix product."""
     many, large = torch.rand(2**29, device="cuda"), torch.rand(8192, 8192, device="cuda")
     other, product = torch.empty_like(many), torch.empty_like(large)
     copy = seconds(lambda: other.copy_(many))
@@ -100,7 +99,7 @@ def speeds() -> tuple[float, float]:
 
 
 def bounds(data: Dataset, chosen: Recipe, copy: float, product: float) -> tuple[float, float]:
-    """Pairs a second that memory, and that products, allow.
+    """Return upper bounds in pairs/s: by memory, and by matrix products.
 
     Of each token: its sums, activations and gradients are written and read once each, cells and outputs too. Of each
     row that a minibatch touches: weight, change and gradient. The products are those of the recurrence, three times
@@ -119,7 +118,7 @@ def bounds(data: Dataset, chosen: Recipe, copy: float, product: float) -> tuple[
 
 
 def readable(*given: Any) -> Plain:  # noqa: ANN401
-    """The plain way on the CPU, without a gradient by hand."""
+    """Return the readable version on the CPU, with autograd."""
     made = Plain(*given)
     for tower in made.towers.towers.values():
         tower.by_hand = False
@@ -127,7 +126,7 @@ def readable(*given: Any) -> Plain:  # noqa: ANN401
 
 
 def agreement(data: Dataset, chosen: Recipe, device: str, kind: Any, updates: int = 50) -> dict[str, float]:  # noqa: ANN401
-    """How far the mean losses of the first updates part from those on the CPU, at most, and in proportion to them."""
+    """Return the largest absolute and relative difference of mean losses to those on the CPU."""
     both = outcomes(way(data, chosen, "cpu"), chosen), outcomes(way(data, chosen, device, kind), chosen)
     losses = [
         (float(here.loss) / here.weight, float(there.loss) / here.weight)
@@ -145,7 +144,7 @@ def main() -> None:
     updates = parser.parse_args().updates
     data, (copy, product) = prepared(PAIRS), speeds()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {TRIGRAMS:,} trigrams, 96 cells, nine words")
-    print(f"a copy moves {copy / 1e12:.2f} TB/s, a float32 product does {product / 1e12:.0f} TFLOP/s")
+    print(f"copy: {copy / 1e12:.2f} TB/s, float32 matrix product: {product / 1e12:.0f} TFLOP/s")
     print("negatives, minibatch      plain   nn.LSTM        ours   ratios     memory allows products allow  bfloat16")
     found: dict[str, dict[str, float]] = {}
     for name, settings in SETTINGS.items():
@@ -164,7 +163,7 @@ def main() -> None:
         found[name] = rates
     default = recipe("default")
     rate, parted = pairs_per_second(data, default, make, updates), dict[str, dict[str, dict[str, float]]]()
-    print(f"recipe default (Adam, words left out), minibatches of {default.batch_size:,}: {rate:,.0f} pairs/s")
+    print(f"recipe default (Adam, word dropout), minibatches of {default.batch_size:,}: {rate:,.0f} pairs/s")
     for name in ("paper", "default"):
         parted[name] = {
             "GPU": agreement(data, recipe(name), "cuda", make),
@@ -172,8 +171,8 @@ def main() -> None:
         }
         for there, by in parted[name].items():
             print(
-                f"recipe {name}: mean losses of 50 updates on the {there} part from the CPU's by {by['absolute']:.1e} "
-                f"at most, {by['relative']:.1e} of the loss"
+                f"recipe {name}: mean losses of 50 updates on the {there} differ from the CPU's by at most "
+                f"{by['absolute']:.1e} ({by['relative']:.1e} of the loss)"
             )
     print(json.dumps({"gpu": torch.cuda.get_device_name(), "rates": found, "default": rate, "parted": parted}))
 

@@ -1,17 +1,16 @@
-"""How the costs of training grow with the log: time and memory against distinct pairs.
+"""Measure how time and memory of training grow with the number of distinct pairs.
 
     python benchmarks/growth.py [--full] [--device cuda] [--draw growth.json docs/images/growth.png]
 
-The built-in log has no more than some hundred thousand distinct pairs, so the words are made up, with the frequencies
-of words and letters falling as in `benchmarks/train.py`: every title has nine words and one click, no two are the same,
-and its query is three of them. 50,000 trigrams, 96 cells. Each log is prepared in one process and trained on, for one
-epoch, in another; the first epoch mines no titles, so that one mining is timed beside it. Recipe `paper`, which is
-slower, has smaller logs. With --full the largest log has 10^7 pairs, and preparing it takes some 12 GB of memory.
+The built-in log has only some hundred thousand distinct pairs, so the words are artificial; the frequencies of words
+and letters fall as in `benchmarks/train.py`. Every title has nine words and one click, no two titles are equal, and
+the query is three of its words. 50,000 trigrams, 96 cells. Each log is prepared in one process and trained on for one
+epoch in another. The first epoch mines no titles, so one mining is timed separately. Recipe `paper` is slower and
+gets smaller logs. With --full the largest log has 10^7 pairs, and preparing it needs about 12 GB of memory.
 
-Anonymous memory is what the process has of its own; mapped pages are those of files, which the system takes back when
-it wants them. `train` is all of a run, from the data folder to the model folder; `processor` its time by that clock,
-which other work on the machine disturbs less. The slopes are of log(time) against log(pairs): 1 is linear. The last
-line is JSON, and --draw draws it.
+Anonymous memory belongs to the process alone. Mapped pages are pages of files, which the system can reclaim. `train`
+is a whole run from data folder to model folder; `CPU` is its CPU time, which other programs disturb less. Slopes are
+of log(time) over log(pairs): 1 is linear. The last line is JSON, and --draw draws it.
 """
 
 import argparse
@@ -34,7 +33,7 @@ LARGEST = {"paper": 100_000, "default": FULL}  # pairs of the largest log; with 
 MINED = 100_000  # for the largest log that is mined
 COLUMNS = (  # of the table: head, name in a row, digits after the point
     ("     pairs", "pairs", 0), ("prepare s", "prepare_s", 1), ("train s", "train_s", 1),
-    ("processor s", "processor_s", 1), ("epoch s", "epoch_s", 1), ("  pairs/s", "pairs_per_s", 0),
+    ("      CPU s", "processor_s", 1), ("epoch s", "epoch_s", 1), ("  pairs/s", "pairs_per_s", 0),
     (" mine s", "mine_s", 1),
     ("anonymous MB", "anonymous_mb", 0), ("mapped MB", "mapped_mb", 0), ("data MB", "data_mb", 0),
 )  # fmt: skip
@@ -159,7 +158,7 @@ def line(recipe: str, row: Row | None) -> str:
 
 def measure(full: bool, device: str, threads: int, within: str | None) -> Row:
     """All logs, all recipes that are quick enough for them."""
-    print(f"{TRIGRAMS:,} trigrams, 96 cells, nine words a title; one epoch on {device}, {threads} threads")
+    print(f"{TRIGRAMS:,} trigrams, 96 cells, titles of nine words; one epoch on {device}, {threads} threads")
     print(line("recipe", None))
     found: dict[str, list[Row]] = {recipe: [] for recipe in LARGEST}
     more = 10 if full else 1

@@ -1,4 +1,4 @@
-"""The page docs/inside.md: the words of inside.md.in with the findings of inside.py and pictures of the models."""
+"""Write docs/inside.md: fill the template inside.md.in with the findings of inside.py, and draw the figures."""
 
 import re
 import subprocess
@@ -234,7 +234,7 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1])
     cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
-    unlike = "nearest", films, "batman", "--titles", titles, "-k", "6", "--least", "2", "--unlike"
+    unlike = "nearest", films, "batman", "--catalogue", titles, "-k", "6", "--least", "2", "--unlike"
     asked = inside.work / "paper-queries.txt"
     asked.write_text("\n".join(["query", *QUERIES]) + "\n", encoding="utf-8")
     table = inside.program("topics", long, str(asked), "--table", "--cells", "0,1,2,3,4,5,6,7", columns=120)

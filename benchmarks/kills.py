@@ -1,10 +1,10 @@
-"""Kills commands with kill -9 at random moments, and looks at what is left.
+"""Kill commands with kill -9 at random moments and check what is left.
 
     python benchmarks/kills.py [--kills 50] [--seed 0] [--verbs train,encode,index,prepare,compare]
 
-After each kill, what was at --out before must be there unchanged, or the new result whole. Then the command is run
-again, with --resume where there is something to resume. It must end with the same bytes as a run that was never killed,
-and leave no temporary name. The last line is JSON.
+After each kill, the old result at --out must be unchanged or the new one complete. Then the command runs again, with
+--resume if there is something to resume. It must produce the same bytes as a run that was never killed, and leave no
+temporary files. The last line is JSON.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Opens a model and an index over and over while a writer replaces them in a tight loop: is every open one version?
+"""Open a model and an index again and again while a writer replaces them: each open must see one version.
 
     python benchmarks/opens.py [--opens 10000]
 
-The two versions of the index have files of equal sizes: the same titles in another order. So have the two models. What
-was opened is compared with what its version gives, to the last bit; one version is held open all the while and compared
-at the end. The last line is JSON.
+The two versions of the index have files of equal sizes: the same titles in another order. So have the two models.
+Each result is compared bit for bit with that of its version. One version is kept open during the run and compared at
+the end. The last line is JSON.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def measure(what: str, opens: int, place: Path) -> dict[str, int | str | float]:
     return {
         "opened": what, "opens": opens, "replaced": count.value, "versions seen": len(seen),
         "wrong": sum(times for result, times in seen.items() if result not in expected), "errors": sum(errors.values()),
-        "version held open": "whole" if last in expected else "wrong", "seconds": round(seconds, 1),
+        "version kept open": "complete" if last in expected else "wrong", "seconds": round(seconds, 1),
     }  # fmt: skip
 
 

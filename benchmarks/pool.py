@@ -1,10 +1,10 @@
-"""How many titles mining should search: the recipe `default` on some pairs of a log, with pools of different sizes.
+"""Measure how many titles mining should search: train recipe `default` with candidate pools of different sizes.
 
     python benchmarks/pool.py CLICKS [CLICKS ...] --dev JUDGED [--pairs 100000 300000] [--pools 50000 16384 8192]
 
-Each size of log is drawn at random, and 4,000 pairs beside it are held back. Printed are, as means over the seeds, the
-reciprocal rank of their titles among 40,000 by the model that training keeps, and NDCG@10 on dev after the last epoch;
-and the least and the greatest of each. The last line is JSON.
+Pairs are sampled at random from the log, and 4,000 more are held out. For each pool size the mean, minimum and
+maximum over the seeds are printed: the reciprocal rank of the held-out titles among 40,000, by the model that
+training keeps, and NDCG@10 on dev after the last epoch. The last line is JSON.
 """
 
 import argparse

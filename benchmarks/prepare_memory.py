@@ -1,11 +1,11 @@
-"""How much memory `clickvec prepare` takes, against the size of the log.
+"""Measure the memory of `clickvec prepare` relative to the size of the log.
 
     python benchmarks/prepare_memory.py [--sizes 20 60 200]
 
-The logs are made by the simulator, one line a click: query, title, 1. In the log `repeated` queries and titles come
-again, as in the built-in log. In the log `distinct` a number follows each title, so that no two titles are the same.
-Each log is prepared by a process of its own; the ratio is its peak resident memory, less that of preparing one line,
-over the size of the file. Needs Linux. The last line is JSON.
+The logs come from the simulator, one line per click: query, title, 1. In the log `repeated`, queries and titles
+repeat, as in the built-in log. In the log `distinct`, a number follows each title, so that no two titles are equal.
+Each log is prepared in its own process. The ratio is its peak resident memory, minus that of preparing one line, over
+the size of the file. Needs Linux. The last line is JSON.
 """
 
 import argparse

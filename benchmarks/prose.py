@@ -1,17 +1,17 @@
-"""Contiguous English prose for Skip-Thought, from Debian packages: a sentence a line, two blank lines at a break.
+"""Collect English prose for Skip-Thought from Debian packages: one sentence per line, two blank lines at a break.
 
     python benchmarks/prose.py OUT.txt [--debs FOLDER]
 
-Needs a Debian or Ubuntu with `apt-get` and `dpkg-deb`, and no root: the packages are downloaded into a temporary folder
-(or taken from FOLDER, where they are already), unpacked and cleaned, and nothing is installed.
+Needs Debian or Ubuntu with `apt-get` and `dpkg-deb`, but not root: the packages are downloaded into a temporary
+folder (or taken from FOLDER), unpacked and cleaned. Nothing is installed.
 
-    r-cran-janeaustenr  the six novels of Jane Austen: closest to the paper's BookCorpus
-    anarchism           An Anarchist FAQ: essays; the titles of works that it cites, in brackets, are taken out
+    r-cran-janeaustenr  the six novels of Jane Austen, closest to the paper's BookCorpus
+    anarchism           An Anarchist FAQ: essays, without the bracketed titles of cited works
     debian-handbook     The Debian Administrator's Handbook, in English
     jargon-text         The Jargon File, its longer entries
 
-bible-kjv-text was left out: its text is packed in a format of its own, and the English of 1611 has few words in common
-with queries. None of this text is part of clickvec.
+bible-kjv-text is not used: its text is in a format of its own, and the English of 1611 shares few words with queries.
+None of this text is part of clickvec.
 """
 
 import argparse

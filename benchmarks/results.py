@@ -1,10 +1,10 @@
-"""Make docs/results.md: the paper's table on public data, under both recipes. All its numbers come from here.
+"""Write docs/results.md: the paper's table on public data, with both recipes. All its numbers come from here.
 
     python benchmarks/results.py --data DIR                                   # everything, and the pages
-    python benchmarks/results.py --data DIR --parts dbpedia-paper --trained --jobs 16   # where only torch is: no pages
+    python benchmarks/results.py --data DIR --parts dbpedia-paper --trained --jobs 16   # with torch alone; no pages
 
-DIR holds msrd/ and dbpedia/ (see CONTRIBUTING.md). What is scored is kept in --work/DATA/scores and not made again, so
-the command can be stopped and started, and the folder `scores` can be copied here from a machine with a GPU.
+DIR contains msrd/ and dbpedia/ (see CONTRIBUTING.md). Scores are kept in --work/DATA/scores and not computed again,
+so the command can be interrupted and restarted, and the folder `scores` can be copied from a machine with a GPU.
 """
 
 import argparse

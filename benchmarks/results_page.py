@@ -1,4 +1,4 @@
-"""The pages of the results: docs/results.md, and a page of tests, breakdowns and settings for each of its tables."""
+"""Write docs/results.md, and for each of its tables a page of tests, breakdowns and settings."""
 
 import shutil
 from collections.abc import Mapping

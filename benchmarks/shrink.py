@@ -1,11 +1,11 @@
-"""What float16 and int8 save, and what they lose: models, and the vectors of titles.
+"""Measure what smaller number formats save and lose, for weights and for the vectors of titles.
 
     python benchmarks/shrink.py MODEL JUDGED [MODEL JUDGED ...] [--catalogue TITLES ...]
 
-For each model and judged set, a table: the folder in MB; NDCG with the weights of the model in float32, float16 and
-int8, and the vectors of titles in each of the three; what NDCG@10 is lost against float32; recall@10, the share of the
-ten nearest by float32 that are still among the ten nearest, over the titles of the judged set or of a catalogue; how
-long a search takes, opening the model, and a word that it has not met. The last line is JSON.
+For each model and judged set, print a table over the formats of weights and of vectors: the size of the folder in MB;
+NDCG; the loss of NDCG@10 against float32; recall@10, the share of the ten nearest titles by float32 that are still
+among the ten nearest, over the judged titles or a catalogue; and the time of a search, of opening the model and of
+encoding a new word. The last line is JSON.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How fast the built-in click log is made: drawn in memory, and written as files. The last line is JSON.
+"""Measure how fast the built-in click log is generated, in memory and as files. The last line is JSON.
 
 python benchmarks/simulate.py [impressions ...]
 """

@@ -1,4 +1,4 @@
-"""How long a user waits: `clickvec --help`, and opening a model of the paper's full size, against starting Python.
+"""Measure start-up: `clickvec --help`, and opening a model of the paper's size, compared with starting Python.
 
     python benchmarks/start.py
 

@@ -1,10 +1,10 @@
-"""How much memory `clickvec encode` takes, and how fast it is: peak memory must not grow with the titles.
+"""Measure memory and speed of `clickvec encode`: peak memory must not grow with the number of titles.
 
     python benchmarks/stream.py [--titles 1000000 3000000] [--files npy] [--work DIR]
 
-A model of the paper's full size (50,000 trigrams, 96 cells), titles of nine words of which one is new in every title,
-so that the table of known words is full again and again; .npy, and Parquet where pyarrow is. Seconds are of the clock,
-on the cores there are, and of the processor, all cores together. The last line is JSON.
+A model of the paper's size (50,000 trigrams, 96 cells) and titles of nine words, one of which is new in every title,
+so that the table of known words fills up again and again. Writes .npy, and Parquet if pyarrow is installed. Seconds
+are wall clock on all cores; CPU seconds are the sum over all cores. The last line is JSON.
 """
 
 import argparse
@@ -79,8 +79,8 @@ def main() -> None:
                 *_, peak, processor = done.stdout.split()
                 rows.append(
                     {"file": ending, "titles": count, "peak MB": int(peak) / 1024, "seconds": taken,
-                     "titles/s": count / taken, "processor seconds": float(processor),
-                     "titles/s of a core": count / float(processor), "file MB": out.stat().st_size / 1e6}
+                     "titles/s": count / taken, "CPU seconds": float(processor),
+                     "titles/s per core": count / float(processor), "file MB": out.stat().st_size / 1e6}
                 )  # fmt: skip
                 out.unlink()
     cells = [[f"{value:,.0f}" if not isinstance(value, str) else value for value in row.values()] for row in rows]

@@ -1,12 +1,12 @@
-"""Train many times with different settings and print the dev NDCG of each: how the recipes were chosen.
+"""Train with many different settings and print dev NDCG of each. The recipes were chosen this way.
 
     python benchmarks/sweep.py --clicks clicks.tsv.gz --dev dev.tsv.gz --recipe paper --towers lstm,rnn --random 12
     python benchmarks/sweep.py --clicks clicks.tsv.gz --dev dev.tsv.gz --trials trials.txt
 
-`--random N` draws N settings from one of the spaces below, the same N for every tower: the same budget for each. A
-trials file has one trial a line, `key=value key=value ...`. Each result is one JSON line, the best last on stderr; dev
-is measured once, on the model that the recipe keeps, and so is a second judged set (`--also`) where dev is small. Needs
-numpy, torch and safetensors alone.
+`--random N` draws N settings from one of the spaces below, the same N for every tower, so that each gets the same
+budget. A trials file has one trial per line, `key=value key=value ...`. Each result is one line of JSON; the best one
+is printed last on stderr. Dev is measured once, on the model that the recipe keeps, and so is a second judged set
+(`--also`), which helps if dev is small. Needs only numpy, torch and safetensors.
 """
 
 import argparse

@@ -1,16 +1,17 @@
-"""How fast a model is trained on the CPU, in pairs a second, against the straightforward PyTorch version.
+"""Measure training speed on the CPU, in pairs/s, and compare it with a straightforward PyTorch version.
 
     python benchmarks/train.py [--threads 2] [--rounds 3]
     python benchmarks/train.py --run [--pairs 200000] [--epochs 20] [--device cpu]
 
-The paper's full size: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `rival` is what one would
-write first (`rival.py`), `rival tuned` the same with all that we know: no padding, distinct words looked up once, SGD
-in one pass, memory that stays with the process. `plain` is our readable tower, every row updated at each update; `not
-compiled` what ours is without a C compiler.
-Each is timed in its own process, one after the other, in turns; with one thread it is the time of the processor, which
-other work on the machine disturbs less. Beside them stand the limits: the matrix products alone, and what the update of
-all weights moves, at the speed of a copy. `--run` trains the paper's recipe on as many pairs as the paper had, and says
-how long all of it takes; with fewer epochs it says what 20 would take. The last line is JSON.
+Sizes are the paper's: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `baseline` is what one would
+write first (`baseline.py`). `baseline tuned` is the same network with every optimisation that we know: no padding,
+each distinct word looked up once, fused SGD, memory kept by the process. `plain` is our readable tower with an
+optimizer over all rows. `not compiled` is our version without a C compiler.
+
+Each system runs in its own process, one after the other, in several rounds. With one thread, CPU time is measured,
+which other programs disturb less. Lower bounds are measured too: the matrix products alone, and the memory traffic of
+updating all weights. `--run` trains the paper's recipe on as many pairs as the paper had and measures the whole run;
+with fewer epochs it extrapolates to 20. The last line is JSON.
 """
 
 import argparse
@@ -35,15 +36,19 @@ if TYPE_CHECKING:
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
 SYSTEMS = (
-    "rival", "rival tuned", "plain paper", "not compiled, paper", "paper",
-    "rival 1024", "rival tuned 1024", "paper 1024",
+    "baseline", "baseline tuned", "plain paper", "not compiled, paper", "paper",
+    "baseline 1024", "baseline tuned 1024", "paper 1024",
     "plain default", "default",
 )  # fmt: skip
-BASES = {"default": "plain default", "1024": "rival 1024", "": "rival"}  # what a ratio is to, by the end of a name
+BASES = {
+    "default": "plain default",
+    "1024": "baseline 1024",
+    "": "baseline",
+}  # the denominator of a ratio, by the end of the name
 
 
 def made_up_words(rng: np.random.Generator) -> np.ndarray:
-    """Words whose letters have frequencies that fall as they do in real ones."""
+    """Return artificial words whose letters have realistic frequencies."""
     letters = np.array(list("etaoinsrhdlucmfywgpbvkxqjz0123456789"))
     chance = 1 / np.arange(1, len(letters) + 1) ** 1.3
     lengths = rng.integers(4, 10, WORDS)
@@ -52,9 +57,9 @@ def made_up_words(rng: np.random.Generator) -> np.ndarray:
 
 
 def texts(pairs: int) -> tuple[list[str], list[str]]:
-    """Queries and titles of made-up words, whose frequencies fall as they do in real ones.
+    """Return queries and titles of artificial words with realistic frequencies.
 
-    A minibatch of 1,280 titles has some 6,500 different words and 7,000 trigrams, as many as titles of Wikipedia do.
+    A minibatch of 1,280 titles has about 6,500 distinct words and 7,000 trigrams, as many as titles of Wikipedia.
     """
     rng = np.random.default_rng(0)
     words = made_up_words(rng)
@@ -65,7 +70,7 @@ def texts(pairs: int) -> tuple[list[str], list[str]]:
 
 
 def prepared(pairs: int):  # noqa: ANN201
-    """The texts as a data set with as many trigrams as the paper had; rows that no word has are there all the same."""
+    """Return the texts as a dataset with as many trigrams as the paper had, including some that no word has."""
     from clickvec.data import BadLines, ClickLog, dataset
 
     queries, titles = texts(pairs)
@@ -75,7 +80,7 @@ def prepared(pairs: int):  # noqa: ANN201
 
 
 def make_plain(run) -> None:  # noqa: ANN001
-    """Let our towers run as they are written to be read, and the optimizer over all rows."""
+    """Use the readable towers, and an optimizer over all rows."""
     from clickvec.training import optimizers
     from clickvec.training.cpu import rows
 
@@ -86,21 +91,21 @@ def make_plain(run) -> None:  # noqa: ANN001
         run.updater.inputs[side] = rows.Whole(tower.weights["input"])
 
 
-def rivals_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterator[object]:  # noqa: ANN001
-    """The updates of the rival on the minibatches that ours takes."""
-    import rival
+def baseline_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterator[object]:  # noqa: ANN001
+    """Yield the updates of the baseline on the minibatches of our trainer."""
+    import baseline
 
-    update, size = rival.make(run, tuned), run.recipe.batch_size
+    update, size = baseline.make(run, tuned), run.recipe.batch_size
     for batch in range(seed.batches):
         pairs = order[batch * size : (batch + 1) * size]
         yield update(pairs, np.random.default_rng(seed.draw(batch)), batch)
 
 
 def time_one(system: str) -> None:
-    """Print the pairs a second of one system: the median over some minibatches."""
+    """Print the pairs/s of one system: the median over some minibatches."""
     if "not compiled" in system or "plain" in system:
         os.environ["CLICKVEC_COMPILED"] = "0"
-    if "rival" not in system:
+    if "baseline" not in system:
         import clickvec.training  # noqa: F401 - before torch is loaded it says how threads are to wait
     import torch
 
@@ -118,12 +123,12 @@ def time_one(system: str) -> None:
     with ExitStack() as settings:
         if "plain" in system:
             make_plain(run)
-        if "plain" not in system and system.replace(" 1024", "") != "rival":
+        if "plain" not in system and system.replace(" 1024", "") != "baseline":
             settings.enter_context(memory.kept())
         seed = Seed(1, 0, PAIRS // chosen.batch_size)
         updates = (
-            rivals_epoch(run, order, seed, "tuned" in system)
-            if "rival" in system
+            baseline_epoch(run, order, seed, "tuned" in system)
+            if "baseline" in system
             else run.updater.epoch(order, seed, 0)
         )
         for _ in range(WARM + UPDATES):
@@ -134,7 +139,7 @@ def time_one(system: str) -> None:
 
 
 def time_limits() -> None:
-    """Print what a minibatch of 256 pairs takes at the least, as JSON: seconds for each limit."""
+    """Print lower bounds for a minibatch of 256 pairs as JSON: seconds for each bound."""
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -149,7 +154,7 @@ def time_limits() -> None:
         return min(taken)
 
     def products(inside: int, gates: int, first: int) -> float:
-        """Forward, and both products of the gradient, of 1,280 titles and 256 queries, from step `first` on."""
+        """Time the forward and both gradient products of 1,280 titles and 256 queries, from token `first` on."""
         seconds = 0.0
         for texts, steps in ((1280, 9), (256, 3)):
             x, w, a = torch.randn(texts, inside), torch.randn(inside, gates), torch.randn(texts, gates)
@@ -161,8 +166,8 @@ def time_limits() -> None:
     bandwidth = 2 * 4 * here.numel() / fastest(lambda: there.copy_(here))
     moved = 2 * 5 * 4 * here.numel()  # two towers; weights, changes and gradients read, weights and changes written
     found = {
-        "products, ours": products(96, 288, 1),  # before the first word there is nothing to multiply
-        "products, rival": products(288, 384, 0) + products(96, 384, 1),
+        "products, ours": products(96, 288, 1),  # the first token has no recurrent product
+        "products, baseline": products(288, 384, 0) + products(96, 384, 1),
         "update of all weights": moved / bandwidth,
     }
     print(json.dumps({"bandwidth": bandwidth, "seconds": found}))
@@ -174,31 +179,31 @@ def in_a_process(threads: int, *arguments: str) -> str:
 
 
 def compare(threads: int, rounds: int) -> None:
-    """All systems in turns, and the limits."""
+    """Measure all systems in turns, and the lower bounds."""
     found: dict[str, list[float]] = {system: [] for system in SYSTEMS}
     for _ in range(rounds):
         for system in SYSTEMS:
             found[system].append(float(in_a_process(threads, "--one", system)))
     limits = json.loads(in_a_process(threads, "--limits"))
     rates = {system: statistics.median(values) for system, values in found.items()}
-    print(f"{TRIGRAMS:,} trigrams, 96 cells, nine words a title; {threads} threads, {rounds} rounds")
+    print(f"{TRIGRAMS:,} trigrams, 96 cells, titles of nine words; {threads} threads, {rounds} rounds")
     for system, rate in rates.items():
         base = next(base for end, base in BASES.items() if system.endswith(end))
         spread = f"{min(found[system]):,.0f} to {max(found[system]):,.0f}"
         print(f"{system:22} {rate:9,.0f} pairs/s   ratio {rate / rates[base]:5.2f}   ({spread})")
-    print(f"the least that 256 pairs take, where a copy moves {limits['bandwidth'] / 1e9:.0f} GB/s:")
+    print(f"lower bounds for 256 pairs, at a memory bandwidth of {limits['bandwidth'] / 1e9:.0f} GB/s:")
     for name, seconds in limits["seconds"].items():
         print(f"{name:22} {1000 * seconds:9.1f} ms        {256 / seconds:9,.0f} pairs/s at most")
     ratios = {
-        "rival": rates["paper"] / rates["rival"],
-        "rival tuned": rates["paper"] / rates["rival tuned"],
-        "rival tuned 1024": rates["paper 1024"] / rates["rival tuned 1024"],
+        "baseline": rates["paper"] / rates["baseline"],
+        "baseline tuned": rates["paper"] / rates["baseline tuned"],
+        "baseline tuned 1024": rates["paper 1024"] / rates["baseline tuned 1024"],
     }
     print(json.dumps({"threads": threads, "pairs_per_second": rates, "ratio_to": ratios, "limits": limits}))
 
 
 def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
-    """Train as a user does, and say how long it took."""
+    """Train as a user does, and print how long it took."""
     import torch
 
     from clickvec.config import recipe
@@ -211,7 +216,7 @@ def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
         loop.train(data, recipe("paper", epochs=epochs), Path(place) / "model", device=device, quiet=True)
         seconds = time.perf_counter() - begun
     rate = pairs * epochs / seconds
-    print(f"{pairs:,} pairs, {epochs} epochs on {device}: {seconds:,.1f} s in all, {rate:,.0f} pairs/s")
+    print(f"{pairs:,} pairs, {epochs} epochs on {device}: {seconds:,.1f} s in total, {rate:,.0f} pairs/s")
     if epochs != PAPER_EPOCHS:
         print(f"at this rate {PAPER_EPOCHS} epochs would take {PAPER_EPOCHS * pairs / rate:,.0f} s (not run)")
     print(

@@ -1,7 +1,8 @@
-"""What `train.py` is measured against: the towers of the paper as one would write them in PyTorch.
+"""The baseline of `train.py`: the towers of the paper as one would write them in PyTorch.
 
-EmbeddingBag, packed nn.LSTM, SGD with Nesterov over all weights, on the minibatches and negatives that ours draws.
-`first` is how one writes it first; `tuned` has all that we know to make it faster and leaves it what it is.
+EmbeddingBag, packed nn.LSTM, and SGD with Nesterov momentum over all weights, on the same minibatches and negatives
+as our trainer. `First` is the version that one would write first. `Tuned` has every optimisation that we know that
+does not change the network.
 """
 
 from collections.abc import Callable
@@ -20,15 +21,15 @@ Update = Callable[[np.ndarray, np.random.Generator, int], object]
 
 
 class Tower(nn.Module):
-    """What both have."""
+    """Common base of both versions."""
 
     def send(self, numbers: np.ndarray) -> Tensor:
-        """Numbers to where the weights are."""
+        """Copy integers to the device of the weights."""
         return torch.from_numpy(numbers.astype(np.int64, copy=False)).to(self.words.weight.device)
 
 
 class First(Tower):
-    """Words padded to the longest text, and packed by torch."""
+    """Pad words to the longest text and let torch pack them."""
 
     def __init__(self, trigrams: int, cells: int, tokens: Ragged) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class First(Tower):
         )  # one more, without a trigram
 
     def forward(self, texts: Ragged) -> Tensor:
-        """Unit vectors."""
+        """Return unit vectors."""
         padded = np.full((len(texts.lengths), int(texts.lengths.max())), len(self.tokens.lengths) - 1)
         padded[np.arange(padded.shape[1]) < texts.lengths[:, None]] = texts.values
         trigrams = self.tokens.take(padded.ravel())
@@ -50,7 +51,7 @@ class First(Tower):
 
 
 class Tuned(Tower):
-    """Distinct words looked up once and laid out packed: no padding, no copies."""
+    """Look up each distinct word once and build the packed sequence directly, without padding."""
 
     def __init__(self, trigrams: int, cells: int, tokens: Ragged) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Tuned(Tower):
         self.tokens = tokens
 
     def forward(self, texts: Ragged) -> Tensor:
-        """Unit vectors."""
+        """Return unit vectors."""
         packed = pack(texts)
         distinct, places = np.unique(packed.tokens, return_inverse=True)
         trigrams = self.tokens.take(distinct)
@@ -71,14 +72,14 @@ class Tuned(Tower):
 
 
 def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
-    """One update on the pairs of a minibatch, as `run` would draw its negatives."""
-    recipe, data, tower = run.recipe, run.data, Tuned if tuned else First
-    query, title = (tower(len(data.trigrams), recipe.cells, data.tokens).to(device) for _ in range(2))
+    """Return a function that does one update on the pairs of a minibatch, with the negatives that `run` draws."""
+    recipe, data, kind = run.recipe, run.data, Tuned if tuned else First
+    query, title = (kind(len(data.trigrams), recipe.cells, data.tokens).to(device) for _ in range(2))
     weights = [*query.parameters(), *title.parameters()]
     rule = torch.optim.SGD(weights, recipe.learning_rate, recipe.momentum, nesterov=True, fused=tuned or None)
 
     def cosines(found: Candidates, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each query with its titles, and where the clicked one is among them."""
+        """Return the cosines of each query with its titles, and the position of the clicked one."""
         positive = title.send(found.positive)
         if found.negative is None:
             left_out = torch.from_numpy(~found.counts).to(device)
@@ -95,8 +96,8 @@ def make(run: Run, tuned: bool, device: str = "cpu") -> Update:
         loss = nn.functional.cross_entropy(recipe.gamma * scores, clicked)
         rule.zero_grad()
         loss.backward()
-        for one in (query, title):
-            nn.utils.clip_grad_norm_(one.parameters(), recipe.clip_norm)
+        for tower in (query, title):
+            nn.utils.clip_grad_norm_(tower.parameters(), recipe.clip_norm)
         rule.step()
         return loss.detach()
 

@@ -59,7 +59,7 @@ def by_text(log: ClickLog) -> None:
     table, vocabulary = TokenTable(10), Vocabulary.count([*log.queries, *log.titles])
     table.read(log.queries)
     table.read(log.titles)
-    table.trigrams(vocabulary)
+    vocabulary.rows(table)
 
 
 def seconds(run: Callable[[], object]) -> float:

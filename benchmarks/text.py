@@ -42,9 +42,9 @@ def main() -> None:
     table, vocabulary = TokenTable(max_words=10), Vocabulary.count(texts[:20_000])
     begun = time.perf_counter()
     table.read(texts)
-    table.trigrams(vocabulary)
+    vocabulary.rows(table)
     cold = TITLES / (time.perf_counter() - begun)
-    plain = {word: number for number, word in enumerate(table.tokens())}
+    plain = {word: number for number, word in enumerate(table[:])}
     known = rate(lambda: table.read(texts))
     baseline = rate(lambda: [[plain[word] for word in text.lower().split()] for text in texts])
     print(f"{TITLES:,} titles of {WORDS} words, {len(table):,} distinct words, one core")

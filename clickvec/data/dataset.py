@@ -4,7 +4,7 @@ Preparing needs text and Python; training from the arrays needs numpy, torch and
 made here can be carried to a machine where nothing can be installed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, Judged
 from clickvec.errors import ClickvecError
+from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.snapshot import describe_file, open_folder
-from clickvec.text.counting import most_frequent, weigh
-from clickvec.text.numbering import joined, number_rows, number_texts, slices
-from clickvec.text.ragged import Ints, Ragged
-from clickvec.text.spellings import CollisionError
-from clickvec.text.wordtable import WordTable
+from clickvec.text.ragged import Ints, Ragged, concatenate
+from clickvec.text.trigrams import Vocabulary
 
 FORMAT = 1
+_TEXTS_AT_ONCE = 2**15
 
 
 class Dataset(NamedTuple):
@@ -42,147 +41,82 @@ class Dataset(NamedTuple):
 
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
-    """The arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and passed over."""
-    seed = 0
-    while True:
-        try:
-            return _prepare(log, max_words, max_trigrams, shown, WordTable(seed))
-        except CollisionError:  # as rare as two equal ones among random numbers of 64 bits
-            seed += 1
-
-
-def _prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, words: WordTable) -> Dataset:
-    seen = [(judged.query, title) for judged in shown or () for title in judged.titles]
-    queries = number_texts([*log.queries, *(query for query, _ in seen)] if seen else log.queries, words)
-    titles = number_texts([*log.titles, *(title for _, title in seen)] if seen else log.titles, words)
-    query, title = queries.numbers[: len(log)], titles.numbers[: len(log)]
-    asked, width = _count(query), _count(title)
+    """Return the arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and not clicked."""
+    tokens, queries, titles = token_table(max_words), token_table(max_words=0), token_table(max_words=0)
+    query, query_tokens = _read(log.queries, queries, tokens)
+    title, title_tokens = _read(log.titles, titles, tokens)
+    asked, width = len(queries), len(titles)
     pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
     clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
-    query_words, title_words = _first(queries.distinct, asked), _first(titles.distinct, width)
     if shown:
+        query = queries.read([judged.query for judged in shown for _ in judged.titles]).values
+        title = titles.read([title for judged in shown for title in judged.titles]).values
         grades = np.concatenate([_NONE, *(judged.grades for judged in shown)])
-        passed_over, others = _passed_over(
-            queries.numbers[len(log) :], titles.numbers[len(log) :], grades, clicked, width
-        )
-        title_words = joined([title_words, titles.distinct.take(others)])
-    times = _times(query_words, pair_query, len(words)) + _times(title_words, pair_title, len(words))
-    trigrams, word_trigrams = most_frequent(words, times, max_trigrams)
-    (query_tokens, title_tokens), token_words = _tokens(
-        (query_words, title_words), max_words, words, in_order=not shown
-    )
-    parts = joined([word_trigrams.take(part.values) for _, part in slices(token_words)])  # to spare memory
-    tokens = Ragged(parts.values, parts.offsets[token_words.offsets])
+        passed_over, others = _passed_over(query, title, grades, clicked, width)
+        texts = [titles[number : number + 1][0] for number in others.tolist()]
+        title_tokens = concatenate([title_tokens, tokens.read(texts)])
+    del queries, titles  # to spare memory
+    times = _times(query_tokens, pair_query, len(tokens)) + _times(title_tokens, pair_title, len(tokens))
+    vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
     return Dataset(
-        trigrams, max_words, tokens, query_tokens, title_tokens, width,
+        vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
         pair_query, pair_title, clicks, clicked, passed_over,
     )  # fmt: skip
+
+
+def _read(texts: list[str], distinct: AnyTokenTable, tokens: AnyTokenTable) -> tuple[Ints, Ragged]:
+    """Return the number of each text, and the tokens of each distinct text."""
+    numbers, rows = np.empty(len(texts), np.int32), []
+    for first in range(0, len(texts), _TEXTS_AT_ONCE):
+        known = len(distinct)
+        numbers[first : first + _TEXTS_AT_ONCE] = distinct.read(texts[first : first + _TEXTS_AT_ONCE]).values
+        rows.append(tokens.read_table(distinct, known))
+    return numbers, concatenate(rows)
 
 
 _NONE = np.zeros(0, np.int32)
 
 
-def _count(numbers: Ints) -> int:
-    """How many texts these numbers of theirs are of."""
-    return int(numbers.max(initial=-1)) + 1
-
-
-def _first(texts: Ragged, count: int) -> Ragged:
-    return Ragged(texts.values[: texts.offsets[count]], texts.offsets[: count + 1])
-
-
 def _pairs(query: Ints, title: Ints, clicks: NDArray[np.float64], width: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
-    """The distinct pairs, by query and then by title, and the clicks of each."""
+    """Return the distinct pairs, sorted by query and then by title, and the clicks of each."""
     keys, inverse = np.unique(query.astype(np.int64) * width + title, return_inverse=True)
     summed = np.bincount(inverse, clicks, len(keys)).astype(np.float32)
     return (keys // width).astype(np.int32), (keys % width).astype(np.int32), summed
 
 
 def _rows(row: Ints, value: Ints, count: int) -> Ragged:
-    """Values grouped by row, in order of value; `row` and `value` are sorted together by row."""
-    order = np.lexsort((value, row))
-    return Ragged(value[order], np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
+    """Return sorted pairs of (row, value) as rows of values."""
+    return Ragged(value, np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
 
 
-def _times(texts: Ragged, pair_text: Ints, words: int) -> NDArray[np.float64]:
-    """How often each word occurs in the texts of all pairs."""
-    return weigh(texts, np.bincount(pair_text, minlength=len(texts.offsets) - 1), words)
-
-
-def _tokens(
-    columns: Sequence[Ragged], max_words: int, words: WordTable, *, in_order: bool
-) -> tuple[Sequence[Ragged], Ragged]:
-    """Texts of words as texts of tokens, numbered in order of appearance; and the words of each token.
-
-    A token is a word, or the tail of a long text: all its words from `max_words` on. `in_order` says that the words
-    themselves appear in the order of their numbers.
-    """
-    tails = [joined([_tails(part, max_words) for _, part in slices(texts)]) for texts in columns]
-    numbers, distinct = number_rows(joined(tails), words.seed)
-    ids = np.split(len(words) + numbers, [len(tails[0].offsets) - 1])
-    cut = [_cut(texts, max_words, theirs) for texts, theirs in zip(columns, ids, strict=True)]
-    alone = np.arange(len(words), dtype=np.int32)
-    spelled = Ragged(np.concatenate((alone, distinct.values)), np.concatenate((alone, len(words) + distinct.offsets)))
-    if in_order and not len(numbers):
-        return columns, spelled
-    order = _by_appearance(cut, len(spelled.offsets) - 1)
-    number = np.empty(len(spelled.offsets) - 1, np.int32)
-    number[order] = np.arange(len(order))
-    return [Ragged(number[texts.values], texts.offsets) for texts in cut], spelled.take(order)
-
-
-def _tails(texts: Ragged, max_words: int) -> Ragged:
-    """The words from `max_words` on of each text that has more."""
-    long = np.flatnonzero(texts.lengths > max_words)
-    starts = texts.offsets[long] + max_words - 1
-    parts = Ragged(texts.values, np.insert(texts.offsets, long + 1, starts))  # a tail is a row of its own
-    return parts.take(long + 1 + np.arange(len(long)))
-
-
-def _cut(texts: Ragged, max_words: int, tails: Ints) -> Ragged:
-    """Texts with the given number in place of their tail, where they have one."""
-    if not len(tails):
-        return texts
-    lengths = texts.lengths
-    long = np.flatnonzero(lengths > max_words)
-    starts, values = texts.offsets[long] + max_words - 1, texts.values.copy()
-    values[starts] = tails
-    edges = np.zeros(len(values) + 1, np.int8)
-    edges[starts + 1] = 1
-    edges[texts.offsets[long + 1]] = -1
-    inside = np.cumsum(edges[:-1], dtype=np.int8) > 0
-    return Ragged(values[~inside], np.concatenate(([0], np.cumsum(np.minimum(lengths, max_words)))))
-
-
-def _by_appearance(columns: Sequence[Ragged], count: int) -> Ints:
-    """The distinct values below `count`, in order of appearance."""
-    seen, order = np.zeros(count, np.bool_), [_NONE]
-    for texts in columns:
-        for _, part in slices(texts):
-            new, first = np.unique(part.values[~seen[part.values]], return_index=True)
-            seen[new] = True
-            order.append(new[np.argsort(first)])
-    return np.concatenate(order)
+def _times(texts: Ragged, pair_text: Ints, tokens: int) -> NDArray[np.float64]:
+    """Return how often each token occurs in the texts of all pairs."""
+    pairs, total = np.bincount(pair_text, minlength=len(texts.offsets) - 1), np.zeros(tokens)
+    for first, rows in texts.blocks(_TEXTS_AT_ONCE):
+        lengths = rows.lengths
+        total += np.bincount(rows.values, np.repeat(pairs[first : first + len(lengths)], lengths), tokens)
+    return total
 
 
 def _passed_over(
     query: Ints, title: Ints, grades: NDArray[np.integer], clicked: Ragged, width: int
 ) -> tuple[Ragged, Ints]:
-    """For each query of the log, the titles of grade 0 that it has no click on; and which of them are not in the log.
+    """Return the titles of grade 0 that each query of the log has no click on, and those that are not in the log.
 
-    Those are numbered on from the `width` titles of the log.
+    The latter are renumbered: they follow the `width` titles of the log in order of first appearance.
     """
-    asked, all_titles = len(clicked.offsets) - 1, max(width, _count(title))
+    asked, all_titles = len(clicked.offsets) - 1, max(width, int(title.max(initial=-1)) + 1)
     known = query < asked
     keys, first, inverse = np.unique(
         query[known].astype(np.int64) * all_titles + title[known], return_index=True, return_inverse=True
     )
-    best = np.zeros(len(keys), np.int64)  # a query and a title may stand there twice
+    best = np.zeros(len(keys), np.int64)  # the best grade counts if a query and a title are judged several times
     np.maximum.at(best, inverse, grades[known])
     zero = np.flatnonzero(best == 0)
     passed = keys[zero[np.argsort(first[zero])]]
     query_of, title_of = passed // all_titles, (passed % all_titles).astype(np.int32)
-    others = _by_appearance([Ragged(title_of[title_of >= width], np.array([0, (title_of >= width).sum()]))], all_titles)
+    new, first_place = np.unique(title_of[title_of >= width], return_index=True)
+    others = new[np.argsort(first_place)]
     number = np.arange(all_titles)
     number[others] = np.arange(width, width + len(others))
     wide = width + len(others)

@@ -209,7 +209,7 @@ class _Reader:
         """Many texts, with everything kept; by the equations as they stand in `forward.py`."""
         table, record = TokenTable(self._model.max_words), forward.Record()
         token_ids = table.read(texts)
-        trigrams = table.trigrams(self._vocabulary)
+        trigrams = self._vocabulary.rows(table)
         projections = forward.project(self._weights, trigrams)
         embeddings = forward.run(self._model.tower, self._weights, projections, token_ids, record)
         _check(bool(np.isfinite(embeddings).all()))
@@ -239,7 +239,7 @@ class _Reader:
             room = np.empty((self._table.shape[0], rows, self._table.shape[2]), np.float32)
             room[:, :before] = self._table[:, :before]
             self._table = room
-        fresh, known = self._tokens.tokens(first=before), [self._known]
+        fresh, known = self._tokens[before:], [self._known]
         for first in range(0, len(fresh), FRESH_AT_ONCE):
             trigrams = self._vocabulary.rows(fresh[first : first + FRESH_AT_ONCE])
             self._fast.write_rows(self._table[:, before + first :][:, : len(trigrams.lengths)], trigrams)

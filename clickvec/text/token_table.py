@@ -1,4 +1,4 @@
-"""Distinct tokens to small integers."""
+"""Distinct tokens to ids, in plain Python. `native/words.py` does the same in C; a test compares the two."""
 
 from array import array
 from collections.abc import Iterable
@@ -7,39 +7,54 @@ from itertools import chain, islice
 import numpy as np
 
 from clickvec.text.ragged import Ragged
-from clickvec.text.tokens import normalise, split_tokens
-from clickvec.text.trigrams import Vocabulary
+from clickvec.text.tokens import canonical, normalise, split_tokens
+from clickvec.text.trigrams import Tokens
 
-_SIDE_BY_SIDE = 64  # texts that are split before their tokens are looked up: few enough for the processor's cache
+_TEXTS_AT_ONCE = 64  # texts that are split before their tokens are looked up: few enough for the processor's cache
 
 
 class _NewIds(dict[str, int]):
-    """A dict that gives the next number to a key it has not seen."""
+    """A dict that gives the next id to a token that it does not hold."""
 
-    def __missing__(self, key: str) -> int:
-        self[key] = number = len(self)
-        return number
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    def __missing__(self, token: str) -> int:
+        self[token] = token_id = len(self)
+        self.tokens.append(token)
+        return token_id
 
 
 class TokenTable:
-    """Distinct tokens met so far -> small integers. Reading a text is then one look-up a word. words.py has it in C."""
+    """The distinct tokens read so far, with ids in order of first appearance. `table[first:stop]` lists tokens by id.
+
+    With `max_words=0` every text is one token, its canonical form, even if it has no words. Such a table gives ids to
+    distinct texts.
+    """
 
     def __init__(self, max_words: int) -> None:
         self.max_words = max_words
         self._ids = _NewIds()
 
     def __len__(self) -> int:
-        """The number of distinct tokens met so far."""
+        """The number of distinct tokens read so far."""
         return len(self._ids)
 
+    def __getitem__(self, ids: slice) -> list[str]:
+        """Return the tokens with these ids."""
+        return self._ids.tokens[ids]
+
     def read(self, texts: Iterable[str]) -> Ragged:
-        """The token ids of each text; new tokens get the next ids."""
-        last = self.max_words - 1
+        """Return the token ids of each text. New tokens get the next ids."""
         look_up = self._ids.__getitem__
+        if not self.max_words:
+            ids = np.fromiter(map(look_up, map(_canonical, texts)), np.int32)
+            return Ragged(ids, np.arange(len(ids) + 1))
+        last = self.max_words - 1
         iterator, values, lengths = iter(texts), [np.zeros(0, np.int32)], array("q", [0])
-        while some := list(islice(iterator, _SIDE_BY_SIDE)):
-            # The body of split_tokens, unrolled: this loop sets the speed of everything that reads text.
-            rows = [(text.lower() if text.isascii() else normalise(text)).split(None, last) for text in some]
+        while block := list(islice(iterator, _TEXTS_AT_ONCE)):
+            # The body of split_tokens, inlined: this loop sets the speed of everything that reads text without C.
+            rows = [(text.lower() if text.isascii() else normalise(text)).split(None, last) for text in block]
             lengths.extend(map(len, rows))
             for tokens in rows:
                 if len(tokens) > last:
@@ -47,14 +62,16 @@ class TokenTable:
             values.append(np.fromiter(map(look_up, chain.from_iterable(rows)), np.int32))
         return Ragged(np.concatenate(values), np.cumsum(lengths))
 
+    def read_table(self, texts: Tokens, first: int) -> Ragged:
+        """Return what `read(texts[first:])` returns."""
+        return self.read(texts[first:])
+
     def read_one(self, text: str) -> list[int]:
-        """The token ids of one text, as a plain list."""
+        """Return the token ids of one text as a plain list."""
         return [self._ids[token] for token in split_tokens(text, self.max_words)]
 
-    def tokens(self, first: int = 0) -> list[str]:
-        """The tokens from id `first` on, in order of id."""
-        return list(islice(self._ids, first, None))
 
-    def trigrams(self, vocabulary: Vocabulary, first: int = 0) -> Ragged:
-        """The trigram ids of the tokens from id `first` on."""
-        return vocabulary.rows(self.tokens(first))
+def _canonical(text: str) -> str:
+    """Return `canonical(text)`, and the same string object if it is canonical already, to spare memory."""
+    words = canonical(text)
+    return text if words == text else words

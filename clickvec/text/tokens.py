@@ -1,34 +1,32 @@
-"""Text -> words -> letter trigrams -> ids: the fixed hashing operator W_h of the paper (sections III-A and V).
+"""Text to words to tokens: the words of a text, the last ones joined when there are many (section V of the paper).
 
-A text is read as *tokens*. A token is one word, but a text of more than `max_words` words ends in one last token
-that holds all the words left over; its trigrams are summed, as the paper does in its bath tub example ("treated as
-one word"). A token is written as its words with single spaces between them, so a token that is one word has no space.
-
-Nothing here learns, and nothing here depends on hash or set order: the same texts give the same ids.
+A text is read as *tokens*. A token is one word, but a text of more than `max_words` words ends in one last token that
+holds all the remaining words. Its trigrams are summed, as the paper does in its bath tub example ("treated as one
+word"). A token is written as its words with single spaces between them, so a token of one word has no space.
 """
 
 import unicodedata
 
 
 def normalise(text: str) -> str:
-    """NFKC and lower case. Applying it twice changes nothing."""
+    """Return a text in NFKC and lower case. Applying it twice changes nothing."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
 
 
 def split_words(text: str) -> list[str]:
-    """The white-space words of a text, lower-cased; digits kept, no stemming (section V)."""
+    """Return the words of a text: split at white space, in lower case; digits are kept, nothing is stemmed."""
     return normalise(text).split()
 
 
 def canonical(text: str) -> str:
-    """The words of a text with single spaces: texts that are the same here get the same vector."""
+    """Return the words of a text with single spaces. Texts with the same canonical form get the same vector."""
     return " ".join(split_words(text))
 
 
 def split_tokens(text: str, max_words: int) -> list[str]:
-    """The tokens of a text: its words, the ones from `max_words` on joined into one last token."""
+    """Return the tokens of a text: its words, those from word `max_words` on joined into one last token."""
     tokens = normalise(text).split(None, max_words - 1)
     if len(tokens) == max_words:
         tokens[-1] = " ".join(tokens[-1].split())

@@ -1,36 +1,50 @@
-"""Tokens to letter trigrams to ids: the fixed hashing operator W_h of the paper (section III-A)."""
+"""Tokens to letter trigrams to ids: the fixed hashing operator W_h of the paper (section III-A).
+
+Nothing here learns or depends on the order of a set or a hash: the same tokens give the same ids.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clickvec.text.ragged import Ints, Offsets, Ragged
+from clickvec.text.ragged import Ints, Offsets, Ragged, concatenate
 from clickvec.text.tokens import split_words
 
 MAX_TRIGRAMS = 50_000
-_LAST_KEY = 2**21 - 1  # of three ASCII letters
-_NO_KEY = 2**63 - 1  # larger than that of any three letters
-_AT_ONCE = 2**14  # tokens whose trigrams are looked up at once, to spare memory
+_TOKENS_AT_ONCE = 2**12  # tokens whose letters are in memory at the same time
+_LETTER_BITS = 21  # enough for any letter; three of them fit into an int64
+_FREE = -1  # the key of a slot without a trigram
+_SLOTS = 8  # slots for each known trigram, at least
+_BUCKETS = 2**20  # of the first, rough count
+_PENDING = 2**17  # trigrams that wait to be added to the count
+
+Counts = NDArray[np.float64]
+
+
+class Tokens(Protocol):
+    """Tokens that can be counted and sliced: a list of strings, or a token table."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, ids: slice, /) -> Sequence[str]: ...
 
 
 def trigrams(token: str) -> list[str]:
-    """The letter trigrams of `#word#`, for each word of the token, repeated as often as they occur."""
-    found: list[str] = []
-    for word in token.split(" "):
-        marked = f"#{word}#"
-        found.extend(marked[at : at + 3] for at in range(len(marked) - 2))
-    return found
+    """Return the letter trigrams of `#word#` for each word of a token, repeated as often as they occur."""
+    marked = [f"#{word}#" for word in token.split(" ")]
+    return [word[at : at + 3] for word in marked for at in range(len(word) - 2)]
 
 
 class Vocabulary:
-    """The trigrams a model knows; the id of a trigram is its place. Unknown trigrams count nothing."""
+    """The trigrams that a model knows. The id of a trigram is its position. Unknown trigrams count nothing."""
 
     def __init__(self, known: Sequence[str]) -> None:
         self.trigrams = tuple(known)
         self._ids = {trigram: place for place, trigram in enumerate(self.trigrams)}
-        self._by_key: Ints | None = None
-        self._by_long_key: tuple[Offsets, Ints] | None = None
+        self._slots: tuple[Offsets, Ints] | None = None
 
     def __len__(self) -> int:
         """The number of trigrams."""
@@ -38,76 +52,136 @@ class Vocabulary:
 
     @classmethod
     def count(cls, texts: Iterable[str], limit: int = MAX_TRIGRAMS) -> "Vocabulary":
-        """The most frequent trigrams of the texts, at most `limit`, by count and then by text."""
-        words: Counter[str] = Counter()
-        for text in texts:
-            words.update(split_words(text))
-        counts: Counter[str] = Counter()
-        for word, times in words.items():
-            for trigram in trigrams(word):
-                counts[trigram] += times
-        ranked = sorted(counts, key=lambda trigram: (-counts[trigram], trigram))
-        return cls(ranked[:limit])
+        """Return the vocabulary of the most frequent trigrams of these texts, at most `limit`."""
+        words = Counter(word for text in texts for word in split_words(text))
+        return cls.of_tokens(list(words), np.array(list(words.values()), np.float64), limit)
+
+    @classmethod
+    def of_tokens(cls, tokens: Tokens, times: Counts, limit: int = MAX_TRIGRAMS) -> "Vocabulary":
+        """Return the vocabulary of the most frequent trigrams of tokens that occur so many times.
+
+        The trigrams are sorted by count, the most frequent first, and then by text.
+        """
+        keys, counts = _most_frequent(tokens, times, limit)
+        shifts = np.array([2 * _LETTER_BITS, _LETTER_BITS, 0])
+        letters = keys[np.argsort(-counts, kind="stable")[:limit], np.newaxis] >> shifts & 2**_LETTER_BITS - 1
+        return cls(["".join(map(chr, trigram)) for trigram in letters.tolist()])
 
     def ids(self, token: str) -> list[int]:
-        """The ids of a token's known trigrams, each as often as it occurs: the non-zeros of l(t) = W_h x(t)."""
+        """Return the ids of a token's known trigrams, each as often as it occurs: the non-zeros of l(t) = W_h x(t)."""
         known = self._ids
         return [known[trigram] for trigram in trigrams(token) if trigram in known]
 
-    def rows(self, tokens: Sequence[str]) -> Ragged:
-        """`ids` of each of many tokens, thirty times as fast."""
-        some = [self._rows(tokens[first : first + _AT_ONCE]) for first in range(0, len(tokens), _AT_ONCE)]
-        lengths = [np.zeros(1, np.int64), *(rows.lengths for rows in some)]
-        return Ragged(
-            np.concatenate([np.zeros(0, np.int32), *(rows.values for rows in some)]), np.cumsum(np.concatenate(lengths))
-        )
+    def rows(self, tokens: Tokens) -> Ragged:
+        """Return the `ids` of each token, thirty times as fast as one by one."""
+        return concatenate([self._rows(keys, offsets) for _, keys, offsets in _trigram_blocks(tokens)])
 
-    def _rows(self, tokens: Sequence[str]) -> Ragged:
-        """The trigrams of all the tokens at once: one around each letter, as an end of a word is read as #."""
-        text = "\n" + "\n".join(tokens) + "\n"
+    def _rows(self, keys: Offsets, offsets: Offsets) -> Ragged:
+        ids = self._look_up(keys)
+        known = ids >= 0
+        return Ragged(ids[known], np.concatenate(([0], np.cumsum(known)))[offsets])
+
+    def _look_up(self, keys: Offsets) -> Ints:
+        """Return the ids of trigrams by their keys, -1 for unknown ones: a hash table with linear probing."""
+        if self._slots is None:
+            self._slots = self._fill_slots()
+        held, ids = self._slots
+        slots = _slot(keys, len(held))
+        found = ids[slots]
+        astray = np.flatnonzero((held[slots] != keys) & (held[slots] != _FREE))
+        slots = slots[astray]
+        while len(astray):  # another trigram is in this slot: look at the next one
+            slots = (slots + 1) % len(held)
+            found[astray] = ids[slots]
+            further = (held[slots] != keys[astray]) & (held[slots] != _FREE)
+            astray, slots = astray[further], slots[further]
+        return found
+
+    def _fill_slots(self) -> tuple[Offsets, Ints]:
+        """Return the key and the id of the trigram in each slot."""
+        of_three = {trigram: place for trigram, place in self._ids.items() if len(trigram) == 3}
+        letters = np.frombuffer("".join(of_three).encode("utf-32-le", "surrogatepass"), np.int32)
+        keys, places = _keys(*letters.reshape(-1, 3).T), np.array(list(of_three.values()), np.int32)
+        size = 2 ** (_SLOTS * len(keys)).bit_length()
+        held, ids, slots = np.full(size, _FREE), np.full(size, -1, np.int32), _slot(keys, size)
+        while len(keys):
+            free = held[slots] == _FREE
+            held[slots[free]] = keys[free]  # the last of those that want the slot gets it
+            placed = held[slots] == keys
+            ids[slots[placed]] = places[placed]
+            keys, places, slots = keys[~placed], places[~placed], (slots[~placed] + 1) % size
+        return held, ids
+
+
+def _keys(first: Ints, second: Ints, third: Ints) -> Offsets:
+    """Return trigrams as numbers, in the same order."""
+    return (first.astype(np.int64) << _LETTER_BITS | second) << _LETTER_BITS | third
+
+
+def _slot(keys: Offsets, size: int) -> Offsets:
+    """Return a pseudo-random number below `size`, a power of two, for each key."""
+    mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(65 - size.bit_length())).view(np.int64)
+
+
+def _trigram_blocks(tokens: Tokens) -> Iterator[tuple[int, Offsets, Offsets]]:
+    """Yield (number of the first token, keys of the trigrams of some tokens, offsets of each token among them)."""
+    for start in range(0, len(tokens), _TOKENS_AT_ONCE):
+        text = "\n".join(["", *tokens[start : start + _TOKENS_AT_ONCE], ""])
         letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.int32)
         ends = letters == ord("\n")
         between = ends | (letters == ord(" "))
         letters = np.where(between, np.int32(ord("#")), letters)
-        before, at, after = letters[:-2], letters[1:-1], letters[2:]
-        ids = self._keys()[(before << 14 | at << 7 | after) & _LAST_KEY]
-        other = np.flatnonzero((before | at | after) >= 128)  # not ASCII: the key is of another trigram
-        if len(other):
-            ids[other] = self._not_ascii(_long_keys(before[other], at[other], after[other]))
-        found = (ids >= 0) & ~between[1:-1]
-        found_before = np.concatenate(([0], np.cumsum(found)))
-        return Ragged(ids[found], found_before[ends.nonzero()[0].clip(max=len(found))])
-
-    def _keys(self) -> Ints:
-        """The id of each trigram of ASCII letters by its key, 7 bits for a letter; -1 where it is not known."""
-        if self._by_key is None:
-            by_key = np.full(_LAST_KEY + 1, -1, np.int32)
-            ascii_ids = [place for trigram, place in self._ids.items() if len(trigram) == 3 and trigram.isascii()]
-            letters = "".join([self.trigrams[place] for place in ascii_ids]).encode("ascii")
-            first, second, third = np.frombuffer(letters, np.uint8).reshape(-1, 3).T.astype(np.int32)
-            by_key[first << 14 | second << 7 | third] = ascii_ids
-            self._by_key = by_key
-        return self._by_key
-
-    def _not_ascii(self, keys: Offsets) -> Ints:
-        """The ids of trigrams that are not of ASCII letters, by their long keys; -1 where one is not known."""
-        if self._by_long_key is None:
-            some = [place for trigram, place in self._ids.items() if len(trigram) == 3 and not trigram.isascii()]
-            letters = "".join([self.trigrams[place] for place in some]).encode("utf-32-le", "surrogatepass")
-            known = _long_keys(*np.frombuffer(letters, np.int32).reshape(-1, 3).T)
-            order = np.argsort(known)
-            # One more at the end, which no trigram has, so that every key has a place.
-            self._by_long_key = (
-                np.append(known[order], _NO_KEY),
-                np.append(np.array(some, np.int32)[order], np.int32(-1)),
-            )
-        known, ids = self._by_long_key
-        places = known.searchsorted(keys)
-        found: Ints = ids[places]
-        found[known[places] != keys] = -1
-        return found
+        inside = ~between[1:-1]  # there is one trigram around each letter of a word
+        before = np.concatenate(([0], np.cumsum(inside)))
+        keys = _keys(letters[:-2], letters[1:-1], letters[2:])[inside]
+        yield start, keys, before[np.flatnonzero(ends).clip(max=len(inside))]
 
 
-def _long_keys(before: Ints, at: Ints, after: Ints) -> Offsets:
-    """Trigrams of any letters as numbers: 21 bits for a letter."""
-    return (before.astype(np.int64) << 21 | at) << 21 | after
+def _most_frequent(tokens: Tokens, times: Counts, limit: int) -> tuple[Offsets, Counts]:
+    """Return the keys and counts of trigrams, sorted by key; the `limit` most frequent are among them.
+
+    Chinese has millions of trigrams, most of them rare. So trigrams are first counted in buckets, several in each. The
+    count of a bucket is an upper bound for its trigrams; only trigrams with a bound that is high enough get a count
+    of their own, so that memory does not grow with the rare ones.
+    """
+    bounds = np.zeros(_BUCKETS)
+    for keys, weights in _weighted(tokens, times):
+        np.add.at(bounds, _slot(keys, _BUCKETS), weights)
+    least = _nth_largest(bounds, 2 * limit)
+    while True:
+        keys, counts = _count_chosen(tokens, times, chosen=bounds >= max(least, 1))
+        reached = _nth_largest(counts, limit)
+        if reached >= least:
+            return keys[counts > 0], counts[counts > 0]
+        least = reached  # a trigram that was left out may be as frequent: count again
+
+
+def _count_chosen(tokens: Tokens, times: Counts, chosen: NDArray[np.bool_]) -> tuple[Offsets, Counts]:
+    """Return the keys and counts of the trigrams in the chosen buckets, sorted by key."""
+    keys, counts = [np.zeros(0, np.int64)], [np.zeros(0)]
+    for new, weights in _weighted(tokens, times):
+        kept = chosen[_slot(new, _BUCKETS)]
+        keys.append(new[kept])
+        counts.append(weights[kept])
+        if sum(map(len, keys[1:])) > max(_PENDING, len(keys[0])):
+            keys, counts = _summed(keys, counts)
+    (distinct,), (total,) = _summed(keys, counts)
+    return distinct, total
+
+
+def _summed(keys: list[Offsets], counts: list[Counts]) -> tuple[list[Offsets], list[Counts]]:
+    distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+    total: Counts = np.bincount(inverse, np.concatenate(counts), len(distinct)).astype(np.float64, copy=False)
+    return [distinct], [total]
+
+
+def _weighted(tokens: Tokens, times: Counts) -> Iterator[tuple[Offsets, Counts]]:
+    for start, keys, offsets in _trigram_blocks(tokens):
+        yield keys, np.repeat(times[start : start + len(offsets) - 1], np.diff(offsets))
+
+
+def _nth_largest(counts: Counts, n: int) -> float:
+    """Return the n-th largest count, 0 if there are fewer."""
+    counts = counts[counts > 0]  # np.partition is slow where most of the numbers are equal
+    return float(np.partition(counts, -n)[-n]) if n <= len(counts) else 0.0

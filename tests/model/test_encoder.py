@@ -177,7 +177,7 @@ def test_titles_have_their_own_tower_unless_it_is_shared(tmp_path: Path, fields:
         weights = untied.model.tower_weights(side)
         tokens = TokenTable(10)
         texts = tokens.read(TEXTS)
-        table = forward.project(weights, tokens.trigrams(Vocabulary(untied.model.trigrams)))
+        table = forward.project(weights, Vocabulary(untied.model.trigrams).rows(tokens))
         expected = forward.unit(forward.run(untied.model.tower, weights, table, texts))
         np.testing.assert_allclose(encode(TEXTS), expected, rtol=0, atol=1e-6)
 

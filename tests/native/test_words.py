@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, tiny
 
@@ -38,7 +38,40 @@ def same(python: TokenTable, c: CompiledTokenTable, texts: list[str]) -> None:
     np.testing.assert_array_equal(found.offsets, expected.offsets)
     assert (found.values.dtype, found.offsets.dtype) == (np.int32, np.int64)
     assert len(c) == len(python)
-    assert c.tokens() == python.tokens()
+    assert c[:] == python[:]
+
+
+ODD_LETTERS = st.sampled_from(
+    [*"aBHI\n \t\x1c\x85\u00a0\u1680\u2028\u2029\u3000", "\u0301", "\u0307", "\u0331", "\u0345", "\u0130", "ı", "Σ",
+     "σ", "ς", "ß", "ẞ", "\u1100", "\u1161", "\u11a8", "각", "\u09c7", "\u09be", "\u00a8", "\u00b4", "Ǆ", "ﷺ", "\ud800",
+     "\udc00", "'", "\u00ad", "К", "Å", "上", "\U0001d400", "\U00010400"]
+)  # fmt: skip
+
+
+@is_compiled
+@settings(max_examples=500)
+@given(st.lists(st.text(ODD_LETTERS | st.characters(), max_size=8), max_size=8))
+@example(["\u0301e", "a", "\u0301"])  # a mark at the start stays apart from the text before
+@example(["ΑΣ", "α Σ", "ΑΣ\n\u0301Α", "ΑΣ\u0301Α"])  # a sigma is final or not by its own word
+@example(["\u2028", "0\u20280"])  # no word, and two of them
+@example(["\u1100", "\u1161", "\u1100\u1161", "가"])
+@example(["Ａ", "a", "É", "e\u0301", "é", "It´s", "it", "\u0301s"])
+def test_texts_are_normalised_together_as_one_by_one(texts: list[str]) -> None:
+    same(TokenTable(0), in_c(0), texts)
+    same(TokenTable(3), in_c(3), texts)
+
+
+@is_compiled
+@given(st.lists(st.lists(ANY | NEAR | ASCII, max_size=6), max_size=4), st.integers(1, 5))
+def test_distinct_texts_and_their_tokens(batches: list[list[str]], max_words: int) -> None:
+    python, c = (TokenTable(0), TokenTable(max_words)), (in_c(0), in_c(max_words))
+    for texts in batches:
+        known = len(c[0])
+        same(python[0], c[0], texts)
+        expected, found = python[1].read_table(python[0], known), c[1].read_table(c[0], known)
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.offsets, expected.offsets)
+    assert c[1][:] == python[1][:]
 
 
 @is_compiled
@@ -52,7 +85,7 @@ def test_any_texts_have_the_ids_that_python_gives(batches: list[list[str]], max_
             assert c.read_one(f"{text} {text}x") == python.read_one(f"{text} {text}x")  # some that are new to it
             same(python, c, [text])
     for first in range(len(python) + 2):
-        assert c.tokens(first) == python.tokens(first)
+        assert c[first:] == python[first:]
 
 
 @is_compiled
@@ -68,7 +101,7 @@ def test_by_hand() -> None:
     found = table.read(["Hotels in\tShanghai", "", "in new  YORK\x1fcity", "line\nfeed", "new york  CITY"])
     assert found.values.tolist() == [0, 1, 2, 1, 3, 4, 5, 6, 3, 7, 8]
     assert found.offsets.tolist() == [0, 3, 3, 6, 8, 11]
-    assert table.tokens() == ["hotels", "in", "shanghai", "new", "york city", "line", "feed", "york", "city"]
+    assert table[:] == ["hotels", "in", "shanghai", "new", "york city", "line", "feed", "york", "city"]
     assert table.read_one("york city york  city") == [7, 8, 4]
     assert table.read([]).offsets.tolist() == [0]
 
@@ -82,14 +115,14 @@ def test_many_words_and_long_ones() -> None:
 
 
 @is_compiled
-@pytest.mark.parametrize("max_words", [words._FEW, words._FEW + 1, 10**12])
+@pytest.mark.parametrize("max_words", [words._IDS_OF_ONE, words._IDS_OF_ONE + 1, 10**12])
 def test_room_for_one_text_does_not_grow_with_the_most_words_that_it_may_have(max_words: int) -> None:
     python, c = TokenTable(max_words), in_c(max_words)
-    for count in (1, words._FEW - 1, words._FEW, words._FEW + 1, 5000):
+    for count in (1, words._IDS_OF_ONE - 1, words._IDS_OF_ONE, words._IDS_OF_ONE + 1, 5000):
         for text in ("a " * count, " ".join(f"w{number}" for number in range(count)), "é " * count):
             assert c.read_one(text) == python.read_one(text)
             assert c.read_one(text.strip()) == python.read_one(text.strip())
-    assert c.tokens() == python.tokens()
+    assert c[:] == python[:]
 
 
 @is_compiled

@@ -123,9 +123,16 @@ def test_unknown_trigrams_count_nothing() -> None:
     assert vocabulary.ids("dog") == []
     table = TokenTable(10)
     assert table.read(["dog cat"]).values.tolist() == [0, 1]  # a word without a known trigram is still a token
-    found = table.trigrams(vocabulary)
+    found = vocabulary.rows(table)
     assert found.lengths.tolist() == [0, 2]
     assert found.values.tolist() == [1, 0]
+
+
+@given(st.lists(TEXTS, max_size=6), st.integers(1, 40))
+def test_the_vocabulary_is_that_of_a_counter(texts: list[str], limit: int) -> None:
+    counts = Counter(trigram for text in texts for word in split_words(text) for trigram in trigrams(word))
+    ranked = sorted(counts, key=lambda trigram: (-counts[trigram], trigram))
+    assert Vocabulary.count(texts, limit).trigrams == tuple(ranked[:limit])
 
 
 TOKENS = st.lists(TEXTS, max_size=6).map(lambda texts: [token for text in texts for token in split_tokens(text, 3)])
@@ -135,7 +142,7 @@ TOKENS = st.lists(TEXTS, max_size=6).map(lambda texts: [token for text in texts 
 def test_rows_are_the_ids_of_each_token(tokens: list[str], known: int, at_once: int) -> None:
     vocabulary = Vocabulary.count(tokens[::2], limit=known)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trigrams_module, "_AT_ONCE", at_once)
+        patch.setattr(trigrams_module, "_TOKENS_AT_ONCE", at_once)
         found = vocabulary.rows(tokens)
     rows = [found.values[a:b].tolist() for a, b in itertools.pairwise(found.offsets.tolist())]
     assert rows == [vocabulary.ids(token) for token in tokens]
@@ -178,18 +185,27 @@ def test_reading_equals_splitting(texts: list[str], max_words: int) -> None:
     table = TokenTable(max_words)
     first, again = table.read(texts), table.read(texts)
     assert first.values.tolist() == again.values.tolist()
-    tokens = table.tokens()
+    tokens = table[:]
     assert len(set(tokens)) == len(tokens) == len(table)
     for row, one in enumerate(texts):
         ids = first.values[first.offsets[row] : first.offsets[row + 1]]
         assert [tokens[number] for number in ids] == split_tokens(one, max_words)
 
 
+def test_a_table_of_whole_texts() -> None:
+    table, tokens = TokenTable(0), TokenTable(2)
+    assert table.read(["B  a b", "", "b A B", " \t"]).values.tolist() == [0, 1, 0, 1]
+    assert table[:] == ["b a b", ""]
+    rows = tokens.read_table(table, 0)
+    assert (rows.values.tolist(), rows.offsets.tolist(), tokens[:]) == ([0, 1], [0, 2, 2], ["b", "a b"])
+    assert tokens.read_table(table, 2).offsets.tolist() == [0]
+
+
 def test_new_tokens_get_the_next_ids() -> None:
     table = TokenTable(10)
     assert table.read(["b a b"]).values.tolist() == [0, 1, 0]
     assert table.read(["c a"]).values.tolist() == [2, 1]
-    assert table.tokens(first=2) == ["c"]
+    assert table[2:] == ["c"]
 
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=8), st.booleans())
@@ -233,7 +249,7 @@ texts = ["hotels in shanghai", "bath tub wont turn off", "上海 酒店", "a b c
 table = TokenTable(10)
 read = table.read(texts)
 vocabulary = Vocabulary.count(texts, limit=40)
-print(ascii(vocabulary.trigrams), read.values.tolist(), table.trigrams(vocabulary).values.tolist())
+print(ascii(vocabulary.trigrams), read.values.tolist(), vocabulary.rows(table).values.tolist())
 """
 
 

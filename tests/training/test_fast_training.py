@@ -246,6 +246,6 @@ def test_preparing_counts_and_numbers_trigrams_as_the_vocabulary_does(
     table = TokenTable(max_words)
     for side in (0, 1):
         table.read(dict.fromkeys(canonical(" ".join(pair[side])) for pair in pairs))
-    by_token = table.trigrams(expected)
+    by_token = expected.rows(table)
     np.testing.assert_array_equal(data.tokens.values, by_token.values)
     np.testing.assert_array_equal(data.tokens.offsets, by_token.offsets)

@@ -15,32 +15,37 @@ from clickvec.lab.compare.result_page import pipe_table
 from clickvec.render import figures
 
 Found = Mapping[str, tuple[Material, Comparison]]
-NOTES = Path(__file__).with_name("results_notes.md")  # what we make of the figures
+NOTES = Path(__file__).with_name("results_notes.md")  # the findings, written by hand
 HEAD = """# Results on public data
 
-Written by `make results` (benchmarks/results.py); no figure in a table is typed in by hand. NDCG@1 / @3 / @10 in per
-cent, on the judged titles of each query. Settings and epochs were chosen on dev, nothing on test. BM25, ULM and PLSA
-have the judged titles, of dev and test, in their collection; Doc2Vec and the vocabulary of Skip-Thought are trained on
-the judged queries too, as in the paper; grades none of them sees. What our trainer trains sees the log alone. ± is the
-standard deviation between seeds where a system has several; BM25, ULM, PLSA, Doc2Vec, Skip-Thought and the transformer
-were run once. Skip-Thought learned from books in Debian packages (benchmarks/prose.py). A + after a commit: files that
-the row does not depend on had changed since. Two things were entered by hand afterwards: the commit of the rows trained
-on the GPU (93c6a3f is the state that was copied there; the copy itself reported an older one), and the training time of
-Skip-Thought, which is its CPU time on one core.
+`make results` writes this page ([benchmarks/results.py](../benchmarks/results.py)). No number in a table is typed in
+by hand. All values are NDCG@1 / @3 / @10 in per cent, on the judged titles of each query. Settings and epochs were
+chosen on dev, nothing on test.
+
+What each system sees: our trainer sees only the log. BM25, ULM and PLSA have the judged titles of dev and test in
+their collection. Doc2Vec and the vocabulary of Skip-Thought are also trained on the judged queries, as in the paper.
+No system sees the grades. ± is the standard deviation over seeds if a system has several. BM25, ULM, PLSA, Doc2Vec,
+Skip-Thought and the transformer were run once. Skip-Thought was trained on books in Debian packages
+(benchmarks/prose.py). A + after a commit means that other files, which do not affect the row, had changed. Two values
+were entered by hand afterwards: the commit of the rows trained on the GPU (93c6a3f is the state that was copied
+there; the copy itself reported an older one), and the training time of Skip-Thought, which is its CPU time on one
+core.
 
 - **msrd**: the Movie Search Ranking Dataset (metarank/msrd, CC BY-SA 4.0): real web queries; a click is a movie that
   people picked from a shuffled list. Titles have three words on average.
-- **dbpedia**: what people type and the Wikipedia title that they get: redirects (CC BY-SA 3.0) and 50,054 questions;
-  judged is DBpedia-Entity v2. The sample of 200,000 pairs, the size of the paper's training set, has all questions and
-  redirects drawn with a fixed seed. Its dev set has 74 queries: a point there is noise.
+- **dbpedia**: what people type and the Wikipedia title that they want: redirects (CC BY-SA 3.0) and 50,054 questions.
+  The judged sets are DBpedia-Entity v2. The sample of 200,000 pairs, the size of the paper's training set, contains
+  all questions and redirects drawn with a fixed seed. Its dev set has 74 queries, so a difference of one point there
+  is noise.
 
-The column *ahead of* lists the rows that a row beats on test by NDCG@10 with p < 0.01 (randomisation test, Holm's
-correction for all pairs of the table). Each table has a page with all p values, breakdowns by kind of query, settings.
+The column *better than* lists the rows that a row beats significantly on test by NDCG@10: p < 0.01, randomisation
+test, Holm's correction for all pairs of the table. Each table has a page with all p values, breakdowns by kind of
+query, and settings.
 """
 
 
 def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path) -> None:
-    """All pages, and the figures of the training cost."""
+    """Write all pages and the figures of the training cost."""
     (docs / "results").mkdir(parents=True, exist_ok=True)
     sections = [HEAD.strip()]
     for name, (made_from, comparison) in found.items():
@@ -51,7 +56,7 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
             figure = docs / "images" / f"cost-{name.split('-')[0]}.png"
             figures.cost_curve(comparison.curves, figure)
             sections.append(
-                f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*The paper's figure: the training cost "
+                f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*Figure of the paper: the training cost "
                 "of LSTM-RNN and RNN by epoch, on a logarithmic axis, with the same γ.*"
             )
     sections += [marks(found), more_of(found), NOTES.read_text(encoding="utf-8").strip()]
@@ -60,9 +65,9 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
 
 
 def section(name: str, title: str, findings: Findings) -> str:
-    """One table, and how it is made."""
+    """Return one table and the command for its rows."""
     comparison = findings.comparison
-    lines = [["#", "key", "system", "test", "±", "dev", "ahead of", "parameters", "training", "queries/s", "commit"]]
+    lines = [["#", "key", "system", "test", "±", "dev", "better than", "parameters", "training", "queries/s", "commit"]]
     best = max(row.mean("test")[2] for row in comparison.rows)
     for number, (row, beaten) in enumerate(zip(comparison.rows, findings.beaten(), strict=True), 1):
         spread = f"{row.spread('test')[2]:.1f}" if len(row.test) > 1 else ""
@@ -81,8 +86,8 @@ def section(name: str, title: str, findings: Findings) -> str:
     machines = sorted({row.machine for row in comparison.rows})
     return (
         f"## {title}\n\n{comparison.about['pairs']:,} pairs, {queries['dev']:,} dev and {queries['test']:,} test "
-        f"queries, {seeds(comparison)}. Made on {'; '.join(machines)}. A row is made by\n\n    {command}\n\n"
-        f"{pipe_table(lines)}\n\n[All p values, breakdowns, settings](results/{name}.md)"
+        f"queries, {seeds(comparison)}. Run on {'; '.join(machines)}. Command for one row:\n\n    {command}\n\n"
+        f"{pipe_table(lines)}\n\n[All p values, breakdowns and settings](results/{name}.md)"
     )
 
 
@@ -96,8 +101,8 @@ def ndcg(row: Row, split: str) -> str:
 
 
 def marks(found: Found) -> str:
-    """The recipe default beside what it has to beat: BM25, the transformer, and for the hybrid its own parts."""
-    lines = [["data", "system", "dev", "test", "over BM25 at @10, dev: p (t, randomisation)", "the same, test"]]
+    """Return the table that compares recipe default with BM25 and the transformer."""
+    lines = [["data", "system", "dev", "test", "NDCG@10 over BM25 on dev: p (t, randomisation)", "on test"]]
     for name in ("msrd-default", "msrd-shown", "dbpedia-default", "dbpedia-all"):
         if name not in found:
             continue
@@ -108,8 +113,8 @@ def marks(found: Found) -> str:
                 tests = ["", ""] if key == "bm25" else [over(rows[key], rows["bm25"], s) for s in ("dev", "test")]
                 lines.append([name, rows[key].label, ndcg(rows[key], "dev"), ndcg(rows[key], "test"), *tests])
     return (
-        "## `default` beside BM25 and the transformer\n\nTwo-sided p values of single comparisons, not corrected; the "
-        f"pages above have them corrected.\n\n{pipe_table(lines)}"
+        "## `default` compared with BM25 and the transformer\n\nTwo-sided p values of single comparisons, not corrected; the "
+        f"pages above have corrected ones.\n\n{pipe_table(lines)}"
     )
 
 
@@ -120,7 +125,7 @@ def over(row: Row, other: Row, split: str) -> str:
 
 
 def more_of(found: Found) -> str:
-    """The paper's rows of n and of cells, side by side."""
+    """Return the table of the paper's numbers of negatives and of cells."""
     keys = ("lstm-n2", "lstm-n4", "lstm-n6", "lstm-n8", "lstm-32", "lstm-64", "lstm")
     lines = [["data", "n = 2", "n = 4", "n = 6", "n = 8", "32 cells", "64 cells", "96 cells"]]
     for name, (_, comparison) in found.items():
@@ -129,4 +134,4 @@ def more_of(found: Found) -> str:
             continue
         rows.setdefault("lstm-n4", rows["lstm"])  # under `paper` it is that row
         lines.append([name, *(f"{rows[key].mean('test')[2]:.1f} ± {rows[key].spread('test')[2]:.1f}" for key in keys)])
-    return f"## Do more negatives and more cells help?\n\nNDCG@10 on test, LSTM-RNN.\n\n{pipe_table(lines)}"
+    return f"## Do more negatives and more cells help?\n\nNDCG@10 of the LSTM-RNN on test.\n\n{pipe_table(lines)}"

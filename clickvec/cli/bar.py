@@ -1,14 +1,13 @@
-"""The progress bar on stderr, and tables.
+"""The progress bar on stderr.
 
 Written without rich: training must run where only numpy, torch and safetensors are installed.
 """
 
 import sys
 import time
-from collections.abc import Sequence
 
 from clickvec.cli import streams
-from clickvec.text.printable import clean
+from clickvec.text.printable import is_terminal
 
 EVERY_SECONDS = 10.0
 
@@ -25,7 +24,7 @@ class Bar:
 
     def __call__(self, label: str, done: int, total: int | None, note: str = "") -> None:
         """Show the state, if it is time to."""
-        now, live = time.monotonic(), streams.is_terminal(sys.stderr)
+        now, live = time.monotonic(), is_terminal(sys.stderr)
         if label != self._label or done < self._done:  # other work begins, perhaps in the middle of a resumed run
             self._label, self._start, self._begun, self._shown = label, done, now, now
         self._done = done
@@ -50,22 +49,3 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-
-def table(rows: Sequence[Sequence[object]]) -> str:
-    """Align rows in columns: text to the left, numbers to the right. The first row is the header."""
-    cells = [[clean(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    numeric = [all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
-
-
-def _is_number(cell: str) -> bool:
-    return cell.strip("%").replace(",", "").replace(".", "", 1).lstrip("-").isdigit()

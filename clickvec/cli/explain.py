@@ -1,4 +1,4 @@
-"""The verb that looks inside a pair of query and title: explain."""
+"""The `explain` verb: why a query and a title have their score."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,55 +19,67 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
-    query: Annotated[str, typer.Argument(help="What was searched for.")],
+    model: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
     title: Annotated[
         str | None,
-        typer.Argument(help="A title or, with an index, its id. None: the first hit, or the query by itself."),
+        typer.Argument(
+            help="A title or, with an index, its id. Default: the top hit of the index, or the query alone."
+        ),
     ] = None,
     first: Annotated[
-        str | None, typer.Option(metavar="TITLE", help="What to compare the title with, in place of the first hit.")
+        str | None, typer.Option(metavar="TITLE", help="Compare with this title instead of the top hit.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Another model, to set beside this one.")
+        Path | None, typer.Option(metavar="MODEL", help="Show another model side by side with this one.")
     ] = None,
-    method: Annotated[str, typer.Option(help="shapley, changes, leave-one-out or gradients.")] = "shapley",
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page about the pair.")] = None,
+    method: Annotated[
+        str, typer.Option(help="How contributions are computed: shapley, changes, leave-one-out or gradients.")
+    ] = "shapley",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page about the pair.")] = None,
     png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a figure of the gates over the words.")
+        Path | None, typer.Option(metavar="FILE", help="Write a figure of gates and cells over the words.")
     ] = None,
-    same_range: Annotated[bool, typer.Option("--same-range", help="One range of colours for all maps.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is at --html and --png.")] = False,
+    same_range: Annotated[
+        bool, typer.Option("--same-range", help="Use one colour scale for all maps of the figure.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing --html and --png files.")] = False,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
     threshold: Annotated[
-        float, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
+        float,
+        typer.Option(
+            help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal "
+            "share (1/T)."
+        ),
     ] = 1.0,
-    share: Annotated[float, typer.Option(help="The share of these cells that makes a word a keyword.")] = 0.4,
+    share: Annotated[
+        float, typer.Option(help="Share of the voting cells that must detect a word to make it a keyword.")
+    ] = 0.4,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print cells, all links, keyword tables and single edits too.")
+        bool, typer.Option("--all", help="Also show gates, cells, counts, links and single edits.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Why a query and a title have their score: words, cells, gates, keywords; and why the title is not first."""
+    """Show which words of a query and a title produce their score, and why the title is not the top hit."""
     from clickvec.explanation import METHODS, Rule
 
     if method not in METHODS:
-        raise typer.BadParameter(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
+        raise typer.BadParameter(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if first is not None and title is None:
-        raise typer.BadParameter("--first is compared with a title; give the title after the query")
+        raise typer.BadParameter("--first needs a title to compare with; give the title after the query")
     if not threshold > 0:
-        raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
+        raise typer.BadParameter(f"--threshold must be above 0, not {threshold:g}")
     if not 0 < share <= 1:
-        raise typer.BadParameter(f"--share is above 0 and at most 1, not {share:g}")
+        raise typer.BadParameter(f"--share must be above 0 and at most 1, not {share:g}")
     if same_range and not png:
-        raise typer.BadParameter("--same-range is about the figure; give --png too")
+        raise typer.BadParameter("--same-range applies to the figure; add --png")
     if png and png.suffix.lower() != ".png":
-        raise typer.BadParameter(f"--png writes a PNG; give a file that ends in .png, not {png.name}")
+        raise typer.BadParameter(f"--png writes a PNG; the file must end in .png, not {png.name}")
     for file in (html, png):
         if file:
             check_new_file(file, overwrite, [model, against])
     if html and png and html.resolve() == png.resolve():
-        raise typer.BadParameter("--html and --png are the same file; give each its own")
+        raise typer.BadParameter("--html and --png are the same file; choose two files")
     rule = Rule(active, threshold, share)
     look, encoder = _explain(model, query, title, first, method, rule)
     comparison = _compare(look, encoder, model, against, rule) if against else None
@@ -79,11 +91,11 @@ def explain(
 
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))
-        print_message(f"{html}: the page")
+        print_message(f"Wrote the page to {html}")
     if as_json:
         print_json({**look.as_json(), "versus": comparison.as_json() if comparison else None})
     else:
-        from clickvec.render.terminal.hit_text import show
+        from clickvec.render.terminal.explanation_text import show
         from clickvec.render.terminal.screen import this_screen
 
         screen = this_screen()
@@ -133,36 +145,33 @@ def names_apart(folders: Sequence[Path]) -> list[str]:
 
 
 def _tell_how_read(index: "Index", text: str | None) -> None:
-    """Say that a text was read as an id where it is also the words of another title."""
-    if text is None:
-        return
-    one = index.find(text)
-    if one is None or index[one].id != text:
+    """Tell the user if a text is both the id of one title and the words of another: it is read as an id."""
+    row = None if text is None else index.find(text)
+    if text is None or row is None or index[row].id != text:
         return
     other = index.find(text, ids=False)
-    if other not in (None, one):
-        read, also = index[one], index[other]
+    if other is not None and other != row:
         print_message(
-            f"{text!r} is read as an id, that of the title {read.title!r}; it is also the text of a title, "
-            f"which is named by its own id, {also.id!r}"
+            f"{text!r} is the id of the title {index[row].title!r}, which is explained here. It is also the text of "
+            f"another title; to explain that one, give its id {index[other].id!r}."
         )
 
 
 def _draw(look: "Explanation", png: Path, same_range: bool, rule: "Rule") -> None:
-    """The figure of the gates, which a model that does not read word by word has none of."""
+    """Write the figure of the gates. Raise ClickvecError for a model that does not read word by word."""
     from clickvec.render import figures
 
-    one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
-    if one is None:
+    query, title = look.query_side.reading, look.title_side.reading if look.title_side else None
+    if query is None:
         raise ClickvecError(
-            f"--png draws the gates and outputs at each word, and this model is a {look.tower}, which has none; "
-            "leave --png out, or take a model of the tower rnn, lstm or bilstm"
+            f"--png draws gates and outputs at each word, but this model is a {look.tower} and has none. "
+            "Leave out --png, or use a model with the tower rnn, lstm or bilstm."
         )
     heading = [f"query  {look.query}"]
     if look.pair:
         heading += [f"title  {look.pair.title}", f"score  {look.pair.score:.3f}"]
-    figures.explanation(one, other, png, same_range=same_range, rule=rule, heading=heading)
-    print_message(f"{png}: the figure")
+    figures.explanation(query, title, png, same_range=same_range, rule=rule, heading=heading)
+    print_message(f"Wrote the figure to {png}")
 
 
 def _page(look: "Explanation", comparison: "ModelComparison | None", model: str, rule: "Rule", first_hit: bool) -> str:

@@ -9,7 +9,7 @@ import typer
 from clickvec.cli.bar import Bar
 from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
-from clickvec.render.terminal.screen import counted
+from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
     from clickvec.config import Recipe

@@ -59,8 +59,9 @@ def topics(
     from clickvec.explanation.reading import directions_of
     from clickvec.explanation.topics import query_table_of, topics_of
     from clickvec.model.encoder import Encoder
-    from clickvec.render.terminal.screen import counted, this_screen
-    from clickvec.render.terminal.topic_list import MOST, query_blocks, topic_map
+    from clickvec.render.labels import counted
+    from clickvec.render.terminal.model_text import MOST, show_query_table, show_topics
+    from clickvec.render.terminal.screen import this_screen
 
     if clicks and not labels:
         raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
@@ -84,10 +85,10 @@ def topics(
     if as_json:
         print_json(_topics_json(mapped, shown, by_cell, scores))
         return
-    screen = this_screen(piped=120, most=1_000)  # tables: the wider the better
-    parts = [topic_map(mapped, shown, screen, most=None if cells or everything else MOST)]
+    screen = this_screen(piped=1_000, most=1_000)  # no table is cut in a pipe
+    parts = [show_topics(mapped, shown, screen, most=None if cells or everything else MOST)]
     if by_cell:
-        parts.append(query_blocks(by_cell, shown, screen))
+        parts.append(show_query_table(by_cell, shown, screen))
     if scores:
         from clickvec.lab.claims.topic_scores import score_table
 
@@ -141,7 +142,7 @@ def _topic_scores(
     from clickvec.data import read_labels
     from clickvec.data.lines import name_of
     from clickvec.lab.claims.topic_scores import score_all
-    from clickvec.render.terminal.screen import counted
+    from clickvec.render.labels import counted
     from clickvec.text.tokens import canonical
 
     known = read_labels(labels, found.side, max_bad, columns)
@@ -178,7 +179,7 @@ def nearest(
     """The words and titles nearest to a word, be it one that the model has never seen."""
     from clickvec.explanation.neighbours import Neighbours
     from clickvec.model.encoder import Encoder
-    from clickvec.render.terminal.nearest import show
+    from clickvec.render.terminal.model_text import show_nearest
     from clickvec.render.terminal.screen import this_screen
     from clickvec.search.index import Index
     from clickvec.text.tokens import canonical
@@ -202,7 +203,7 @@ def nearest(
         if as_json:
             print_json(near.as_json())
         else:
-            print_result(("\n" if place else "") + show(near, screen), coloured=screen.colour)
+            print_result(("\n" if place else "") + show_nearest(near, screen), coloured=screen.colour)
 
 
 def report(
@@ -233,7 +234,7 @@ def report(
     from clickvec.explanation.report import gather
     from clickvec.model.encoder import Encoder
     from clickvec.render.html import report_file
-    from clickvec.render.terminal.screen import counted
+    from clickvec.render.labels import counted
     from clickvec.storage.outputs import check_output
 
     check_output(out, [model, judged, titles, *(clicks or ())])

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from clickvec.text.printable import COLOURS, clean, clean_lines
+from clickvec.text.printable import COLOURS, clean, clean_lines, is_terminal
 
 _REDRAW = "\r\x1b[K"  # return to the start of the line and erase it
 _is_redrawn = False  # whether the terminal shows a line that `redraw_line` wrote
@@ -162,11 +162,6 @@ def _write_error(text: str) -> None:
 
 
 # --- start and exit of the program -------------------------------------------------------------------------------
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is an open terminal."""
-    return stream is not None and not stream.closed and stream.isatty()
 
 
 def open_streams() -> None:

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from clickvec.cli import inputs
-from clickvec.cli.bar import Bar, table
+from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 from clickvec.errors import ClickvecError
-from clickvec.render.terminal.screen import counted
+from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
 
 
@@ -148,6 +148,7 @@ def evaluate(
     """NDCG@1/3/10 of models on a judged set, in per cent."""
     from clickvec.evaluation import judged_lists as measure
     from clickvec.evaluation.metrics import write_run
+    from clickvec.render.terminal.screen import Screen, this_screen
 
     titles = titles or (catalogue if queries else None)
     twice = next((name for name in models if models.count(name) > 1), None)
@@ -170,7 +171,9 @@ def evaluate(
     if as_json:
         print_json(result.as_json())
     else:
-        print_result(table(result.as_table()))
+        screen = Screen(1_000, this_screen().colour)  # the names of models are never cut
+        head, *rows = result.as_table()
+        print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
     left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""

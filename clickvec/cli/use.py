@@ -21,7 +21,7 @@ from clickvec.cli.inputs import (
     report_bad_lines,
 )
 from clickvec.cli.streams import print_bytes, print_json, print_message, print_result, print_summary
-from clickvec.render.terminal.screen import counted
+from clickvec.render.labels import counted
 from clickvec.text.printable import clean
 
 if TYPE_CHECKING:

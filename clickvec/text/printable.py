@@ -1,6 +1,7 @@
 """Make text safe for a terminal."""
 
 import re
+from typing import TextIO
 
 _JOINERS = "\u200c\u200d"  # these shape letters in some scripts, and emoji; other format characters can hide text
 COLOURS = re.compile(r"(\x1b\[(?:[01]|(?:[17];)?3[12]|4[12])m)")  # the escape sequences that screen.py writes
@@ -23,3 +24,8 @@ def _picture(char: str) -> str:
 def clean_lines(text: str) -> str:
     """Clean each line of a text."""
     return "\n".join(map(clean, text.split("\n")))
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream, which may be closed, is a terminal."""
+    return stream is not None and not stream.closed and stream.isatty()

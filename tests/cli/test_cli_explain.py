@@ -15,7 +15,8 @@ from clickvec.explanation import METHODS, Rule, attenuation, compare_models, exp
 from clickvec.explanation.explainer import explain
 from clickvec.model.encoder import Encoder
 from clickvec.render.html.explanation_page import summary
-from clickvec.render.terminal.hit_text import show
+from clickvec.render.labels import signed
+from clickvec.render.terminal.explanation_text import show
 from clickvec.render.terminal.screen import Screen, width
 from clickvec.search.index import Index
 
@@ -85,24 +86,22 @@ def test_a_query_by_itself(models: Path) -> None:
     assert (found["title"], found["explanation"]) == (None, None)
     assert found["keywords"]["query"]["words"] == QUERY.split()
     assert found["keywords"]["title"] is None
-    out = ok("explain", models / "bilstm", QUERY)
-    assert re.search(r"^word +gate +taken in +effect +l->r +r->l +key$", out, re.MULTILINE)
-    assert "from left to right only" not in out
-    alone = " ".join(ok("explain", models / "rnn", QUERY, "--all").split())
-    assert "it cannot tell whether the first word of a text is a keyword" in alone
+    assert re.search(r"^query word +effect$", ok("explain", models / "bilstm", QUERY), re.MULTILINE)
+    whole = ok("explain", models / "bilstm", QUERY, "--all")
+    assert re.search(r"^query word +effect +gate +taken in +cells → +cells ← +keyword$", whole, re.MULTILINE)
 
 
 def test_unimportant_words_are_named(models: Path) -> None:
     damped = attenuation(Encoder.load(models / "lstm"), QUERY, "query")
     names = [word for word, little in zip(damped.words, damped.unimportant, strict=True) if little]
-    out = ok("explain", models / "lstm", QUERY)
-    said = re.search(r"unimportant in the query, with less than half of the mean effect: (.*)", out)
+    assert "Unimportant" not in ok("explain", models / "lstm", QUERY)
+    said = re.search(r"Unimportant in the query \(.*\): (.*)\.", ok("explain", models / "lstm", QUERY, "--all"))
     assert (said[1].split(", ") if said else []) == names
 
 
 def test_words_that_the_model_does_not_know_are_named(models: Path) -> None:
     out = ok("explain", models / "lstm", "hotels zzz", "ёж hotels")
-    assert "little known, by the share of their letter trigrams: zzz (0%), ёж (0%)" in out
+    assert "zzz (0%), ёж (0%)" in out
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -111,9 +110,9 @@ def test_every_method(models: Path, method: str) -> None:
     assert found["method"] == method
     assert found == plain(explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE, method=method).as_json())
     out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
-    adds_up = method in ("shapley", "changes")
-    assert out.count(": the score\n") == (2 if adds_up else 0)
-    assert out.count(f": by {method}, which need not be the score\n") == (0 if adds_up else 2)
+    assert out.count(" = score\n") == (2 if method in ("shapley", "changes") else 0)
+    for side in ("query", "title"):
+        assert f"Total {sum(word['contribution'] for word in found[f'{side}_words']):+.3f}" in out
 
 
 def test_the_first_title_to_compare_with(models: Path) -> None:
@@ -142,10 +141,10 @@ def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[s
     assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
     assert found["keywords"]["title"]["needed"] == voted.needed
     out = ok("explain", models / "bilstm", QUERY, TITLE, *options, "--all")
-    votes = f"at least {voted.needed} of the {min(rule.active, 7)} most active cells in every direction that can tell"
-    assert f"key: * keyword ({votes}), ? read first, cannot tell" in " ".join(out.split())
-    heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
-    assert f"title  {heads[0]} " in re.sub("  +", "  ", out.split("keywords of the title")[1])
+    assert f"{min(rule.active, 7)} most active cells" in " ".join(out.split())
+    assert f"keyword: {voted.needed} or more cells" in out
+    rows = out.split("title word")[1].splitlines()[2:]
+    assert [row.endswith(" yes") for row in rows[: len(voted.words)]] == list(map(bool, voted.verdicts))
 
 
 # --- in an index -------------------------------------------------------------------------------------------------
@@ -185,9 +184,7 @@ def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models:
         expected = next(at for at, hit in enumerate(with_it, 1) if hit.id == "8")
         assert (found["rank"]["rank"], found["rank"]["of"], found["rank"]["id"]) == (expected, 8, None)
         assert (found["why_not"] is None) == (expected == 1)
-        assert f"rank   not in the index: it would rank {expected} of 9\n" in ok(
-            "explain", models / "index", QUERY, title
-        )
+        assert f"would rank {expected} of 9\n" in ok("explain", models / "index", QUERY, title)
 
 
 def test_an_id_comes_before_a_title_of_the_same_words() -> None:
@@ -204,7 +201,7 @@ def test_equal_titles_have_the_rank_of_the_first_of_them_and_nothing_between_the
     assert (seen.rank.rank, seen.rank.first) == (2, "one")
     assert seen.why_not is not None
     assert seen.why_not.reached
-    assert "nothing stands between them: the title scores the same as the other" in show(seen, Screen())
+    assert "scores the same" in show(seen, Screen())
     by_words = explain(index, QUERY, "hotels in shanghai")
     assert by_words.rank is not None
     assert by_words.rank.id == "one"
@@ -222,14 +219,14 @@ def test_a_query_that_finds_nothing(models: Path, query: str) -> None:
     assert (found["title"], found["explanation"]) == (None, None)
     assert found["rank"] == {"rank": None, "of": 8, "id": None, "first": None}
     why = "no letter trigram that the model knows" if query else "no words"
-    said = f"the query has {why}: it has no vector, and finds nothing\n"
-    assert ok("explain", models / "index", query).replace("and\nfinds", "and finds").endswith(said)
+    assert f"The query has {why}" in " ".join(ok("explain", models / "index", query).split())
     found = explained(models / "index", query, "t3")
     assert (found["title"], found["rank"]["rank"], found["rank"]["id"]) == (TEXTS[3], None, "t3")
     assert found["why_not"] is None
     for arguments in ((models / "index", query, "t3"), (models / "lstm", query, TEXTS[3], "--first", TITLE)):
-        out = ok("explain", *arguments).replace("and\nfinds", "and finds")
-        assert out.endswith(f"title  {TEXTS[3]}\n{said}")
+        out = ok("explain", *arguments)
+        assert f"title  {TEXTS[3]}\n" in out
+        assert f"The query has {why}" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("title", ["", "лев"])
@@ -242,34 +239,29 @@ def test_a_title_that_no_query_can_find(models: Path, tmp_path: Path, title: str
         assert (found["why_not"] is None) == ("--first" not in arguments)
         assert found["rank"] is None or found["rank"]["rank"] is None
         for more in ((), ("--all",)):
-            *_, asked, read, said = (
-                ok("explain", *arguments, *more).replace("and no\nquery", "and no query").splitlines()
-            )
+            asked, read, *told = ok("explain", *arguments, *more).splitlines()
             assert (asked, read) == (f"query  {QUERY}", f"title  {title}".rstrip())
-            assert said == f"the title has {why}: it has no vector, and no query can find it"
+            assert f"The title has {why}" in " ".join(told)
     by_id = explained(tmp_path / "index", QUERY, "8")
     assert (by_id["title"], by_id["rank"]["rank"], by_id["rank"]["id"]) == ("ЖЖЖ", None, "8")
     Index.build(Encoder.load(models / "lstm"), ["ЖЖЖ"]).save(tmp_path / "blind")
-    assert "no title of the index has a vector" in ok("explain", tmp_path / "blind", QUERY)
+    assert "No title of the index has a vector" in ok("explain", tmp_path / "blind", QUERY)
 
 
-def test_how_a_title_was_read_is_told_where_there_are_two_ways(models: Path, tmp_path: Path) -> None:
+def test_a_text_that_is_an_id_and_a_title_is_read_as_an_id_with_a_note(models: Path, tmp_path: Path) -> None:
     titles, ids = ["hotels", "two", "one \x1b[2J", "one"], ["one", "two", "three", "hotels"]
     Index.build(Encoder.load(models / "lstm"), titles, ids=ids).save(tmp_path / "index")
     done = run("explain", tmp_path / "index", QUERY, "one", "--first", "hotels", "--json")
     assert done.status == 0
-    assert done.err.splitlines() == [
-        "'one' is read as an id, that of the title 'hotels'; it is also the text of a title, which is named by its own "
-        "id, 'hotels'",
-        "'hotels' is read as an id, that of the title 'one'; it is also the text of a title, which is named by its own "
-        "id, 'one'",
-    ]
+    first, second = done.err.splitlines()
+    assert first.startswith("'one' is the id of the title 'hotels'")
+    assert second.startswith("'hotels' is the id of the title 'one'")
     for title in ("two", "three", "t9", "york"):
         assert run("explain", tmp_path / "index", QUERY, title).err == ""
 
 
 def test_an_empty_index(models: Path) -> None:
-    assert "the index is empty" in ok("explain", models / "empty", QUERY)
+    assert "The index is empty" in ok("explain", models / "empty", QUERY)
     assert explained(models / "empty", QUERY, TITLE)["explanation"]["score"] != 0
 
 
@@ -280,13 +272,14 @@ def test_models_side_by_side(models: Path) -> None:
     found = explained(models / "lstm", QUERY, TITLE, "--against", models / "bilstm")["versus"]
     both = {name: Encoder.load(models / name) for name in ("lstm", "bilstm")}
     assert found == plain(compare_models(both, QUERY, TITLE).as_json())
-    out = ok("explain", models / "lstm", QUERY, TITLE, "--against", models / "bilstm")
-    table = out.split("models side by side")[1]
-    assert len(re.findall(r"^lstm l->r ", table, re.MULTILINE)) >= 2
-    assert len(re.findall(r"^bilstm r->l ", table, re.MULTILINE)) >= 2
-    alone = ok("explain", models / "index", QUERY, "--against", models / "dssm").split("models side by side")[1]
-    assert "dssm l->r" not in alone
-    assert "index l->r" in alone
+    out = ok("explain", models / "lstm", QUERY, TITLE, "--against", models / "bilstm").split("Models side by side")[1]
+    for side in ("query", "title"):
+        assert re.search(rf"^{side} word +lstm → +bilstm → +bilstm ←$", out, re.MULTILINE)
+    for model in found["models"]:
+        assert re.search(rf"^{model['name']} +{model['score']:.3f} +{re.escape(model['tower'])}$", out, re.MULTILINE)
+    alone = ok("explain", models / "index", QUERY, "--against", models / "dssm").split("Models side by side")[1]
+    assert "dssm →" not in alone
+    assert "index →" in alone
 
 
 def test_two_folders_of_the_same_name(models: Path, tmp_path: Path) -> None:
@@ -298,10 +291,9 @@ def test_two_folders_of_the_same_name(models: Path, tmp_path: Path) -> None:
 def test_a_model_that_takes_fewer_words_has_a_table_of_its_own() -> None:
     both = {"ten": Encoder(tiny()), "three": Encoder(tiny(max_words=3))}
     out = show(explain(both["ten"], QUERY, TITLE), Screen(), comparison=compare_models(both, QUERY, TITLE))
-    out = out.split("models side by side")[1]
-    assert len(re.findall(r"^query ", out, re.MULTILINE)) == 1
-    assert re.search(r"accommodation hotel in shanghai discount", out)
-    assert re.search(r"^ten l->r +- +\d+ +\d+\nthree l->r", out, re.MULTILINE)
+    out = out.split("Models side by side")[1]
+    heads = re.findall(r"^(?:query|title) word +(.*)", out, re.MULTILINE)
+    assert [head.split() for head in heads] == [["ten", "→", "three", "→"], ["ten", "→"], ["three", "→"]]
 
 
 # --- what it prints ----------------------------------------------------------------------------------------------
@@ -328,8 +320,7 @@ def test_a_pair_without_colour_by_signs(models: Path) -> None:
     assert "\x1b" not in out
     found = explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE)
     for word in (*found.query_words, *found.title_words):
-        sign = f"{round(word.contribution, 3) + 0.0:+.3f}"
-        assert re.search(rf"^{word.word} +{re.escape(sign)} +[+-]* +-?\d\.\d\d\d ", out, re.MULTILINE)
+        assert re.search(rf"^{word.word} +{re.escape(signed(word.contribution))} +-?\d\.\d\d\d ", out, re.MULTILINE)
     assert f"score  {found.score:.3f}\n" in out
     for link in found.strongest:
         one, other = found.query_words[link.query_word].word, found.title_words[link.title_word].word
@@ -339,47 +330,44 @@ def test_a_pair_without_colour_by_signs(models: Path) -> None:
     assert f"{heaviest.cell} {numbers}" in re.sub(" +", " ", out)
 
 
-def test_the_keyword_table_has_the_words_across(models: Path) -> None:
+def test_counts_and_keywords_come_with_all(models: Path) -> None:
     voted = keywords(Encoder.load(models / "bilstm"), QUERY)
-    lines = ok("explain", models / "bilstm", QUERY, "--all").split("keywords of the query")[1].splitlines()[1:4]
-    heads = [f"{word}*" if said else word for word, said in zip(voted.words, voted.verdicts, strict=True)]
-    assert lines[0].split() == ["query", *heads]
-    assert lines[1].split()[3:] == ["-", *(str(count) for count in voted.counts["left to right"][1:])]
-    assert lines[2].split()[3:] == [*(str(count) for count in voted.counts["right to left"][:-1]), "-"]
+    lines = ok("explain", models / "bilstm", QUERY, "--all").split("query word")[1].splitlines()[2:]
+    for at, (word, line) in enumerate(zip(voted.words, lines, strict=False)):
+        counts = ["–" if row[at] is None else str(row[at]) for row in voted.counts.values()]
+        assert line.split()[0] == word
+        assert line.removesuffix(" yes").split()[-2:] == counts
+        assert line.endswith("yes") == bool(voted.verdicts[at])
 
 
-def test_what_one_asks_for_first_and_all_of_it(models: Path) -> None:
+def test_the_short_answer_and_all_of_it(models: Path) -> None:
     arguments = ("explain", models / "bilstm", QUERY, TITLE, "--first", TEXTS[6])
     short, whole = ok(*arguments), ok(*arguments, "--all")
-    more = ("keywords of the title", "one edit of the title", "\ncell  ", "these give")
-    assert [text in short for text in more] == [False] * 4
-    assert [text in whole for text in more] == [True] * 4
-    assert [out.count(" ~ ") for out in (short, whole)] == [5, 10]
-    assert set(short.splitlines()) <= set(whole.splitlines())
-    both = ok(*arguments, "--against", models / "rnn")
-    assert re.search(r"^rnn l->r ", both, re.MULTILINE)
-    for out in (short, whole, both):
+    assert short.startswith("score  ")
+    assert [head in short for head in ("contribution", "Total", "Compared with")] == [True] * 3
+    more = ("without", "gate", "cells →", "strongest links", "single edit", "\ncell  ", "keyword: ")
+    assert [text in short for text in more] == [False] * len(more)
+    assert [text in whole for text in more] == [True] * len(more)
+    for out in (short, whole, ok(*arguments, "--against", models / "rnn")):
         assert "\n\n\n" not in out
-        assert out.split("\n\n")[-1].startswith("gives: part of the score; without: ")
-        assert len(out.splitlines()) < 66 or out is not short
+    assert len(short.splitlines()) < 66
 
 
 def test_the_sentence_of_the_page(models: Path) -> None:
     found = explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE)
     best = max(found.query_words, key=lambda word: word.contribution)
     out = " ".join(ok("explain", models / "lstm", QUERY, TITLE).split())
-    assert f"Most of the score comes from these words: of the query {best.word} ({best.contribution:+.3f})" in out
-    page = summary(found)
-    assert page.startswith(f"Most of the score comes from these words: of the query <b><bdi>{best.word}</bdi></b>")
+    assert f"{best.word} ({best.contribution:+.3f})" in out
+    assert f"<b><bdi>{best.word}</bdi></b>" in summary(found)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_legend_promises_a_sum_only_where_there_is_one(models: Path, method: str) -> None:
-    out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
-    legend = " ".join(out.split("\n\n")[-1].split())
-    adds_up = method in ("shapley", "changes")
-    assert ("part of the score" in legend) == adds_up
-    assert ("which need not add up to the score" in legend) != adds_up
+def test_the_legend_names_the_method(models: Path, method: str) -> None:
+    legend = " ".join(
+        ok("explain", models / "lstm", QUERY, TITLE, "--method", method, "--all").split("\n\n")[-1].split()
+    )
+    words = {"shapley": "Shapley", "changes": "change of the output", "leave-one-out": "falls", "gradients": "gradient"}
+    assert [name for name, word in words.items() if word in legend] == [method]
 
 
 @pytest.mark.parametrize(("title", "first"), [(1, 2), (1, 4), (6, 7)])  # not reached; add, leave out, replace
@@ -387,14 +375,13 @@ def test_edits_are_quoted_and_end_in_a_sentence(models: Path, title: int, first:
     found = why_not(Encoder.load(models / "lstm"), QUERY, TEXTS[title], TEXTS[first])
     last = found.path[-1]
     out = ok("explain", models / "lstm", QUERY, TEXTS[title], "--first", TEXTS[first])
-    for at, edit in enumerate(found.path, 1):
-        replaced = f'put "{edit.put}" in place of "{edit.out}"'
-        told = {"add": f'add "{edit.put}"', "leave out": f'leave out "{edit.out}"', "replace": replaced}
-        assert f"{at}. {told[edit.kind]} " in out
-    assert (
-        f"the edited title scores {last.score:.3f} and is {'' if found.reached else 'not '}past the other title, "
-        f"which scores {found.first.score:.3f}: {last.title}"
-    ) in " ".join(out.split())
+    for edit in found.path:
+        replaced = f'replace "{edit.out}" with "{edit.put}"'
+        told = {"add": f'add "{edit.put}"', "leave out": f'remove "{edit.out}"', "replace": replaced}[edit.kind]
+        assert re.search(rf"^{re.escape(told)} +{edit.score:.3f} +{re.escape(signed(edit.change))}$", out, re.MULTILINE)
+    end = " ".join(out.split("The edited title")[1].split())
+    assert f"{last.score:.3f} and {'passes' if found.reached else 'does not pass'} the other" in end
+    assert end.endswith(last.title)
 
 
 def test_a_closed_output(models: Path) -> None:
@@ -427,7 +414,7 @@ def test_a_page_and_a_figure(models: Path, tmp_path: Path) -> None:
     done = run(*arguments, "--json")
     assert done.status == 0
     assert json.loads(done.out)["title"] == TEXTS[3]
-    assert done.err.splitlines() == [f"{png}: the figure", f"{html}: the page"]
+    assert [line.split()[-1] for line in done.err.splitlines()] == [str(png), str(html)]
     assert "<html" in html.read_text()
     assert png.read_bytes().startswith(b"\x89PNG")
     before = contents(tmp_path)
@@ -449,7 +436,8 @@ def test_a_tower_without_gates_has_a_page_and_no_figure(models: Path, tmp_path: 
 def test_a_page_needs_a_title(models: Path, tmp_path: Path) -> None:
     for model, query in (("lstm", QUERY), ("index", ""), ("empty", QUERY)):
         said = refused("explain", models / model, query, "--html", tmp_path / "page.html")
-        assert "there is no title" in said
+        assert "--html" in said
+        assert "title" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -480,16 +468,17 @@ def test_folders_that_are_no_models(models: Path, tmp_path: Path) -> None:
 
 def test_wrong_usage(models: Path, tmp_path: Path) -> None:
     lstm = models / "lstm"
-    assert "the methods are shapley, changes" in wrong_usage("explain", lstm, QUERY, TITLE, "--method", "guess")
-    assert "--first is compared with a title" in wrong_usage("explain", lstm, QUERY, "--first", TITLE)
-    assert "is the model itself" in wrong_usage("explain", lstm, QUERY, "--against", models / "rnn" / ".." / "lstm")
-    assert "give --png too" in wrong_usage("explain", lstm, QUERY, "--same-range")
-    for bad in ("0", "-1", "nan"):
-        assert "--threshold is above 0" in wrong_usage("explain", lstm, QUERY, "--threshold", bad)
-    for bad in ("0", "1.1", "nan"):
-        assert "--share is above 0 and at most 1" in wrong_usage("explain", lstm, QUERY, "--share", bad)
-    wrong_usage("explain", lstm, QUERY, "--active", "0")
-    same = ("--html", tmp_path / "x.png", "--png", tmp_path / "." / "x.png")
-    assert "are the same file" in wrong_usage("explain", lstm, QUERY, TITLE, *same)
-    assert "Missing argument" in wrong_usage("explain", lstm)
+    for arguments, told in (
+        ((QUERY, TITLE, "--method", "guess"), ("'guess'", "shapley, changes")),
+        ((QUERY, "--first", TITLE), ("--first", "title")),
+        ((QUERY, "--against", models / "rnn" / ".." / "lstm"), ("--against",)),
+        ((QUERY, "--same-range"), ("--same-range", "--png")),
+        ((QUERY, TITLE, "--html", tmp_path / "x.png", "--png", tmp_path / "." / "x.png"), ("same file",)),
+        ((QUERY, "--active", "0"), ("--active",)),
+        ((), ("Missing argument",)),
+        *(((QUERY, "--threshold", bad), ("--threshold", bad)) for bad in ("0", "-1", "nan")),
+        *(((QUERY, "--share", bad), ("--share", bad)) for bad in ("0", "1.1", "nan")),
+    ):
+        said = wrong_usage("explain", lstm, *arguments)
+        assert all(word in said for word in told)
     assert "does not read word by word" in refused("explain", models / "dssm", QUERY, TITLE, "--method", "changes")

@@ -9,7 +9,7 @@ from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
 from clickvec.explanation.neighbours import Neighbours
-from clickvec.render.terminal.nearest import show
+from clickvec.render.terminal.model_text import show_nearest
 from clickvec.render.terminal.screen import Screen
 
 
@@ -38,7 +38,7 @@ def test_a_model_with_titles_and_an_index_say_the_same(model_folder: Path, title
     from_index = ok("nearest", index, "hotel", "new york")
     assert ok("nearest", model_folder, "hotel", "new york", "--titles", titles) == from_index
     expected = [Neighbours(Encoder.load(model_folder), TEXTS).nearest(word) for word in ("hotel", "new york")]
-    assert from_index == "\n\n".join(show(found, Screen(80)) for found in expected) + "\n"
+    assert from_index == "\n\n".join(show_nearest(found, Screen(80)) for found in expected) + "\n"
     assert max(map(len, from_index.splitlines())) <= 80
 
 
@@ -79,15 +79,15 @@ def test_options_reach_the_search(tmp_path: Path) -> None:
 
 
 def test_an_unknown_word_is_an_answer_and_no_error(index: Path) -> None:
-    assert ok("nearest", index, "ЖЖЖ") == (
-        "жжж: not in the titles\n\nThe model knows none of its letter trigrams: nothing is near to it.\n"
-    )
+    out = ok("nearest", index, "ЖЖЖ")
+    assert out.startswith("жжж: not in the titles\n")
+    assert "none of its letter trigrams" in out
 
 
 def test_an_empty_index_has_nothing_near(model_folder: Path, tmp_path: Path) -> None:
     Index.build(Encoder.load(model_folder), []).save(tmp_path / "empty")
     assert json.loads(ok("nearest", tmp_path / "empty", "hotel", "--json"))["words"] == []
-    assert ok("nearest", tmp_path / "empty", "hotel").startswith("hotel: not in the titles; 100% of its")
+    assert ok("nearest", tmp_path / "empty", "hotel").startswith("hotel: not in the titles, 100% of its")
 
 
 def test_a_model_alone_has_no_titles(model_folder: Path) -> None:

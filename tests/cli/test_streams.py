@@ -17,6 +17,7 @@ from clickvec.cli import ending, streams
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation import judged_lists
 from clickvec.model.folder import open_model
+from clickvec.text.printable import is_terminal
 
 LOST = "standard output"
 TRAINER = (sys.executable, "-m", "clickvec.training")
@@ -110,7 +111,7 @@ def test_telling_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
             monkeypatch.setattr(sys, "stderr", stream)
             for say in (streams.print_message, streams.print_message_lines, streams.redraw_line):
                 say("something")
-            assert not streams.is_terminal(stream)
+            assert not is_terminal(stream)
         streams._discard(full)  # otherwise closing it fails
 
 

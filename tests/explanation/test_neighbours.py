@@ -14,7 +14,7 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord, Neighbours
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
-from clickvec.render.terminal.nearest import show
+from clickvec.render.terminal.model_text import show_nearest
 from clickvec.render.terminal.screen import Screen, width
 from clickvec.text.tokens import canonical, split_words
 from clickvec.text.trigrams import trigrams
@@ -75,9 +75,7 @@ def test_a_word_that_nobody_typed_is_near_by_the_letters_it_shares() -> None:
 def test_a_word_without_a_known_trigram_is_near_to_nothing() -> None:
     found = Neighbours(KITCHEN, [*CARDS, "xqj"]).nearest("xqj")
     assert found == Nearest("xqj", 1, 0.0, (), ())
-    assert show(found, Screen()) == (
-        "xqj: once in the titles\n\nThe model knows none of its letter trigrams: nothing is near to it."
-    )
+    assert show_nearest(found, Screen()).startswith("xqj: 1 time in the titles\n")
 
 
 def test_a_word_of_the_titles_without_a_known_trigram_is_near_to_nothing_either() -> None:
@@ -143,7 +141,7 @@ def test_k_and_least_are_at_least_1(numbers: dict[str, int]) -> None:
 def test_no_titles_and_no_words_are_near_to_nothing(titles: list[str]) -> None:
     found = Neighbours(KITCHEN, titles).nearest("pizza")
     assert found == Nearest("pizza", 0, 1.0, (), ())
-    assert show(found, Screen()).splitlines()[0] == "pizza: not in the titles; 100% of its letter trigrams known"
+    assert show_nearest(found, Screen()).startswith("pizza: not in the titles, 100% of its")
 
 
 # --- against brute force -----------------------------------------------------------------------------------------
@@ -194,34 +192,33 @@ def test_whatever_the_titles_are(titles: list[str], word: str, k: int, least: in
     assert len({canonical(near.title) for near in found.titles}) == len(found.titles)
     assert json.loads(json.dumps(found.as_json()))["words"] == [vars(near) for near in found.words]
     for room in (80, 40, 1):
-        assert show(found, Screen(room))
+        assert show_nearest(found, Screen(room))
     assert found == learned.nearest(word, k, least=least)
 
 
 # --- on the terminal ---------------------------------------------------------------------------------------------
 
 
-def test_words_stand_left_and_titles_right() -> None:
+def test_words_come_with_their_count_and_titles_after_them() -> None:
     found = Nearest(
         "pizza", 1_234, 1.0, (NearWord("pizzeria", 0.62214, 12_345), NearWord("menu", -0.05, 7)),
         (NearTitle("cold pizza", 0.7, 1),),
     )  # fmt: skip
-    assert show(found, Screen()).splitlines() == [
-        "pizza: 1,234 times in the titles; 100% of its letter trigrams known",
-        "",
-        "cosine  nearest words   count    cosine  nearest titles",
-        " 0.622  pizzeria       12,345     0.700  cold pizza",
-        "-0.050  menu                7",
+    about, words, titles = show_nearest(found, Screen()).split("\n\n")
+    assert about.startswith("pizza: 1,234 times in the titles, 100% of its")
+    assert [line.split() for line in words.splitlines()[2:]] == [
+        ["0.622", "pizzeria", "12,345"],
+        ["-0.050", "menu", "7"],
     ]
+    assert titles.splitlines()[2:] == [" 0.700  cold pizza"]
 
 
 @pytest.mark.parametrize("letter", ["x", "海", "é"])
 def test_long_words_and_titles_are_cut_to_the_width(letter: str) -> None:
     long = letter * 500
     found = Nearest("a", 0, 0.5, (NearWord(long, 0.5, 1), NearWord("b", 0.25, 2)), (NearTitle(long, 0.5, 1),) * 3)
-    lines = show(found, Screen(80)).splitlines()
+    lines = show_nearest(found, Screen(80)).splitlines()
     assert max(map(width, lines)) in (79, 80)
-    assert lines[3].count("...") == 2
-    assert len({width(line.split("0.500")[0]) for line in lines[4:]}) == 1  # the columns stand below each other
-    assert max(map(width, show(found, Screen(120)).splitlines())) in (119, 120)
-    assert max(map(width, show(found, Screen(1)).splitlines())) < 80
+    assert sum("..." in line for line in lines) == 4
+    assert max(map(width, show_nearest(found, Screen(120)).splitlines())) in (119, 120)
+    assert max(map(width, show_nearest(found, Screen(1)).splitlines())) < 80

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny
 
-from clickvec.cli.bar import Bar, table
+from clickvec.cli.bar import Bar
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Reading, explain_pair, read
 from clickvec.explanation.keywords import Rule, keywords_of, most_active
@@ -391,12 +391,6 @@ def test_no_marker_of_a_training_curve_is_cut(losses: list[float], drawn: Drawn,
                 assert box.x0 <= x - half < x + half <= box.x1
                 assert box.y0 <= y - half < y + half <= box.y1
                 assert y + half <= axes.bbox.y1  # below the legend
-
-
-def test_a_table_has_text_to_the_left_and_numbers_to_the_right() -> None:
-    assert table([["system", "NDCG"], ["LSTM", "9.5"], ["a long name", "10.0"]]) == (
-        "system       NDCG\n-----------------\nLSTM          9.5\na long name  10.0"
-    )
 
 
 def test_progress_counts_from_where_it_started(

@@ -11,13 +11,12 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord
 from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
-from clickvec.lab.claims.topic_scores import Measure, TopicScore, score_table
 from clickvec.model.encoder import Encoder
-from clickvec.render.terminal import nearest
-from clickvec.render.terminal.screen import Screen, apart, cell_name, clip, counted, level, pad, width
-from clickvec.render.terminal.topic_list import query_blocks, topic_map
+from clickvec.render.labels import cell_name, counted, plain, signed
+from clickvec.render.terminal.model_text import show_nearest, show_query_table, show_topics
+from clickvec.render.terminal.screen import BAR, Bar, Screen, clip, joined, pad, width
 from clickvec.search.index import Index
-from clickvec.text.printable import clean
+from clickvec.text.printable import COLOURS, clean
 
 NASTY = "\x1b[31mred\x1b[0m\x07 \u202eevil 上海"
 
@@ -37,7 +36,6 @@ def test_widths_and_cuts() -> None:
     assert [clip("hotels", columns) for columns in (0, 1, 2, 3)] == ["", ".", "..", "..."]
     assert pad("上海", 6) + "|" == "上海  |"
     assert pad("ab", 5, ">") == "   ab"
-    assert pad("ab", 5, "^") == " ab  "
 
 
 @settings(max_examples=200)
@@ -54,72 +52,59 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     assert clean("a\tb\nc\u2028d\u00a0e") == "a b c d e"
 
 
-def test_strength_has_four_levels() -> None:
-    assert [level(value, 1.0) for value in (0.0, 0.05, 0.1, -0.4, 0.7, -1.0)] == [0, 0, 1, 2, 3, 3]
-    assert level(0.0, 0.0) == 0
+def test_bars_show_sign_and_share_of_the_largest() -> None:
+    assert [str(Bar(value, 2.0)) for value in (2.0, -1.0, 0.01, 0.0)] == ["+" * BAR, "-" * (BAR // 2), "", ""]
+    assert str(Bar(0.0, 0.0)) == ""
 
 
-def test_bars() -> None:
-    assert [Screen().bar(value, 2.0, 4) for value in (2.0, -1.0, 0.1, 0.0)] == ["++++", "--  ", "    ", "    "]
-    assert Screen(colour=True).bar(-1.0, 2.0, 4) == "\x1b[41m  \x1b[0m  "
-    assert Screen().bar(0.0, 0.0, 4) == "    "
-
-
-def test_words_are_shaded_by_colours_or_by_signs_under_them() -> None:
+def test_words_follow_their_label_in_lines_that_fit() -> None:
     words, values = ["上海", "of", "a", "hotel"], [1.0, 0.0, -0.9, 0.4]
-    assert Screen(80).shaded("q  ", words, values, 1.0) == ["q  上海 of a   hotel", "   +++     --- ++"]
-    assert Screen(12).shaded("q  ", words, values, 1.0) == ["q  上海 of", "   +++", "   a   hotel", "   --- ++"]
-    coloured = Screen(80, colour=True).shaded("q  ", words, values, 1.0)
-    assert coloured == ["q  \x1b[7;32m上海\x1b[0m of \x1b[7;31ma\x1b[0m \x1b[1;32mhotel\x1b[0m"]
+    assert Screen(80).words("q  ", words, values, 1.0) == ["q  上海 of a hotel"]
+    assert Screen(12).words("q  ", words, values, 1.0) == ["q  上海 of a", "   hotel"]
+    assert Screen(12).words("q  ", [], [], 0.0) == ["q"]
 
 
-def test_a_table_with_words_across_is_broken_into_blocks() -> None:
-    rows = [("left to right", ["-", "0", "7"]), ("right to left", ["6", "1", "-"])]
-    words, marked = ["hotels", "in", "shanghai"], [True, False, True]
-    assert Screen(80).across("query", words, marked, rows) == [
-        "query          hotels*  in  shanghai*",
-        "left to right     -     0       7",
-        "right to left     6     1       -",
+def test_rich_colours_words_and_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")  # whether there are colours was decided before
+    screen = Screen(40, colour=True)
+    assert screen.words("q  ", ["上海", "of", "a", "hotel"], [1.0, 0.0, -0.9, 0.4], 1.0) == [
+        "q  \x1b[7;32m上海\x1b[0m of \x1b[7;31ma\x1b[0m \x1b[1;32mhotel\x1b[0m"
     ]
-    assert Screen(30).across("query", words, marked, rows) == [
-        "query          hotels*  in",
-        "left to right     -     0",
-        "right to left     6     1",
-        "",
-        "query          shanghai*",
-        "left to right      7",
-        "right to left      -",
-    ]
-    assert Screen(80).across("query", [], [], []) == []
+    head, _, *rows = screen.table("<><", ("word", "gives", ""), [("a", "+1", Bar(1, 1)), ("b", "-1", Bar(-1, 1))])
+    assert "\x1b[1mword" in head
+    assert [row.count("\x1b[32m" if at == 0 else "\x1b[31m") for at, row in enumerate(rows)] == [1, 1]
+
+
+@pytest.mark.parametrize("text", [NASTY, "[bold]x[/bold]", "[link=http://a.b]x[/link]", ":smile:", "上海" * 300])
+def test_neither_markup_nor_escapes_of_data_reach_the_terminal(text: str) -> None:
+    screen = Screen(60, colour=True)
+    table = screen.table("<>", (text, "count"), [(text, "1"), ("b", "22")])
+    for line in (*table, *screen.words("query  ", [text, text], [1.0, -1.0], 1.0)):
+        assert width(line) <= 60
+        assert COLOURS.sub("", line).isprintable()
+    if "上" not in text:
+        assert clean(text).split()[0] in COLOURS.sub("", "".join(table))
 
 
 def test_a_cell_has_one_name() -> None:
-    assert cell_name(7, "left to right", False) == "7"
-    assert cell_name(7, "right to left", True) == "7 r->l"
-    assert cell_name(7, "left to right", True, "+") == "7+ l->r"
+    assert cell_name(7, "left to right") == cell_name(7, "") == "7"
+    assert cell_name(7, "right to left", "+") == "7+ ←"
 
 
-def test_parts_are_apart_and_things_are_counted() -> None:
-    assert apart([["a"], [], ["b", "c"], []]) == ["a", "", "b", "c"]
-    assert apart([[], ["a"]]) == ["a"]
+def test_numbers_have_a_sign_unless_they_round_to_zero() -> None:
+    assert [signed(value) for value in (0.5, -0.5, 0.0001, -0.0001)] == ["+0.500", "-0.500", "0.000", "0.000"]
+    assert [plain(value, 2) for value in (0.5, -0.5, -0.001, None)] == ["0.50", "-0.50", "0.00", "–"]
+
+
+def test_parts_are_separated_and_nouns_have_a_plural() -> None:
+    assert joined([["a"], [], ["b", "c"], []]) == "a\n\nb\nc"
     assert [counted(number, "title") for number in (0, 1, 2_910)] == ["0 titles", "1 title", "2,910 titles"]
     assert counted(2, "query", "queries") == "2 queries"
 
 
 def test_any_column_of_a_table_can_be_cut() -> None:
-    lines = Screen(20).table(
-        "<<", ("a", "words"), [("1", "one two three four"), ("22", "上海上海上海上海上海")], cut=1, rule=True
-    )
+    lines = Screen(20).table("<<", ("a", "words"), [("1", "one two three four"), ("22", "上海上海上海上海上海")], cut=1)
     assert lines == ["a   words", "-" * 20, "1   one two three...", "22  上海上海上海..."]
-
-
-def test_a_wide_table_comes_in_blocks_each_with_the_first_column() -> None:
-    head, rows = ("query", "one", "two", "three"), [("a", "x" * 8, "y" * 8, "z" * 40)]
-    assert Screen(30).blocks("<>>>", head, rows) == [
-        ["query       one       two", "-" * 25, "a      xxxxxxxx  yyyyyyyy"],
-        ["query                    three", "-" * 30, f"a      {'z' * 20}..."],
-    ]
-    assert Screen(30).blocks("<", ("query",), [("a",)]) == [["query", "-----", "a"]]
 
 
 # --- topics ------------------------------------------------------------------------------------------------------
@@ -139,8 +124,8 @@ def topics(cells: list[CellTopics]) -> Topics:
 def test_dead_cells_are_named_by_what_they_died_of() -> None:
     never, hardly = "never among the 5 most active", "hardly varies"
     found = topics([cell(0, never), cell(1, hardly), cell(2, None), cell(3, never), cell(4, hardly)])
-    assert topic_map(found, [], Screen(200)).splitlines()[-1] == f"dead cells: 0, 3 ({never}); 1, 4 ({hardly})"
-    assert topic_map(topics([cell(0, None)]), [], Screen()).splitlines()[-1] == "dead cells: none"
+    assert show_topics(found, [], Screen(200)).splitlines()[-1] == f"dead cells: 0, 3 ({never}); 1, 4 ({hardly})"
+    assert show_topics(topics([cell(0, None)]), [], Screen()).splitlines()[-1] == "dead cells: none"
 
 
 def topic(detections: int, specificity: float) -> Topic:
@@ -152,29 +137,31 @@ def test_of_many_cells_the_most_specific_that_detect_enough() -> None:
         dataclasses.replace(cell(at, None), signs={"+": topic(20, at / 10), "-": topic(19 - at, 0.9)})
         for at in range(4)
     ]
-    out = topic_map(topics(cells), range(4), Screen(200), most=5).splitlines()
+    out = show_topics(topics(cells), range(4), Screen(200), most=5).splitlines()
     assert [line.split()[:2] for line in out[2:7]] == [["3", "+"], ["2", "+"], ["1", "+"], ["0", "+"], ["0", "-"]]
-    assert out[7].startswith("the most specific; 3 signed cells are not shown: --all shows every one")
-    assert "1 signed cell is not shown" in topic_map(topics(cells), range(4), Screen(200), most=7)
+    assert "3 more rows with --all" in out[7]
+    assert "1 more row with --all" in show_topics(topics(cells), range(4), Screen(200), most=7)
     for most in (8, None):
-        whole = topic_map(topics(cells), range(4), Screen(200), most=most).splitlines()
+        whole = show_topics(topics(cells), range(4), Screen(200), most=most).splitlines()
         assert [line.split()[:2] for line in whole[2:10]] == [[str(at), sign] for at in range(4) for sign in "+-"]
-        assert "not shown" not in "".join(whole)
+        assert "--all" not in "".join(whole)
 
 
-def test_rows_of_the_table_without_an_entry_are_counted() -> None:
-    found = QueryTable(("one", "two", "three"), ((0, ""), (1, "")), ({0: ("x",)}, {}, {1: ("y",)}))
-    assert query_blocks(found, [0, 1], Screen()).splitlines()[2:] == [
-        "one    x", "three          y", "", "1 text without an entry not shown",
+def test_the_query_table_lists_cells_and_words_and_counts_empty_rows() -> None:
+    table = QueryTable(("one", "two", "three"), ((0, ""), (1, "")), ({0: ("x", "z")}, {}, {1: ("y",), 0: ("x",)}))
+    assert show_query_table(table, [0, 1], Screen()).splitlines()[2:] == [
+        "one    0: x, z", "three  0: x; 1: y", "", "1 text without a detection not shown",
     ]  # fmt: skip
-    assert query_blocks(found, [0], Screen()).splitlines()[2:] == ["one    x", "", "2 texts without an entry not shown"]
-    assert query_blocks(found, [], Screen()) == "3 texts without an entry not shown"
+    assert show_query_table(table, [1], Screen()).splitlines()[2:] == [
+        "three  1: y", "", "2 texts without a detection not shown",
+    ]  # fmt: skip
+    assert show_query_table(table, [], Screen()).startswith("3 texts")
 
 
 def test_groups_name_signed_cells_with_their_directions() -> None:
     found = topics([cell(0, None, 2), cell(1, None, 2)])
-    line = next(line for line in topic_map(found, [0], Screen(200)).splitlines() if line.startswith("group"))
-    assert line.startswith("group 0: 0+ l->r, 0- l->r, 0+ r->l, 0- r->l: ␛[31m")
+    line = next(line for line in show_topics(found, [0], Screen(200)).splitlines() if line.startswith("group"))
+    assert line.startswith("group 0: 0+, 0-, 0+ ←, 0- ←: ␛[31m")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -186,10 +173,9 @@ def test_topics_fit_the_terminal_and_do_not_steer_it(columns: int, word: str) ->
         tuple((one.cell, one.way) for one in found.cells),
         (dict.fromkeys(range(10), (word, word)), {5: (word,)}),
     )
-    for out in (topic_map(found, range(96), Screen(columns)), query_blocks(by_cell, range(96), Screen(columns))):
+    for out in (show_topics(found, range(96), Screen(columns)), show_query_table(by_cell, range(96), Screen(columns))):
         assert max(map(width, out.split("\n"))) <= columns
         assert not steers(out)
-    assert query_blocks(by_cell, range(96), Screen(columns)).count("cell 4 r->l") == 1
 
 
 def test_topics_of_queries_that_would_steer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,17 +189,6 @@ def test_topics_of_queries_that_would_steer(tmp_path: Path, monkeypatch: pytest.
         assert "hotels␛[2j" in out
 
 
-def test_scores_stand_beside_each_other_or_below() -> None:
-    measure = Measure(0.5, 0.25, 0.125)
-    scores = {"words at random, 7 clusters": TopicScore(1_234, 99, 7, 3, measure, measure)}
-    head, _, row = score_table(scores, Screen(120)).splitlines()
-    assert head.split()[3:] == ["purity", "by", "chance", "adjusted", "NMI", "by", "chance", "adjusted"]
-    assert row.split()[5:] == ["1,234", "7", *["50.0", "25.0", "±", "12.5", "33.3"] * 2]
-    purity, nmi = score_table(scores, Screen(90)).split("\n\n")
-    assert [part.splitlines()[0].split()[3] for part in (purity, nmi)] == ["purity", "NMI"]
-    assert max(map(width, [*purity.splitlines(), *nmi.splitlines()])) <= 80
-
-
 # --- neighbours --------------------------------------------------------------------------------------------------
 
 
@@ -222,12 +197,10 @@ def test_neighbours_fit_and_do_not_steer(columns: int) -> None:
     found = Nearest(
         NASTY * 20, 0, 0.5, (NearWord(NASTY, 0.5, 1), NearWord("b", 0.25, 2)), (NearTitle(NASTY * 9, 0.5, 1),) * 3
     )
-    out = nearest.show(found, Screen(columns))
+    out = show_nearest(found, Screen(columns))
     assert max(map(width, out.split("\n"))) <= columns
     assert not steers(out)
-    places = {width(line[: line.rindex("0.500")]) for line in out.split("\n")[3:5]}
-    assert len(places) == 1  # the titles stand below each other
-    unknown = nearest.show(Nearest(NASTY * 20, 0, 0.0, (), ()), Screen(columns))
+    unknown = show_nearest(Nearest(NASTY * 20, 0, 0.0, (), ()), Screen(columns))
     assert not steers(unknown)
 
 

@@ -10,7 +10,7 @@ Both rise with the number of clusters even when these mean nothing. So each is a
 shuffled among the texts, and `adjusted` is 0 for what chance gives and 1 for a perfect score.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -23,11 +23,10 @@ from clickvec.explanation.reading import Floats
 from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
-from clickvec.render.terminal.screen import Screen, width
+from clickvec.render.terminal.screen import Screen
 from clickvec.text.tokens import split_words
 
 SHUFFLES = 20
-UNCUT = 1_000  # columns: no table of scores is wider
 PLSA_SETTINGS: dict[str, Any] = {"tokens": "words-stop", "prior": 1.0, "iterations": 200}  # to convergence, or nearly
 
 
@@ -205,23 +204,15 @@ def score_all(
 
 
 def score_table(scores: Mapping[str, TopicScore], screen: Screen) -> str:
-    """Purity and NMI in per cent: the value, what chance gives and what is left of it; below each other if need be."""
-    measures = {"purity": [score.purity for score in scores.values()], "NMI": [score.nmi for score in scores.values()]}
-
-    def drawn(names: Iterable[str], room: Screen) -> list[str]:
-        head = ["clusters", "items", "number"]
-        rows = [[name, f"{score.items:,}", str(score.clusters)] for name, score in scores.items()]
-        for name in names:
-            head += [name, "by chance", "adjusted"]
-            rows = [[*row, *_measure(measure)] for row, measure in zip(rows, measures[name], strict=True)]
-        return room.table("<".ljust(len(head), ">"), head, rows, rule=True)
-
-    together = drawn(measures, Screen(UNCUT))
-    if width(together[1]) <= screen.columns:
-        return "\n".join(together)
-    return "\n\n".join("\n".join(drawn([name], screen)) for name in measures)
-
-
-def _measure(measure: Measure) -> tuple[str, str, str]:
-    chance = f"{100 * measure.chance:.1f} ± {100 * measure.spread:.1f}"
-    return f"{100 * measure.value:.1f}", chance, f"{100 * measure.adjusted:.1f}"
+    """Return purity and NMI in per cent: the value, its mean by chance, and the value adjusted for chance."""
+    tables = []
+    for name in ("purity", "NMI"):
+        head = ("clusters", "items", "number", name, "by chance", "adjusted")
+        rows = []
+        for clusters, score in scores.items():
+            measure = score.purity if name == "purity" else score.nmi
+            chance = f"{100 * measure.chance:.1f} ± {100 * measure.spread:.1f}"
+            numbers = (f"{100 * measure.value:.1f}", chance, f"{100 * measure.adjusted:.1f}")
+            rows.append((clusters, f"{score.items:,}", str(score.clusters), *numbers))
+        tables.append("\n".join(screen.table("<>>>>>", head, rows)))
+    return "\n\n".join(tables)

@@ -72,7 +72,7 @@ def for_terminal(findings: Findings, screen: Screen) -> str:
     head, *body = (row[:shown] for row in rows)
     figures = "<" if any("±" in cell for row in body for cell in row) else ">"
     align = "><" + figures * len(MEASURES) + "<<>>>"
-    lines = screen.table(align[:shown], head, body, cut=1, rule=True)
+    lines = screen.table(align[:shown], head, body, cut=1)
     if shown < len(HEAD):
         lines += ["", *screen.wrap(f"table.md also has these columns: {', '.join(HEAD[shown:])}")]
     return "\n".join(lines)

@@ -1,0 +1,262 @@
+"""What `clickvec explain` prints: the score, the words and what they contribute; the rest with `--all`."""
+
+from collections.abc import Iterator, Sequence
+
+from clickvec.explanation.explained_pair import Pair, Word, no_vector, summary
+from clickvec.explanation.explainer import Explanation, Rank
+from clickvec.explanation.model_comparison import ModelComparison
+from clickvec.explanation.side import ExplainedText
+from clickvec.explanation.why_not import CellShare, Edit, Share, WhyNot
+from clickvec.render.labels import (
+    ARROWS,
+    EDITS,
+    METHODS,
+    cell_name,
+    count,
+    counted,
+    largest,
+    largest_contribution,
+    merged,
+    plain,
+    same_words,
+    signed,
+    total,
+)
+from clickvec.render.terminal.screen import SHORT, Bar, Cell, Screen, clip, joined
+
+ROWS = 8  # of cells, words and edits
+LITTLE_KNOWN = 0.5  # warn of a word if the model knows a smaller share of its letter trigrams
+
+Columns = dict[str, Sequence[Cell]]
+
+
+def show(
+    look: Explanation, screen: Screen, *, comparison: ModelComparison | None = None, everything: bool = False
+) -> str:
+    """Return the score and the contributions of words; with `everything`, also gates, cells, links and edits."""
+    parts = [*_parts(look, screen, everything), *(_models(comparison, screen) if comparison else ())]
+    return joined([*parts, _legend(look, screen) if everything else []])
+
+
+def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
+    sides = {"query": look.query_side, **({"title": look.title_side} if look.title_side else {})}
+    unseen = [told for name, side in sides.items() if (told := no_vector(name, side.known))]
+    if unseen:
+        yield _without_vector(look, unseen, screen)
+    else:
+        yield [look.tower] if everything else []
+        yield from (_pair(look, look.pair, screen, everything) if look.pair else _query(look, screen, everything))
+        yield _remarks(sides, screen, everything)
+        if look.pair and everything:
+            yield _links(look.pair, screen)
+            yield _cells(look.pair, screen)
+        if look.why_not:
+            yield from _why_not(look.why_not, screen, everything)
+
+
+def _without_vector(look: Explanation, told: Sequence[str], screen: Screen) -> list[str]:
+    texts = [f"query  {clip(look.query, screen.columns - 7)}".rstrip()]
+    if look.title is not None:
+        texts.append(f"title  {clip(look.title, screen.columns - 7)}".rstrip())
+    elif look.rank and not look.rank.of:
+        texts.append("The index is empty.")
+    return [*texts, *(line for sentence in told for line in screen.wrap(f"{sentence[0].upper()}{sentence[1:]}."))]
+
+
+def _query(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
+    """The query alone: how much each of its words turns its vector."""
+    damped, voted = look.query_side.attenuation, look.query_side.keywords
+    most = largest(damped.effects)
+    empty = (
+        [] if not look.rank else ["The index is empty." if not look.rank.of else "No title of the index has a vector."]
+    )
+    yield [*empty, *screen.words("query  ", damped.words, damped.effects, most)]
+    columns: Columns = {
+        "query word": damped.words, "effect": list(map(plain, damped.effects)),
+        "": [Bar(effect, most) for effect in damped.effects],
+    }  # fmt: skip
+    if everything and damped.gates and damped.taken_in:
+        columns |= {"gate": list(map(plain, damped.gates)), "taken in": list(map(plain, damped.taken_in))}
+    if everything and voted:
+        columns |= {f"cells {ARROWS[way]}": list(map(count, row)) for way, row in voted.counts.items()}
+        columns["keyword"] = list(map(_verdict, voted.verdicts))
+    yield _table(columns, screen)
+
+
+def _pair(look: Explanation, pair: Pair, screen: Screen, everything: bool) -> Iterator[list[str]]:
+    most = largest_contribution(pair)
+    told = "".join(
+        piece if isinstance(piece, str) else f"{clip(piece.word, SHORT)} ({signed(piece.contribution)})"
+        for piece in summary(pair)
+    )
+    rank = screen.wrap(f"rank   {_rank(look.rank)}") if look.rank else []
+    yield [f"score  {screen.strong(plain(pair.score))}", *rank, *screen.wrap(told)]
+    sides = {"query": pair.query_words, "title": pair.title_words}
+    yield [
+        line for name, words in sides.items()
+        for line in screen.words(
+            f"{name}  ", [word.word for word in words], [word.contribution for word in words], most
+        )
+    ]  # fmt: skip
+    for name, words in sides.items():
+        yield [*_table(_word_columns(name, words, most, everything), screen), total(words, pair)]
+
+
+def _rank(rank: Rank) -> str:
+    if rank.id is None:
+        return f"not in the index; it would rank {rank.rank or 0:,} of {rank.of + 1:,}"
+    return f"{rank.rank or 0:,} of {counted(rank.of, 'title')}, id {clip(rank.id, SHORT)}"
+
+
+def _word_columns(name: str, words: Sequence[Word], most: float, everything: bool) -> Columns:
+    columns: Columns = {
+        f"{name} word": [word.word for word in words],
+        "contribution": [signed(word.contribution) for word in words],
+    }
+    if not everything:  # with everything, there is no room for bars in 80 columns
+        columns[""] = [Bar(word.contribution, most) for word in words]
+    else:
+        columns["without"] = [plain(word.without) for word in words]
+        columns["effect"] = [plain(word.effect) for word in words]
+        if words[0].gate is not None:
+            columns["gate"] = [plain(word.gate) for word in words]
+        if words[0].detected_by:
+            for way in words[0].detected_by:
+                columns[f"cells {ARROWS[way]}"] = [count(word.detected_by[way]) for word in words]
+            columns["keyword"] = [_verdict(word.keyword) for word in words]
+    return columns
+
+
+def _verdict(keyword: bool | None) -> str:
+    return "?" if keyword is None else "yes" if keyword else ""
+
+
+def _table(columns: Columns, screen: Screen) -> list[str]:
+    align = "".join(">" if at and name else "<" for at, name in enumerate(columns))
+    return screen.table(align, list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _remarks(sides: dict[str, ExplainedText], screen: Screen, everything: bool) -> list[str]:
+    known = {word: share for side in sides.values() for word, share in zip(side.words, side.known, strict=True)}
+    hardly = [f"{clip(word, SHORT)} ({share:.0%})" for word, share in known.items() if share < LITTLE_KNOWN]
+    told = [f"Mostly unknown words (share of known letter trigrams): {', '.join(hardly)}."] if hardly else []
+    for name, side in sides.items() if everything else ():
+        damped = [clip(word, SHORT) for word, no in zip(side.words, side.attenuation.unimportant, strict=True) if no]
+        if damped:
+            told.append(f"Unimportant in the {name} (less than half of the mean effect): {', '.join(damped)}.")
+    if everything and not any(side.keywords for side in sides.values()):
+        told.append("This model does not read word by word, so it has no gates, keywords or links.")
+    return [line for sentence in told for line in screen.wrap(sentence)]
+
+
+def _links(pair: Pair, screen: Screen) -> list[str]:
+    """The pairs of a query word and a title word that the same cells respond to."""
+    if not pair.strongest:
+        return []
+    rows = []
+    for link in pair.strongest:
+        words = pair.query_words[link.query_word].word, pair.title_words[link.title_word].word
+        cells = ", ".join(cell_name(pair.cells[at].cell, pair.cells[at].way) for at in link.cells)
+        bar = Bar(link.weight, pair.strongest[0].weight)
+        rows.append((" ~ ".join(clip(word, SHORT) for word in words), signed(link.weight), bar, cells))
+    return screen.table("<><<", ("strongest links", "contribution", "", "cells"), rows)
+
+
+def _cells(pair: Pair, screen: Screen) -> list[str]:
+    top = sorted(pair.cells, key=lambda cell: -abs(cell.contribution))[:ROWS]
+    most = largest(cell.contribution for cell in top)
+    if not most:
+        return []
+    rows = [
+        (cell_name(cell.cell, cell.way), signed(cell.query), signed(cell.title), signed(cell.contribution),
+         Bar(cell.contribution, most))
+        for cell in top
+    ]  # fmt: skip
+    share = sum(cell.contribution for cell in top)
+    others = f"{counted(len(pair.cells) - len(top), 'other cell')}: {signed(pair.score - share)}"
+    head = ("cell", "query", "title", "contribution", "")
+    return [*screen.table("<>>><", head, rows), f"These cells: {signed(share)}; {others}"]
+
+
+# --- compared with another title, and with another model ---------------------------------------------------------
+
+
+def _why_not(compared: WhyNot, screen: Screen, everything: bool) -> Iterator[list[str]]:
+    other = clip(compared.first.title, screen.columns - 13)
+    scores = f"{plain(compared.title.score)}, other {plain(compared.first.score)}, gap {plain(compared.gap)}"
+    head = [screen.strong("Compared with the other title"), f"other title  {other}", f"score        {scores}"]
+    if compared.gap <= 0:
+        yield [*head, "This title scores the same." if compared.gap == 0 else "This title scores higher."]
+        return
+    yield head
+    yield _differences("query word", [(share.word, share) for share in compared.words], screen)
+    if everything:
+        cells = [(cell_name(cell.cell, cell.way), cell) for cell in compared.cells[:ROWS]]
+        yield _differences("cell", cells, screen)
+    named = {"Words that help the other title and are missing here": compared.missing,
+             "Words that lower the score of this title": compared.burdens}  # fmt: skip
+    lists = {
+        name: ", ".join(f"{clip(word, SHORT)} {signed(given)}" for word, given in merged(parts, ROWS))
+        for name, parts in named.items()
+    }
+    yield [line for name, words in lists.items() if words for line in screen.wrap(f"{name}: {words}.")]
+    helpful = [edit for edit in compared.edits if edit.change > 0][:ROWS] if everything else []
+    yield _edits("single edit", helpful, screen)
+    yield _edits("edits, one after another", compared.path, screen)
+    yield _outcome(compared, screen)
+
+
+def _differences(name: str, shares: Sequence[tuple[str, Share | CellShare]], screen: Screen) -> list[str]:
+    most = largest(share.difference for _, share in shares)
+    rows = [
+        (label, signed(share.title), signed(share.first), signed(share.difference), Bar(share.difference, most))
+        for label, share in shares
+    ]
+    return screen.table("<>>><", (name, "this title", "other title", "difference", ""), rows)
+
+
+def _edits(name: str, edits: Sequence[Edit], screen: Screen) -> list[str]:
+    rows = [
+        (EDITS[edit.kind].format(**{"out": _quoted(edit.out), "put": _quoted(edit.put)}), plain(edit.score),
+         signed(edit.change))
+        for edit in edits
+    ]  # fmt: skip
+    return screen.table("<>>", (name, "score", "change"), rows) if rows else []
+
+
+def _quoted(word: str | None) -> str:
+    return f'"{clip(word or "", SHORT)}"'
+
+
+def _outcome(compared: WhyNot, screen: Screen) -> list[str]:
+    if not compared.path:
+        return screen.wrap("No edit that was tried raises the score.")
+    last = compared.path[-1]
+    verdict = "passes" if compared.reached else "does not pass"
+    told = f"The edited title scores {plain(last.score)} and {verdict} the other title ({plain(compared.first.score)}):"
+    return [*screen.wrap(told), *screen.wrap(clip(last.title, 3 * screen.columns))]
+
+
+def _models(comparison: ModelComparison, screen: Screen) -> Iterator[list[str]]:
+    names = [clip(model.name, SHORT) for model in comparison.models]
+    rows = [(name, plain(model.score), model.tower) for name, model in zip(names, comparison.models, strict=True)]
+    heading = screen.strong("Models side by side: how many of the most active cells detect each word")
+    yield [heading, *screen.table("<><", ("model", "score", "tower"), rows, cut=2)]
+    for side in ("query", "title"):
+        voted = [getattr(model, side) for model in comparison.models]
+        for head, cells in same_words(zip(names, voted, strict=True)):
+            yield screen.table("<".ljust(len(head), ">"), [f"{side} word", *head[1:]], cells)
+
+
+def _legend(look: Explanation, screen: Screen) -> list[str]:
+    """What the columns of the tables of words mean."""
+    meanings = {"effect": "1 - cosine of the text with and without the word"}
+    if look.pair:
+        meanings["contribution"] = METHODS[look.pair.method]
+        meanings["without"] = "score without the word"
+    if look.query_side.attenuation.gates:
+        meanings["gate"] = "mean input gate"
+    if voted := look.query_side.keywords:
+        meanings["cells"] = f"how many of the {voted.active} most active cells detect the word (→ ← reading direction)"
+        meanings["keyword"] = f"{voted.needed} or more cells in each direction; ? the word is read first"
+    return [line for name, meaning in meanings.items() for line in screen.wrap(f"{name}: {meaning}")]

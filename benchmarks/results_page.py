@@ -56,7 +56,7 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
             figure = docs / "images" / f"cost-{name.split('-')[0]}.png"
             figures.cost_curve(comparison.curves, figure)
             sections.append(
-                f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*Figure of the paper: the training cost "
+                f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*The paper's figure: the training cost "
                 "of LSTM-RNN and RNN by epoch, on a logarithmic axis, with the same γ.*"
             )
     sections += [marks(found), more_of(found), NOTES.read_text(encoding="utf-8").strip()]

@@ -1,23 +1,18 @@
 """Word matching on titles: BM25, by bm25s, and the unigram language model. What every click model has to beat."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.ranker import BaseRanker
-from clickvec.text.tokens import normalise
-from clickvec.text.trigrams import trigrams
+from clickvec.text.lexical_tokens import TokenKind, tokenise
 
-Tokens = Literal["words", "words-stop", "stems", "stems-stop", "trigrams", "words+trigrams"]
-
-_TUNED: tuple[Tokens, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
+_TUNED: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
 
 # What is tried on a dev set: what came first, or all but, on the dev sets of films (msrd) and of Wikipedia (dbpedia).
 BM25_GRID: tuple[dict[str, Any], ...] = tuple(
@@ -29,37 +24,6 @@ ULM_GRID: tuple[dict[str, Any], ...] = tuple(
     {"tokens": tokens, "mu": mu} for tokens in _TUNED for mu in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 )
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
-
-
-def tokenise(text: str, tokens: Tokens = "words") -> list[str]:
-    """What is matched of a text, as often as it occurs.
-
-    `words`: lower case (`normalise`), split at all that is no letter, digit or mark. `words-stop`: without English stop
-    words, unless the text has no others: the film "It" keeps its name. `stems`, `stems-stop`: the same with plurals
-    made singular. `trigrams`: the letter trigrams of the words, which a misspelling leaves half intact.
-    `words+trigrams`: both.
-    """
-    if tokens not in get_args(Tokens):
-        raise ClickvecError(f"tokens is {tokens!r}; it can be {', '.join(get_args(Tokens))}")
-    found = _words(text)
-    if tokens.endswith("trigrams"):
-        letters = trigrams(" ".join(found)) if found else []
-        # Marked as in a trigram: a word of three letters is no trigram, and that of a word of one letter is the word.
-        return letters if tokens == "trigrams" else [f"#{word}#" for word in found if len(word) > 1] + letters
-    if tokens.endswith("-stop"):
-        found = [word for word in found if word not in STOP_WORDS] or found
-    return list(map(singular, found)) if tokens.startswith("stems") else found
-
-
-def singular(word: str) -> str:
-    """Harman's S-stemmer, as Lucene has it: ladies -> lady, cars -> car; bus, glass, shoes and is stay."""
-    if len(word) < 3 or not word.endswith("s") or word.endswith(("us", "ss")):
-        return word
-    if word.endswith("ies") and len(word) > 3 and word[-4] not in "ae":
-        return word[:-3] + "y"
-    return word if word.endswith(("ies", "aes", "oes", "ees")) else word[:-1]
-
 
 class BM25(BaseRanker):
     """Lucene's BM25 over the distinct ones of `titles`, as `tokenise` takes them apart.
@@ -69,7 +33,7 @@ class BM25(BaseRanker):
     """
 
     def __init__(
-        self, titles: Iterable[str], k1: float = 1.2, b: float = 0.75, name: str = "BM25", tokens: Tokens = "words"
+        self, titles: Iterable[str], k1: float = 1.2, b: float = 0.75, name: str = "BM25", tokens: TokenKind = "words"
     ) -> None:
         """Index the distinct ones of `titles`."""
         self.name = name
@@ -109,7 +73,7 @@ class ULM(BaseRanker):
     model knows nothing about such a word, and it is left out, for all titles alike.
     """
 
-    def __init__(self, titles: Iterable[str], mu: float = 1.0, name: str = "ULM", tokens: Tokens = "words") -> None:
+    def __init__(self, titles: Iterable[str], mu: float = 1.0, name: str = "ULM", tokens: TokenKind = "words") -> None:
         """Count the words of the distinct ones of `titles`."""
         if not mu > 0:
             raise ClickvecError(f"mu of {name} is {mu}; it has to be above 0, or a missing word makes a score infinite")
@@ -128,23 +92,6 @@ class ULM(BaseRanker):
         p = np.array([self._count[word] for word in words]) / max(self._total, 1)
         scores: NDArray[np.float64] = np.log((c + self._mu * p) / (length + self._mu)).sum(axis=1)
         return scores.astype(np.float32)
-
-
-# Lucene's English list, which is that of bm25s too.
-# fmt: off
-STOP_WORDS = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
-    "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
-))
-# fmt: on
-
-
-def _words(text: str) -> list[str]:
-    text = normalise(text)
-    if text.isascii():
-        return _ASCII_WORD.findall(text)
-    # A regular expression's \w lacks the marks that are vowels in Hindi or Thai, and would cut words at them.
-    return "".join(char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in text).split()
 
 
 def _bm25s() -> ModuleType:

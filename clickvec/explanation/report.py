@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.lexical import STOP_WORDS
 from clickvec.explanation.detections import some_of
 from clickvec.explanation.neighbours import Nearest, Neighbours
 from clickvec.explanation.query_words import QueryWords, query_words
@@ -21,6 +20,7 @@ from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.storage.json_files import parse_json
+from clickvec.text.lexical_tokens import STOP_WORDS
 from clickvec.text.tokens import canonical
 
 FORMAT = 1  # of report.json

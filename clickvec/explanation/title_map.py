@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.lexical import tokenise
 from clickvec.explanation.reading import Floats, cell_names
 from clickvec.model.encoder import Encoder
+from clickvec.text.lexical_tokens import tokenise
 from clickvec.text.tokens import canonical
 
 TITLES = 400  # most titles on a map

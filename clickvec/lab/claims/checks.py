@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.lexical import STOP_WORDS
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.explanation.contributions import METHODS, without_each
 from clickvec.explanation.keywords import ACTIVE, SHARE, THRESHOLD, Keywords, keywords_of
@@ -30,6 +29,7 @@ from clickvec.explanation.trust import (
     word_positions,
 )
 from clickvec.model.encoder import Encoder
+from clickvec.text.lexical_tokens import STOP_WORDS
 
 SHORT = 4  # letters of a word that is as short as most function words
 SHARES = np.linspace(0, 1, 11)  # of the words left out, where deletion curves are read off

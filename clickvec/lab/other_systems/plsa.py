@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.lexical import Tokens, tokenise
 from clickvec.evaluation.ranker import BaseRanker
+from clickvec.text.lexical_tokens import TokenKind, tokenise
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -64,7 +64,7 @@ class PLSA(BaseRanker):
         *,
         prior: float,
         log_posteriors: Sequence[float] = (),
-        tokens: Tokens = "words",
+        tokens: TokenKind = "words",
         own_words: float = 0.3,
         name: str = "PLSA",
     ) -> None:
@@ -87,7 +87,7 @@ class PLSA(BaseRanker):
         prior: float = 10.0,
         iterations: int = 10,
         seed: int = 0,
-        tokens: Tokens = "words",
+        tokens: TokenKind = "words",
         own_words: float = 0.3,
         name: str = "PLSA",
         dtype: DTypeLike = np.float32,
@@ -256,7 +256,7 @@ def _with_values(counts: "csr_matrix", values: Floats) -> "csr_matrix":
     return _sparse().csr_matrix((values, counts.indices, counts.indptr), shape=counts.shape)
 
 
-def _bag(title: str, tokens: Tokens) -> Bag:
+def _bag(title: str, tokens: TokenKind) -> Bag:
     return tuple(sorted(tokenise(title, tokens)))
 
 

@@ -32,7 +32,7 @@ from clickvec.lab.simulate import Site
 from clickvec.model import encoder as encoder_module
 from clickvec.model import fast, folder, forward
 from clickvec.model.encoder import BATCH_SIZE, Encoder
-from clickvec.model.threads import in_order
+from clickvec.model.threads import map_in_threads
 from clickvec.native import lstm
 from clickvec.native.words import token_table
 from clickvec.text.token_table import TokenTable
@@ -136,8 +136,8 @@ def as_compiled(encoder: Encoder, wanted: bool) -> None:
     kernel = lstm.kernel() if wanted else None
     fast._kernel = lambda: kernel
     encoder_module.token_table = token_table if wanted else TokenTable
-    encoder._query._forget()
-    encoder._title._forget()
+    encoder._query._empty_cache()
+    encoder._title._empty_cache()
 
 
 def limits(encoder: Encoder, titles: list[str]) -> dict[str, float]:
@@ -195,7 +195,7 @@ def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:
         runs: dict[str, Callable[[], object]] = {
             form: lambda: encoder.encode_document(titles),
             f"{form}, network only": lambda: list(
-                in_order(lambda _: reader._fast.run(table, tokens), range(0, len(titles), BATCH_SIZE))  # noqa: B023
+                map_in_threads(lambda _: reader._fast.run(table, tokens), range(0, len(titles), BATCH_SIZE))  # noqa: B023
             ),
         }
         for name, run in runs.items():

@@ -96,7 +96,7 @@ def by_words() -> list[Point]:
         titles = draw_titles(draw_words(size), 20_000)
 
         def encode(titles: list[str] = titles) -> None:
-            encoder._title._forget()
+            encoder._title._empty_cache()
             encoder.encode_document(titles)
 
         points.append(Point("distinct words", size, seconds(encode), len(titles)))
@@ -111,7 +111,7 @@ def by_trigrams() -> list[Point]:
         encoder.encode_document(titles[:100])
 
         def encode(encoder: Encoder = encoder) -> None:
-            encoder._title._forget()
+            encoder._title._empty_cache()
             encoder.encode_document(titles)
 
         points.append(Point("trigrams", size, seconds(encode), len(titles)))

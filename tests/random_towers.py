@@ -4,6 +4,7 @@ import numpy as np
 
 from clickvec.config import Tower
 from clickvec.model import forward
+from clickvec.model.projection import project
 from clickvec.text.ragged import Ragged, ragged
 
 SMALL = Tower(cells=7, hidden=9, output=6)
@@ -17,7 +18,7 @@ def random_weights(tower: Tower, dtype: type) -> forward.Weights:
 
 def projections(weights: forward.Weights) -> forward.Array:
     rng = np.random.default_rng(1)
-    return forward.project(weights, ragged(rng.integers(0, TRIGRAMS, length % 7).tolist() for length in range(TOKENS)))
+    return project(weights, ragged(rng.integers(0, TRIGRAMS, length % 7).tolist() for length in range(TOKENS)))
 
 
 def random_texts(lengths: list[int]) -> Ragged:

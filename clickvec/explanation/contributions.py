@@ -23,6 +23,7 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.model import forward
 from clickvec.model.encoder import Encoder
+from clickvec.model.projection import project
 from clickvec.text.ragged import Ragged, ragged
 from clickvec.text.tokens import split_tokens
 
@@ -123,7 +124,7 @@ def _integrated_gradients(encoder: Encoder, side: str, words: Sequence[str], oth
     if not words:
         return np.zeros(0)
     weights = encoder.model.tower_weights(side)
-    x = forward.project(weights, ragged(map(encoder.vocabulary.ids, words))).astype(np.float64)
+    x = project(weights, ragged(map(encoder.vocabulary.ids, words))).astype(np.float64)
     small = {name: weight.astype(np.float64) for name, weight in weights.items() if not name.endswith(".input")}
     points, shares = np.polynomial.legendre.leggauss(GRADIENT_POINTS)  # of the integral from -1 to 1
     ahead = _STEP * np.eye(len(words) + 1, len(words), -1)  # a row as it is, then one a step further along each word

@@ -1,16 +1,16 @@
-"""The LSTM-RNN of `forward.py` once more, arranged for speed; read that one first. A test binds the two.
+"""The LSTM-RNN of `forward.py`, rearranged for speed. Read that file first; a test compares the two.
 
-It gives vectors and no trace. How it is fast:
+This gives vectors and no trace. What makes it fast:
 
-- The gates lie one behind the other, (gates, texts, cells), so that each is one block of memory, and all of them are
-  squashed by one call of tanh: σ(x) = (1 + tanh(x / 2)) / 2. The weights are halved beforehand, which is exact.
-- Gates, state and output are kept doubled (2i = 1 + tanh(x / 2), C = 2c, Y = 2y), so that little is left to scale.
-- The bias is in the table of known tokens: a row is W l(t) + b.
-- Texts are sorted by length and read CHUNK at a time, few enough for the processor's cache.
-- One text alone, a query that someone waits for, is read as plain vectors, without the layout of a batch.
+- The gates are stored one after the other, (gates, texts, cells), so that each is one block of memory, and one call of
+  tanh computes all of them: σ(x) = (1 + tanh(x / 2)) / 2. The weights are halved beforehand, which is exact.
+- Gates, state and output are kept doubled (2i = 1 + tanh(x / 2), C = 2c, Y = 2y), which saves multiplications.
+- The bias is part of the table of known tokens: a row is W l(t) + b.
+- Texts are sorted by length and processed CHUNK at a time, few enough for the processor's cache.
+- A single text, a query that someone waits for, is processed as plain vectors, without packing a batch.
 
-What has no such form (peepholes, the RNN, DSSM, CLSM) is left to `forward.run`. Where `lstm.c` is compiled (see
-`compiled.py`), it does all this in place of the NumPy below, where numbers are float32; they differ in the last bits.
+Towers without such a form (peepholes, RNN, DSSM, CLSM and any new kind) run through `forward.run`. Where `lstm.c` is
+compiled, it replaces the NumPy code below for float32; the results differ in the last bits.
 """
 
 from typing import TYPE_CHECKING
@@ -22,97 +22,98 @@ from clickvec.config import Tower
 from clickvec.model import forward
 from clickvec.model.forward import Array, Weights
 from clickvec.model.packing import pack
+from clickvec.model.projection import project
 from clickvec.text.ragged import Ragged
 
 if TYPE_CHECKING:
     from clickvec.native.lstm import Kernel
 
-CHUNK = 384  # texts read side by side
-BLOCK = 96  # texts in one product, at most: small ones stay in the cache
-ALONE = 2**18  # multiplications up to which OpenBLAS does a product by itself; its threads would wait for each other
+CHUNK = 384  # texts that are processed together
+BLOCK = 96  # the most texts in one matrix product: small products stay in the cache
+ALONE = 2**18  # OpenBLAS uses one thread for products of up to this many multiplications; more threads would be slower
 ONE, HALF = np.float32(1), np.float32(0.5)
 
 
 def block_size(cells: int) -> int:
-    """How many texts to have in one product: few enough for one thread of BLAS, unless that were too few."""
+    """Return how many texts to put in one product: few enough for one thread of BLAS, unless that is too few."""
     return min(BLOCK, ALONE // cells**2) if ALONE // cells**2 >= 16 else BLOCK
 
 
 def has_fast_form(tower: Tower) -> bool:
-    """Whether there is more than `forward.run` for such a tower, in NumPy and compiled."""
+    """Return whether this file and `lstm.c` can run such a tower."""
     return tower.kind in ("lstm", "bilstm") and not tower.peepholes
 
 
 class FastTower:
-    """A tower that is ready to run; its table of tokens is (parts, tokens, width), a part for each gate."""
+    """A tower ready to run. Its table of tokens is (parts, tokens, width), with one part per gate and direction."""
 
     def __init__(self, tower: Tower, weights: Weights) -> None:
         self._tower, self._weights = tower, weights
-        self._is_plain = not has_fast_form(tower)
-        ways = [forward.direction(weights, way) for way in _WAYS] if tower.kind == "bilstm" else [weights]
-        self._ways = [] if self._is_plain else [_Lstm(tower, one_way) for one_way in ways]
-        self.parts = sum(way.gates for way in self._ways) or 1
-        if not self._is_plain:
-            self._bias = np.concatenate([way.bias for way in self._ways])
-            self._scale = np.concatenate([way.scale for way in self._ways])
+        self._directions: list[_Lstm] = []  # empty: `forward.run` does the work
+        if has_fast_form(tower):
+            both = [forward.direction(weights, name) for name in ("forward", "backward")]
+            self._directions = [_Lstm(tower, one) for one in (both if tower.kind == "bilstm" else [weights])]
+            self._bias = np.concatenate([lstm.bias for lstm in self._directions])
+            self._scale = np.concatenate([lstm.scale for lstm in self._directions])
+        self.parts = sum(lstm.gates for lstm in self._directions) or 1
         inputs = [_aligned(np.asarray(weight)) for name, weight in weights.items() if name.endswith(".input")]
-        self._inputs = [matrix for matrix in inputs if matrix.dtype == np.float32 and matrix.flags.c_contiguous]
-        self._is_float32 = len(self._inputs) == len(inputs)
+        is_float32 = all(matrix.dtype == np.float32 and matrix.flags.c_contiguous for matrix in inputs)
+        self._inputs_for_c = inputs if is_float32 and self._directions else []
 
     def write_rows(self, table: Array, trigrams: Ragged) -> None:
         """Write W l(t) + b of tokens into their part of the table, (parts, tokens, width)."""
-        kernel = _kernel() if self._is_float32 and not self._is_plain else None
+        kernel = _kernel() if self._inputs_for_c else None
         if kernel is None:
-            table[:] = self.rows(forward.project(self._weights, trigrams))
+            table[:] = self.rows(project(self._weights, trigrams))
             return
         width = table.shape[2]
-        for part, matrix in enumerate(self._inputs):
-            place = slice(part * width, (part + 1) * width)
-            kernel.write_rows(table[part], matrix, trigrams, self._bias[place], float(self._scale[part * width]))
+        for part, matrix in enumerate(self._inputs_for_c):
+            bias, scale = self._bias[part * width : (part + 1) * width], float(self._scale[part * width])
+            kernel.write_rows(table[part], matrix, trigrams, bias, scale)
 
     def rows(self, projections: Array) -> Array:
-        """Rows for the table, from the projections W l(t) of tokens (see `forward.project`), which are written over."""
-        if not self._is_plain:
+        """Return rows for the table, made from the projections W l(t) of tokens, which are overwritten."""
+        if self._directions:
             projections += self._bias
             projections *= self._scale
         return projections.reshape(len(projections), self.parts, -1).transpose(1, 0, 2)
 
     def run(self, table: Array, texts: Ragged) -> Array:
-        """What `forward.run` gives: the vectors of texts, (texts, dimensions), before scaling to unit length."""
-        if self._is_plain:
+        """Return what `forward.run` returns: the vectors of texts, (texts, dimensions), before scaling to length 1."""
+        if not self._directions:
             return forward.run(self._tower, self._weights, table[0], texts)
-        halves = []
-        for k, way in enumerate(self._ways):
-            halves.append(way.run(table[k * way.gates : (k + 1) * way.gates], texts, backwards=k == 1))
-        return halves[0] if len(halves) == 1 else np.concatenate(halves, axis=1)
+        if len(self._directions) == 1:
+            return self._directions[0].run(table, texts, backwards=False)
+        there, back = self._directions
+        halves = (
+            there.run(table[: there.gates], texts, backwards=False),
+            back.run(table[there.gates :], texts, backwards=True),
+        )
+        return np.concatenate(halves, axis=1)
 
     def run_one(self, table: Array, tokens: list[int]) -> Array:
-        """The vector of one text of at least one token, (dimensions,)."""
-        if self._is_plain:
+        """Return the vector of one text with at least one token, (dimensions,)."""
+        if not self._directions:
             ids = Ragged(np.array(tokens, np.int32), np.array([0, len(tokens)]))
             vector: Array = forward.run(self._tower, self._weights, table[0], ids)[0]
             return vector
-        if len(self._ways) == 1:
-            return self._ways[0].run_one(table, tokens, backwards=False)
-        there, back = self._ways
-        return np.concatenate(
-            [
-                there.run_one(table[: there.gates], tokens, backwards=False),
-                back.run_one(table[there.gates :], tokens, backwards=True),
-            ]
+        if len(self._directions) == 1:
+            return self._directions[0].run_one(table, tokens, backwards=False)
+        there, back = self._directions
+        halves = (
+            there.run_one(table[: there.gates], tokens, backwards=False),
+            back.run_one(table[there.gates :], tokens, backwards=True),
         )
-
-
-_WAYS = ("forward", "backward")
+        return np.concatenate(halves)
 
 
 def _aligned(matrix: Array) -> Array:
-    """Return the matrix, or a copy if its address is no multiple of its item size, as C needs it."""
+    """Return the matrix, or a copy if C cannot read it where it is: its address must be a multiple of the item size."""
     return matrix if matrix.flags.aligned else matrix.copy()
 
 
 def _kernel() -> "Kernel | None":
-    """The compiled form, if there is one; looked for when the first text comes, as opening a model must be quick."""
+    """Return the compiled code, if there is any. It is loaded with the first text, so that opening a model is quick."""
     from clickvec.native.lstm import kernel
 
     return kernel()
@@ -130,22 +131,22 @@ class _Lstm:
         W_rec = np.concatenate([w[f"{name}.recurrent"] for name in names]).T * (HALF * self.scale)  # half, for Y = 2y
         self._W_rec_flat = np.ascontiguousarray(W_rec)
         self._W_rec = np.ascontiguousarray(W_rec.reshape(cells, -1, cells).transpose(1, 0, 2))
-        self._packed: tuple[Kernel, Array] | None = None  # the same for the compiled form
+        self._packed: tuple[Kernel, Array] | None = None  # W_rec as the compiled code needs it
 
     def run(self, table: Array, texts: Ragged, backwards: bool) -> Array:
-        """The embeddings of texts, (texts, cells)."""
+        """Return the embeddings of texts, (texts, cells)."""
         if table.dtype == np.float32 and (kernel := _kernel()):
-            found = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, backwards)
+            doubled = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, backwards)
         else:
-            found = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
-            for places, tokens in pack(texts, backwards=backwards).chunks(CHUNK):
-                found[places] = self._run_chunk(table, tokens)
-        found *= HALF
-        return found
+            doubled = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
+            for numbers, tokens in pack(texts, backwards=backwards).chunks(CHUNK):
+                doubled[numbers] = self._run_chunk(table, tokens)
+        doubled *= HALF
+        return doubled
 
     def _run_chunk(self, table: Array, tokens: list[NDArray[np.int32]]) -> Array:
-        """The embeddings, doubled, of a chunk of texts, longest first; `tokens[t]` are their tokens at time t."""
-        last = np.empty((len(tokens[0]), self._tower.cells), table.dtype)  # Y; where a text has ended, it stays
+        """Return the doubled embeddings of a chunk of texts, longest first. `tokens[t]` are their tokens at time t."""
+        last = np.empty((len(tokens[0]), self._tower.cells), table.dtype)  # Y; it stays where a text has ended
         pooled = last if self._tower.pooling == "last" else np.empty_like(last)
         Y, C = last, np.zeros_like(last)
         for t, ids in enumerate(tokens):
@@ -169,21 +170,21 @@ class _Lstm:
         return pooled
 
     def _recurrent(self, Y: Array) -> Array:
-        """W_rec y(t), (gates, texts, cells)."""
+        """Return W_rec y(t), (gates, texts, cells)."""
         product = np.empty((self.gates, *Y.shape), Y.dtype)
         for first in range(0, len(Y), self._block):
-            some = slice(first, first + self._block)
-            np.matmul(Y[some], self._W_rec, out=product[:, some])
+            rows = slice(first, first + self._block)
+            np.matmul(Y[rows], self._W_rec, out=product[:, rows])
         return product
 
     def run_one(self, table: Array, tokens: list[int], backwards: bool) -> Array:
-        """The embedding of one text, (cells,)."""
+        """Return the embedding of one text, (cells,)."""
         if table.dtype == np.float32 and (kernel := _kernel()):
-            found = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, backwards)
+            doubled = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, backwards)
         else:
-            found = self._run_one(table.take(tokens[::-1] if backwards else tokens, axis=1))
-        found *= HALF
-        return found
+            doubled = self._run_one(table.take(tokens[::-1] if backwards else tokens, axis=1))
+        doubled *= HALF
+        return doubled
 
     def _weights_for(self, kernel: "Kernel") -> Array:
         if self._packed is None or self._packed[0] is not kernel:
@@ -191,7 +192,7 @@ class _Lstm:
         return self._packed[1]
 
     def _run_one(self, W_l: Array) -> Array:
-        """The same doubled; each call of NumPy counts here, so all of them write in place."""
+        """Return the doubled embedding of one text. Every call writes in place: here NumPy's overhead dominates."""
         cells = self._tower.cells
         a = np.empty(self.gates * cells, W_l.dtype)
         y_g, i, *f, o = a.reshape(-1, cells)

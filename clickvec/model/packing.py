@@ -1,26 +1,42 @@
-"""Lay a batch of texts out for the time loop of a recurrent tower."""
+"""Lay out a batch of texts for the loop over time of a recurrent tower."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.text.ragged import Ints, Offsets, Ragged
+
+Array = NDArray[np.floating[Any]]
 
 
 class Packed(NamedTuple):
     """A batch of texts, longest first and time-major, so that the batch shrinks as short texts end.
 
-    `order[k]` is the text in row k; `sizes[t]` is how many texts have a token t; `tokens` has the token ids of time 0,
-    then of time 1, and so on, `sizes[t]` of them each.
+    `order[k]` is the text in row k. `sizes[t]` is the number of texts that have a token t. `tokens` holds the token ids
+    at time 0, then those at time 1, and so on, `sizes[t]` of them each.
     """
 
     order: Offsets
     sizes: tuple[int, ...]
     tokens: Ints
 
+    def over_time(self, table: Array) -> Iterator[Array]:
+        """Yield the rows of `table` for the tokens at time 0, 1, and so on, each (sizes[t], width)."""
+        start = 0
+        for size in self.sizes:
+            yield table[self.tokens[start : start + size]]
+            start += size
+
+    def in_text_order(self, rows: Array) -> Array:
+        """Return rows that are longest text first in the order of the texts."""
+        result = np.empty_like(rows)
+        result[self.order] = rows
+        return result
+
     def chunks(self, size: int) -> Iterator[tuple[Offsets, list[Ints]]]:
-        """At most `size` texts at a time, longest first: which they are, and their token ids at time 0, 1, and so on.
+        """Yield at most `size` texts at a time, longest first: their numbers, and their token ids at time 0, 1, ...
 
         Texts without a token are left out.
         """
@@ -35,15 +51,15 @@ class Packed(NamedTuple):
 
 
 def pack(texts: Ragged, *, backwards: bool = False) -> Packed:
-    """Lay a batch out for the time loop; `backwards` reads each text from its last token to its first."""
+    """Lay out texts of token ids. With `backwards`, read each text from its last token to its first."""
     lengths = texts.lengths
     order = np.argsort(-lengths, kind="stable")
     longest_first = lengths[order]
     first, direction = texts.offsets[:-1][order], 1
     if backwards:
         first, direction = first + longest_first - 1, -1
-    deepest = int(longest_first[0]) if len(longest_first) else 0
-    sizes = np.searchsorted(-longest_first, -np.arange(deepest), side="left")
+    longest = int(longest_first[0]) if len(longest_first) else 0
+    sizes = np.searchsorted(-longest_first, -np.arange(longest), side="left")
     columns = [texts.values[first[:size] + direction * t] for t, size in enumerate(sizes)]
     tokens = np.concatenate(columns) if columns else np.zeros(0, np.int32)
-    return Packed(order, tuple(int(size) for size in sizes), tokens)
+    return Packed(order, tuple(sizes.tolist()), tokens)

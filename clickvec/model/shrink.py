@@ -1,7 +1,7 @@
 """Smaller models and smaller vectors: float16, or int8 with a scale for each row.
 
 Nearly all of a model are its input matrices, one row for each trigram; the rest stays float32. W l(t) is a sum of a few
-rows, which `forward.project` scales as it gathers them: the matrix is never whole in float32, on disk or in memory.
+rows, which `projection.project` scales as it gathers them: the matrix is never whole in float32, on disk or in memory.
 """
 
 import math

@@ -1,60 +1,63 @@
-"""Batches on several cores: NumPy and the compiled kernel let other threads go on while they compute."""
+"""Process batches on several cores. NumPy and the compiled code release the GIL while they compute."""
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from clickvec.errors import ClickvecError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
-
 VARIABLE = "OMP_NUM_THREADS"
-MOST = 9_999  # threads; a larger number is taken for a mistake
+MOST = 9_999  # a larger number of threads is taken for a mistake
 
 
-def cores() -> int:
-    """How many threads to use: OMP_NUM_THREADS where it is set, as for NumPy's own, or else a thread for each core.
+def thread_count() -> int:
+    """Return the number in OMP_NUM_THREADS, as NumPy uses it, or else the number of cores.
 
-    A library must not fail over the environment: a value that is no number of threads is ignored here.
+    A library must not fail because of the environment, so this ignores a value that is not a number of threads.
     """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return _wanted() or cpus
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _from_environment() or cores
 
 
 def check_environment() -> None:
-    """Refuse an OMP_NUM_THREADS that is set to no number of threads: the user meant something by it."""
+    """Raise if OMP_NUM_THREADS is set to something that is not a number of threads."""
     value = os.environ.get(VARIABLE, "")
-    if value.strip() and _wanted() is None:
+    if value.strip() and _from_environment() is None:
         raise ClickvecError(f"{VARIABLE} is {value[:40]!r}; set it to a number from 1 to {MOST:,}, or unset it")
 
 
-def _wanted() -> int | None:
-    """The number in OMP_NUM_THREADS, the first where it is a list; None where there is none."""
+def _from_environment() -> int | None:
+    """Return the number in OMP_NUM_THREADS, the first if it is a list, or None."""
     first = os.environ.get(VARIABLE, "").split(",")[0].strip()
     number = int(first) if first.isascii() and first.isdigit() and len(first) <= 9 else 0
     return number if 1 <= number <= MOST else None
 
 
-def in_order(work: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
-    """What `work` makes of each batch, in the order of the batches; few of them are in memory at a time."""
-    iterator, threads = iter(batches), cores()
-    first = list(islice(iterator, 2 if threads > 1 else 0))
-    if len(first) < 2:  # one batch is not worth a thread
-        yield from map(work, chain(first, iterator))
+def map_in_threads(work: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
+    """Yield `work(batch)` for each batch, in order.
+
+    Unlike `ThreadPoolExecutor.map`, this reads only a few batches ahead, so memory does not grow with their number.
+    """
+    threads = thread_count()
+    if threads == 1:
+        yield from map(work, batches)
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor  # here, as `clickvec --help` need not wait for it
 
     pool = ThreadPoolExecutor(threads)
     try:
-        waiting: deque[Future[Result]] = deque(pool.submit(work, batch) for batch in first)
-        for batch in iterator:
+        waiting: deque[Future[Result]] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(work, batch))
             if len(waiting) > threads:
                 yield waiting.popleft().result()
-            waiting.append(pool.submit(work, batch))
         while waiting:
             yield waiting.popleft().result()
     finally:

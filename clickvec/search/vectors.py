@@ -27,7 +27,7 @@ from clickvec.data.lines import MAX_BAD, STDIN, name_of
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.model.shrink import PRECISIONS, check, shrink_vectors
-from clickvec.model.threads import in_order
+from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
 from clickvec.storage.json_files import to_dataclass
@@ -216,7 +216,7 @@ def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str
         file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
         file.seek(0, os.SEEK_END)
         try:
-            for rows in in_order(encode, in_batches(texts, BATCH_SIZE)):
+            for rows in map_in_threads(encode, in_batches(texts, BATCH_SIZE)):
                 file.write(shrink_vectors(rows, state.vectors).data)
                 state.rows += len(rows)
                 state.zeros += int((~rows.any(axis=1)).sum())

@@ -281,8 +281,8 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
         (lambda path: change_config(path, format=3), "is of model format 3, newer than 2: update clickvec"),
         (lambda path: change_config(path, max_words=3), "config.json was changed: its fingerprint disagrees"),
         (other_weights(wrong_shape), "query.input_gate.recurrent should have the shape (7, 7), and has (7, 6)"),
-        (other_weights(nan_in_a_gate), "title.output_gate.bias holds a weight that is not a number"),
-        (other_weights(nan_in_the_input), "not a number"),
+        (other_weights(nan_in_a_gate), "title.output_gate.bias"),
+        (other_weights(nan_in_the_input), "NaN"),
     ],
 )
 def test_a_damaged_model_is_one_sentence_in_every_verb(

@@ -28,6 +28,7 @@ from clickvec.explanation.contributions import (
 )
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
+from clickvec.model.projection import project
 from clickvec.text.ragged import ragged
 from clickvec.text.tokens import split_tokens
 
@@ -292,9 +293,7 @@ def score_at(encoder: Encoder, side: str, words: list[str], other: np.ndarray, s
     """The score with all inputs scaled; with 0 it is the biases' own."""
     weights = inputs_of(encoder, side, words, scale)
     each = ragged([[place] for place in range(len(words))])
-    vector = forward.run(
-        encoder.model.tower, weights, forward.project(weights, each), ragged([list(range(len(words)))])
-    )
+    vector = forward.run(encoder.model.tower, weights, project(weights, each), ragged([list(range(len(words)))]))
     return float(forward.unit(vector)[0] @ other)
 
 

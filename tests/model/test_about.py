@@ -94,6 +94,6 @@ def test_info_says_what_computes_the_model_here_and_why(tmp_path: Path, monkeypa
     monkeypatch.setattr(lstm, "kernel", lambda: None)
     assert computed_by(tower).startswith("NumPy: nothing was compiled at installation")
     (tmp_path / "_lstm_avx2.so").write_text("of another version")
-    assert computed_by(tower).startswith("NumPy: what was compiled is of another version, or for another processor;")
+    assert computed_by(tower).startswith("NumPy: the compiled code is for another version")
     monkeypatch.setenv("CLICKVEC_COMPILED", "0")
     assert computed_by(tower) == "NumPy: CLICKVEC_COMPILED says so"

@@ -1,11 +1,15 @@
 """What an encoder promises: shapes, lengths, the same vector in any company, traces, and no torch."""
 
+import copy
 import os
+import pickle
 import random
 import re
+import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model import encoder as encoder_module
 from clickvec.model import fast, folder, forward
 from clickvec.model.encoder import Encoder
+from clickvec.model.projection import project
 from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary
 
@@ -177,7 +182,7 @@ def test_titles_have_their_own_tower_unless_it_is_shared(tmp_path: Path, fields:
         weights = untied.model.tower_weights(side)
         tokens = TokenTable(10)
         texts = tokens.read(TEXTS)
-        table = forward.project(weights, Vocabulary(untied.model.trigrams).rows(tokens))
+        table = project(weights, Vocabulary(untied.model.trigrams).rows(tokens))
         expected = forward.unit(forward.run(untied.model.tower, weights, table, texts))
         np.testing.assert_allclose(encode(TEXTS), expected, rtol=0, atol=1e-6)
 
@@ -225,7 +230,7 @@ def test_one_text_of_new_and_of_known_words(fields: dict[str, Any]) -> None:
 
 def test_rows_are_the_same_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Encoder(tiny("bilstm")).encode_query(MANY)
-    monkeypatch.setattr(encoder_module, "FRESH_AT_ONCE", 3)
+    monkeypatch.setattr(encoder_module, "ROWS_AT_ONCE", 3)
     np.testing.assert_array_equal(Encoder(tiny("bilstm")).encode_query(MANY), expected)
 
 
@@ -307,7 +312,7 @@ def test_no_nan_leaves_the_encoder(tmp_path: Path, fields: dict[str, Any]) -> No
     folder.save_model(model, tmp_path / "m", "")
     encoder = Encoder.load(tmp_path / "m")
     for encode in (encoder.encode_query, encoder.trace_query):
-        with pytest.raises(ClickvecError, match="not a number"):
+        with pytest.raises(ClickvecError, match="NaN"):
             encode("hotels")
     assert np.isfinite(encoder.encode_query("new york")).all()
     assert np.isfinite(encoder.encode_document("hotels")).all()
@@ -345,5 +350,44 @@ def test_the_run_time_needs_no_torch(tmp_path: Path) -> None:
 )
 def test_a_text_that_is_no_str_is_named(texts: list[str], named: str, tmp_path: Path) -> None:
     tiny_model(tmp_path / "model")
-    with pytest.raises(ClickvecError, match=re.escape(f"a text is a str, not {named} (")):
+    with pytest.raises(ClickvecError, match=re.escape(f"not {named} (")):
         Encoder.load(tmp_path / "model").encode_document(texts)
+
+
+# --- pickling, copying, showing ----------------------------------------------------------------------------------
+
+
+def encode_in_worker(encoder: Encoder) -> list[np.ndarray]:
+    return [encoder.encode_query(list(TEXTS)), encoder.encode_document(TEXTS[0])]
+
+
+@pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
+@pytest.mark.parametrize("shared_tower", [False, True])
+def test_a_copy_of_an_encoder_gives_the_same_vectors(
+    tmp_path: Path, fields: dict[str, Any], shared_tower: bool
+) -> None:
+    encoder = Encoder.load(tiny_model(tmp_path / "model", shared_tower=shared_tower, **fields))
+    expected = encode_in_worker(encoder)
+    shutil.rmtree(tmp_path / "model")  # a pickle needs no file
+    for copied in (copy.copy(encoder), copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
+        assert copied is not encoder
+        assert (copied.fingerprint, copied.path) == (encoder.fingerprint, encoder.path)
+        assert (copied._query is copied._title) == shared_tower
+        for vectors, same in zip(encode_in_worker(copied), expected, strict=True):
+            np.testing.assert_array_equal(vectors, same)
+
+
+def test_worker_processes_give_the_same_vectors(encoder: Encoder) -> None:
+    expected = encode_in_worker(encoder)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        for vectors, same in zip(pool.submit(encode_in_worker, encoder).result(), expected, strict=True):
+            np.testing.assert_array_equal(vectors, same)
+
+
+def test_repr_tells_what_it_is(encoder: Encoder) -> None:
+    for part in ("LSTM-RNN", "7 cells", str(encoder.path), f"{len(encoder.model.trigrams):,} trigrams"):
+        assert part in repr(encoder)
+    assert "None" not in repr(Encoder(tiny()))
+    trace = repr(encoder.trace_query("new york"))
+    assert "new york" in trace
+    assert "input_gate (2, 7)" in trace

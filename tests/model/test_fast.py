@@ -9,7 +9,8 @@ from kernels import each_path
 from random_towers import SMALL, TRIGRAMS, projections, random_texts, random_weights
 
 from clickvec.config import POOLINGS, RECURRENT, TOWERS, Tower
-from clickvec.model import fast, forward
+from clickvec.model import fast, forward, projection
+from clickvec.model.projection import project
 from clickvec.native import lstm
 from clickvec.text.ragged import Ragged, ragged
 
@@ -117,7 +118,7 @@ def test_rows_of_the_table_are_the_same_bits(kind: str, cells: int) -> None:
     weights = random_weights(tower, np.float32)
     trigrams = ragged([[], [3], [3, 3], list(range(30)), [], [5, 1, 39, 5, 0], [7, 2] * 50])
     ready = fast.FastTower(tower, weights)
-    expected = ready.rows(forward.project(weights, trigrams))
+    expected = ready.rows(project(weights, trigrams))
     table = np.full((ready.parts, 9, cells), np.float32(7))
     ready.write_rows(table[:, 1:8], trigrams)
     np.testing.assert_array_equal(table[:, 1:8], expected)
@@ -151,11 +152,11 @@ def test_the_weights_and_the_table_stay_as_they_are() -> None:
 @pytest.mark.parametrize("tower", [tower for tower in EVERY if tower.pooling == "last"], ids=name)
 @pytest.mark.parametrize(("long", "chunk"), [(64, 2048), (3, 2048), (64, 2), (0, 1)])
 def test_projections_are_sums_of_rows(tower: Tower, long: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward, "LONG", long)
-    monkeypatch.setattr(forward, "CHUNK", chunk)
+    monkeypatch.setattr(projection, "LONG", long)
+    monkeypatch.setattr(projection, "CHUNK", chunk)
     weights = random_weights(tower, np.float64)
     rows = [[], [3], [3, 3], list(range(30)), [], [5, 1, 39, 5, 0], [7] * 100]
     inputs = [weight.reshape(TRIGRAMS, -1) for key, weight in weights.items() if key.endswith(".input")]
     expected = [np.concatenate([weight[row].sum(axis=0) for weight in inputs]) for row in rows]
-    np.testing.assert_allclose(forward.project(weights, ragged(rows)), expected, rtol=0, atol=1e-12)
-    assert forward.project(weights, ragged([])).shape == (0, len(expected[0]))
+    np.testing.assert_allclose(project(weights, ragged(rows)), expected, rtol=0, atol=1e-12)
+    assert project(weights, ragged([])).shape == (0, len(expected[0]))

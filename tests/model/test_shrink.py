@@ -17,6 +17,7 @@ from clickvec.explanation import METHODS, explain_pair
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import open_model, verify_model
+from clickvec.model.projection import project
 from clickvec.model.shrink import one_over_length, shrink_model, shrink_vectors, to_int8, write_shrunk
 from clickvec.search.documents import Documents
 from clickvec.search.index import Index
@@ -104,7 +105,7 @@ def test_the_projection_of_int8_by_hand() -> None:
         "hidden.input": np.array([[100, -50], [127, 1], [-7, 0]], np.int8),
         "hidden.input.scale": np.array([0.5, 0.01, 2], np.float32),
     }
-    found = forward.project(weights, ragged([[0, 1], [], [2, 2, 0]]))
+    found = project(weights, ragged([[0, 1], [], [2, 2, 0]]))
     np.testing.assert_allclose(found, [[51.27, -24.99], [0, 0], [22, -25]], rtol=1e-6)
     assert found.dtype == np.float32
 

@@ -15,7 +15,7 @@ from tiny import TEXTS, tiny_model
 from clickvec.model import encoder as encoder_module
 from clickvec.model import fast
 from clickvec.model.encoder import Encoder
-from clickvec.model.threads import cores, in_order
+from clickvec.model.threads import map_in_threads, thread_count
 from clickvec.native import lstm
 from clickvec.search import vectors
 
@@ -31,13 +31,13 @@ def test_results_come_in_the_order_of_the_batches(threads: str, count: int, monk
         time.sleep(0.002 * (number % 3 == 0))  # some take longer, and the next overtake them
         return number * number
 
-    assert list(in_order(work, iter(range(count)))) == [number * number for number in range(count)]
+    assert list(map_in_threads(work, iter(range(count)))) == [number * number for number in range(count)]
 
 
 def test_the_work_is_done_by_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     meeting = threading.Barrier(3, timeout=30)  # nobody passes before three have come
-    assert sorted(in_order(lambda _: meeting.wait(), range(3))) == [0, 1, 2]
+    assert sorted(map_in_threads(lambda _: meeting.wait(), range(3))) == [0, 1, 2]
 
 
 @numbers_of_threads
@@ -50,7 +50,7 @@ def test_few_batches_are_read_ahead(threads: str, monkeypatch: pytest.MonkeyPatc
             read.append(number)
             yield number
 
-    for number in in_order(lambda number: number, batches()):
+    for number in map_in_threads(lambda number: number, batches()):
         assert len(read) <= number + int(threads) + 3
 
 
@@ -59,14 +59,14 @@ def test_an_error_comes_out(threads: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     found: list[int] = []
     with pytest.raises(ZeroDivisionError):
-        found.extend(in_order(lambda number: 12 // (3 - number), range(20)))
+        found.extend(map_in_threads(lambda number: 12 // (3 - number), range(20)))
     assert found == [4, 6, 12]
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("1", 1), ("7", 7), ("4,2", 4)])
 def test_the_number_of_threads_can_be_set(setting: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    assert cores() == expected
+    assert thread_count() == expected
 
 
 @pytest.mark.parametrize("setting", ["abc", "0", "-2", "1.5", "²", "9" * 5000, "1000000", ",2"])
@@ -77,7 +77,7 @@ def test_the_command_line_refuses_what_is_no_number_of_threads(setting: str, mon
     assert setting[:10] in said
     assert "1 to 9,999" in said
     assert len(said) < 200
-    assert 1 <= cores() <= (os.cpu_count() or 1)  # and the library goes on
+    assert 1 <= thread_count() <= (os.cpu_count() or 1)  # and the library goes on
 
 
 @pytest.mark.parametrize("setting", ["", " ", "2", " 3 ", "4,2"])
@@ -89,7 +89,7 @@ def test_what_is_a_number_of_threads_is_accepted(setting: str, monkeypatch: pyte
 @pytest.mark.parametrize("setting", ["", "0", "many", "-2"])
 def test_or_there_is_one_for_each_core(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    assert 1 <= cores() <= (os.cpu_count() or 1)
+    assert 1 <= thread_count() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(None, id="numpy"), *each_path(lstm.load)])

@@ -8,6 +8,7 @@ import pytest
 
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.model import forward
+from clickvec.model.projection import project
 from clickvec.text.ragged import Ragged, ragged
 
 torch = pytest.importorskip("torch")
@@ -60,7 +61,7 @@ def random_case(tower: Tower, lengths: list[int], dtype: type, seed: int = 0) ->
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-10)], ids=["f32", "f64"])
 def test_numpy_equals_torch(tower: Tower, lengths: list[int], dtype: type, tolerance: float) -> None:
     weights, token_trigrams, texts = random_case(tower, lengths, dtype)
-    by_numpy = forward.run(tower, weights, forward.project(weights, token_trigrams), texts)
+    by_numpy = forward.run(tower, weights, project(weights, token_trigrams), texts)
     torch_tower = TorchTower.from_arrays(tower, weights, getattr(torch, np.dtype(dtype).name))
     by_torch = torch_tower(make_batch(texts, token_trigrams)).detach().numpy()
     assert by_numpy.shape == (len(lengths), tower.dimensions)
@@ -72,7 +73,7 @@ def test_numpy_equals_torch(tower: Tower, lengths: list[int], dtype: type, toler
 @pytest.mark.parametrize("tower", TOWERS, ids=name)
 def test_a_text_alone_equals_the_text_in_a_batch(tower: Tower) -> None:
     weights, token_trigrams, texts = random_case(tower, BATCHES["ragged"], np.float64)
-    table = forward.project(weights, token_trigrams)
+    table = project(weights, token_trigrams)
     together = forward.run(tower, weights, table, texts)
     for row in range(len(together)):
         alone = forward.run(tower, weights, table, texts.take(np.array([row])))
@@ -92,7 +93,7 @@ def test_export_and_import_keep_every_bit(tower: Tower) -> None:
 def test_pooling_is_the_mean_or_max_of_the_outputs_in_the_trace(tower: Tower) -> None:
     weights, token_trigrams, texts = random_case(tower, [6], np.float64)
     record = forward.Record()
-    (vector,) = forward.run(tower, weights, forward.project(weights, token_trigrams), texts, record)
+    (vector,) = forward.run(tower, weights, project(weights, token_trigrams), texts, record)
     outputs = [np.concatenate(tokens) for key, tokens in record.items() if key.endswith("output")]
     pool = np.mean if tower.pooling == "mean" else np.max
     np.testing.assert_allclose(vector, np.concatenate([pool(y, axis=0) for y in outputs]), rtol=0, atol=1e-14)
@@ -115,7 +116,7 @@ def test_the_gradient_of_pooling_is_that_of_finite_differences(tower: Tower) -> 
 def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
     tower = dataclasses.replace(SMALL, kind="lstm", forget_gate=True)
     weights, token_trigrams, texts = random_case(tower, [4, 4, 4], np.float64)
-    table = forward.project(weights, token_trigrams)
+    table = project(weights, token_trigrams)
     reference = torch.nn.LSTM(TRIGRAMS, tower.cells, batch_first=True, dtype=torch.float64)
     order = ("input_gate", "forget_gate", "cell_input", "output_gate")  # torch's own order of the gates
 

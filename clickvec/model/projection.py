@@ -1,0 +1,45 @@
+"""W l(t): project the letter trigrams of tokens through the input weights of a tower.
+
+l(t) counts the trigrams of a token: a few of tens of thousands. So W l(t) is a sum of a few rows of W.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.model.packing import Array, pack
+from clickvec.text.ragged import Ragged
+
+CHUNK = 2048  # tokens whose trigrams are summed side by side: few enough for the processor's cache
+LONG = 64  # a token with more trigrams than this is summed on its own
+
+
+def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
+    """Return W l(t) for each row of trigram ids, (tokens, width).
+
+    If a tower has several input matrices, their projections are side by side, in the order of `forward.shapes`.
+    """
+    inputs = {name: np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")}
+    matrices = {name: weight.reshape(len(weight), -1) for name, weight in inputs.items()}
+    ends = np.cumsum([matrix.shape[1] for matrix in matrices.values()]).tolist()
+    lengths, offsets = trigram_ids.lengths, trigram_ids.offsets
+    projections = np.zeros((len(lengths), ends[-1]), np.result_type(next(iter(matrices.values())), np.float32))
+    short, long = np.flatnonzero(lengths <= LONG), np.flatnonzero(lengths > LONG)
+    chunks = list(pack(trigram_ids.take(short)).chunks(CHUNK))
+    for (name, matrix), end in zip(matrices.items(), ends, strict=True):
+        part, scale = projections[:, end - matrix.shape[1] : end], weights.get(f"{name}.scale")
+        for row in long:
+            part[row] = _rows(matrix, scale, trigram_ids.values[offsets[row] : offsets[row + 1]]).sum(axis=0)
+        for rows, columns in chunks:
+            total = _rows(matrix, scale, columns[0])
+            for ids in columns[1:]:
+                total[: len(ids)] += _rows(matrix, scale, ids)
+            part[short[rows]] = total
+    return projections
+
+
+def _rows(matrix: Array, scale: Array | None, ids: NDArray[np.integer]) -> Array:
+    """Return rows of W in float32 or better. A shrunk model stores float16, or int8 with one scale per trigram."""
+    rows = matrix.take(ids, axis=0)  # faster than matrix[ids]
+    return rows.astype(np.result_type(rows, np.float32), copy=False) if scale is None else rows * scale[ids, None]

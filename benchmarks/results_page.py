@@ -113,8 +113,8 @@ def marks(found: Found) -> str:
                 tests = ["", ""] if key == "bm25" else [over(rows[key], rows["bm25"], s) for s in ("dev", "test")]
                 lines.append([name, rows[key].label, ndcg(rows[key], "dev"), ndcg(rows[key], "test"), *tests])
     return (
-        "## `default` compared with BM25 and the transformer\n\nTwo-sided p values of single comparisons, not corrected; the "
-        f"pages above have corrected ones.\n\n{pipe_table(lines)}"
+        "## `default` compared with BM25 and the transformer\n\nTwo-sided p values of single comparisons, not "
+        f"corrected; the pages above have corrected ones.\n\n{pipe_table(lines)}"
     )
 
 

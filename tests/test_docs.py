@@ -22,7 +22,7 @@ def test_the_packages_that_the_architecture_names_are_there_and_no_others() -> N
     rooms = text.split("clickvec/\n")[1].split("\n\n")[0]
     named = {line.split()[0].rstrip("/") for line in rooms.splitlines() if re.match(r"      \S", line)}
     found = {path.name for path in (ROOT / "clickvec").iterdir() if path.suffix != ".so"}  # compiled
-    assert named == found - {"__pycache__", "py.typed"}
+    assert named == found - {"__main__.py", "__pycache__", "py.typed"}
 
 
 def test_the_code_places_that_paper_md_names_exist() -> None:

@@ -1,9 +1,9 @@
-"""Make docs/inside.md: what models have learned, and whether what the paper observes holds. All its numbers are here.
+"""Write docs/inside.md: what models have learned, and whether the paper's observations hold.
 
-    python benchmarks/inside.py --data DIR      # DIR holds msrd/ (see CONTRIBUTING.md); about an hour on two cores
+    python benchmarks/inside.py --data DIR      # DIR contains msrd/ (see CONTRIBUTING.md); about an hour on two cores
 
-Models are trained into --work unless they are there (each can be trained elsewhere and copied), every finding is kept
-in --work/findings and not made again. The words of the page are in inside.md.in; this fills in the numbers.
+Models are trained into --work unless they exist (each can be trained elsewhere and copied). Every finding is stored in
+--work/findings and not computed again. The text of the page is in inside.md.in; this script fills in the numbers.
 """
 
 import argparse
@@ -46,20 +46,20 @@ TITLES = 3000  # at most, for the attenuation in titles
 
 
 class Inside:
-    """The data, the models, and the findings that are kept."""
+    """The data, the models, and the stored findings."""
 
     def __init__(self, data: Path, work: Path) -> None:
         self.work = work
         self.folders = {"site": work / "site", "msrd": data / "msrd"}
 
     def program(self, *arguments: str, columns: int = 80) -> str:
-        """What the program prints, so many columns wide."""
+        """Run clickvec and return its output, at most `columns` wide."""
         command = [sys.executable, "-m", "clickvec", *arguments]
         environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1"}
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
     def prepare(self) -> None:
-        """The built-in log, the models and an index of its titles, unless they are there."""
+        """Make the built-in log, the models and an index of its titles, unless they exist."""
         site = self.folders["site"]
         if not (site / "topics.tsv.gz").exists():
             self.program("simulate", str(site), "--impressions", str(IMPRESSIONS))
@@ -76,25 +76,25 @@ class Inside:
             self.program("index", str(self.model("site", "bilstm")), titles, "--out", out)
 
     def model(self, data: str, name: str) -> Path:
-        """The folder of a model."""
+        """Return the folder of a model."""
         return self.work / f"{data}-{name}"
 
     def encoder(self, data: str, name: str) -> Encoder:
-        """A model that is trained."""
+        """Load a trained model."""
         return Encoder.load(self.model(data, name))
 
     def judged(self, data: str, split: str) -> list[JudgedQuery]:
-        """The queries of a judged set that have a relevant title."""
+        """Read the queries of a judged set that have a relevant title."""
         return with_relevant(read_judged(self.folders[data] / f"{split}.tsv.gz"))
 
     def rareness(self, data: str) -> Callable[[str], float]:
-        """Higher for a word that is less often in the queries and titles of the log."""
+        """Return a function that is higher for words that are rarer in the log."""
         log = read_clicks(self.folders[data] / "clicks.tsv.gz")
         counts = Counter(word for text in (*log.queries, *log.titles) for word in split_words(text))
         return lambda word: -counts[word]
 
     def found(self, name: str, find: Callable[["Inside"], dict[str, Any]]) -> dict[str, Any]:
-        """A finding, from the file where it is kept or made now."""
+        """Return a finding from its file, or compute and store it."""
         path = self.work / "findings" / f"{name}.json"
         if not path.exists():
             sys.stderr.write(f"finding {name}\n")
@@ -108,7 +108,7 @@ class Inside:
 
 
 def attenuation(inside: Inside) -> dict[str, Any]:
-    """Function words against the others, in queries and in titles: each model, and the same untrained."""
+    """Compare function words with other words in queries and titles, for each model and the same untrained."""
     found = {}
     for data in inside.folders:
         judged = inside.judged(data, "test")
@@ -128,7 +128,7 @@ def _sample_titles(judged: Sequence[JudgedQuery]) -> list[str]:
 
 
 def thresholds(inside: Inside) -> dict[str, Any]:
-    """On dev: what NDCG loses without keywords, by the threshold of a detection."""
+    """Measure on dev how much NDCG falls without keywords, by the threshold of a detection."""
     found = {}
     for data in inside.folders:
         encoder, judged = inside.encoder(data, "bilstm"), inside.judged(data, "dev")
@@ -142,7 +142,7 @@ def thresholds(inside: Inside) -> dict[str, Any]:
 
 
 def keywords(inside: Inside) -> dict[str, Any]:
-    """On test: NDCG without keywords, without as many others, and without as many of the rarest words."""
+    """Measure NDCG on test without keywords, without as many others, and without as many of the rarest words."""
     found = {}
     for data in inside.folders:
         judged = inside.judged(data, "test")
@@ -168,7 +168,7 @@ def keywords(inside: Inside) -> dict[str, Any]:
 
 
 def deletion(inside: Inside) -> dict[str, Any]:
-    """On test: how the score falls when words are left out in the order of each method."""
+    """Measure on test how the score falls when words are left out in the order of each method."""
     found = {}
     for data in inside.folders:
         pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in inside.judged(data, "test")]
@@ -193,7 +193,7 @@ def deletion(inside: Inside) -> dict[str, Any]:
 
 
 def topics(inside: Inside) -> dict[str, Any]:
-    """On the test queries of the built-in log, whose topics are known: cells against topics."""
+    """Compare cells with the known topics of the test queries of the built-in log."""
     site = inside.folders["site"]
     queries = inside.work / "test-queries.txt"
     asked = ["query", *(query.query for query in inside.judged("site", "test"))]
@@ -217,7 +217,7 @@ def topics(inside: Inside) -> dict[str, Any]:
 
 
 def seeds(inside: Inside) -> dict[str, Any]:
-    """The long LSTM-RNN of the built-in log with other seeds: its gates, and how well its cells tell topics."""
+    """Measure gates and topics of the long LSTM-RNN of the built-in log with other seeds."""
     queries = [query.query for query in inside.judged("site", "test")]
     known = read_labels(inside.folders["site"] / "topics.tsv.gz", "query").topics
     labels = [known.get(canonical(query)) for query in queries]
@@ -234,7 +234,7 @@ def seeds(inside: Inside) -> dict[str, Any]:
 
 
 def words_of_topics(inside: Inside) -> dict[str, Any]:
-    """Words by topic: for the picture, how often each signed cell detects a word in a query of each topic."""
+    """Count, for the figure, how often each signed cell detects a word in a query of each topic."""
     site = inside.folders["site"]
     known = read_labels(site / "topics.tsv.gz", "query").topics
     queries = [query for query in read_texts(site / "clicks.tsv.gz", "query").texts if canonical(query) in known]

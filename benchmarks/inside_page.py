@@ -45,7 +45,7 @@ Rows = Sequence[Sequence[object]]
 
 
 def write(inside: "Inside", found: Mapping[str, dict[str, Any]], docs: Path) -> None:
-    """Draw the pictures, fill in the template, and write the page."""
+    """Draw the figures, fill in the template, and write the page."""
     images = docs / "images" / "inside"
     images.mkdir(parents=True, exist_ok=True)
     _draw(inside, found, images)
@@ -92,7 +92,7 @@ def _attenuation(found: Mapping[str, Any]) -> str:
             *(" / ".join(f"{group[what]:.3f}" for group in groups) for what in ("gate", "taken_in", "effect")),
             f"{check['less_gate']:.0%}", f"{groups[0]['effect'] / groups[2]['effect']:.2f}",
         ])  # fmt: skip
-    head = ["texts", "", "model", "gate", "taken in", "effect", "gate lower", "effect, ratio"]
+    head = ["data", "texts", "model", "gate", "input", "effect", "gate lower", "effect ratio"]
     return _table(head, rows)
 
 
@@ -113,27 +113,27 @@ def _thresholds(found: Mapping[str, Any]) -> str:
     rows = []
     for data in ("site", "msrd"):
         at = [found[f"{data} {share}"] for share in shares]
-        rows.append([NAMES[data], "words that are keywords", *(f"{one['share']:.0%}" for one in at)])
-        rows.append([NAMES[data], "NDCG@10 lost, more than by other words", *(f"{one['gap']:.1f}" for one in at)])
-    return _table(["dev", "threshold, in equal shares", *(f"{share:g}" for share in shares)], rows)
+        rows.append([NAMES[data], "share of words that are keywords", *(f"{one['share']:.0%}" for one in at)])
+        rows.append([NAMES[data], "NDCG@10 lost, beyond the loss by other words", *(f"{one['gap']:.1f}" for one in at)])
+    return _table(["dev", "threshold (equal shares)", *(f"{share:g}" for share in shares)], rows)
 
 
 def _keywords(found: Mapping[str, Any]) -> str:
-    rivals = list(next(iter(found.values()))["without_first"])
-    tests = [(name, rival) for name in found for rival in ("", *rivals)]
+    orders = list(next(iter(found.values()))["without_first"])
+    tests = [(name, order) for name in found for order in ("", *orders)]
     p = dict(zip(tests, holm([found[n]["p_first"][r] if r else found[n]["p"] for n, r in tests]), strict=True))
     rows = []
     for name, check in found.items():
         data, model, kind = name.split(maxsplit=2)
-        found_by = NAMES[model] if kind == "its own" else f"{NAMES[model]}, keywords of an untrained one"
+        found_by = NAMES[model] if kind == "its own" else f"{NAMES[model]}, keywords of an untrained model"
         rows.append([
             NAMES[data], found_by, f"{check['queries']:,} of {check['of']:,}", f"{check['whole']:.1f}",
             f"**{check['without_keywords']:.1f}**", f"{check['without_others']:.1f} ({_p(p[name, ''])})",
-            *(f"{check['without_first'][rival]:.1f} ({_p(p[name, rival])})" for rival in rivals),
+            *(f"{check['without_first'][order]:.1f} ({_p(p[name, order])})" for order in orders),
         ])  # fmt: skip
     head = [
-        "test", "model", "queries", "NDCG@10", "without keywords", "as many others (p)",
-        *(f"as many of the {rival} (p)" for rival in rivals),
+        "test", "model", "queries", "NDCG@10", "without keywords", "without other words (p)",
+        *(f"without the {order} (p)" for order in orders),
     ]  # fmt: skip
     return _table(head, rows)
 
@@ -150,7 +150,7 @@ def _deletion(found: Mapping[str, Any]) -> str:
         falls = [f"{check['falls'][method]:.3f} / {check['falls_last'][method]:.3f}" for method in methods]
         about = [f"{NAMES[data]}, {NAMES[model]}", "titles" if side == "title" else "queries", f"{check['words']:.1f}"]
         rows.append([*about, *falls, " / ".join(map(_p, check["p"]["changes"]))])
-    return _table(["test", "words of", "how many", *methods, "p, shapley against changes"], rows)
+    return _table(["test", "words of", "mean words", *methods, "p: shapley, changes"], rows)
 
 
 def _topics(found: Mapping[str, Any]) -> str:
@@ -163,13 +163,13 @@ def _topics(found: Mapping[str, Any]) -> str:
                 f"{one['nmi']['value']:.3f} ({one['nmi']['chance']:.3f})", f"{one['nmi']['adjusted']:.3f}",
             ])  # fmt: skip
     head = [
-        "model", "clusters", "how many", "words", "purity (chance)", "adjusted", "NMI (chance)", "adjusted",
+        "model", "clusters", "number", "words", "purity (chance)", "adjusted", "NMI (chance)", "adjusted",
     ]  # fmt: skip
     return _table(head, rows)
 
 
 def _seeds(found: Mapping[str, Any]) -> str:
-    """One sentence: what the other seeds of the long training give."""
+    """Return one sentence about the other seeds of the long training."""
     gates = ", ".join(f"{one['function']:.3f} / {one['content']:.3f}" for one in found.values())
     nmi = ", ".join(f"{one['cells']:.3f} / {one['signed cells']:.3f}" for one in found.values())
     return (
@@ -188,7 +188,7 @@ def _speed() -> str:
 
 
 def _gates(inside: "Inside") -> str:
-    """The mean input gate at each word of the first title, in each model."""
+    """Return the mean input gate at each word of the first title, for each model."""
     title = PAIRS["shanghai"][1]
     rows = []
     for name in ("lstm", "paper-lstm", "long-lstm"):
@@ -207,7 +207,7 @@ def _paper_tables(inside: "Inside", pair: str) -> str:
 def _keyword_table(found: Keywords) -> str:
     words = [f"**{word}**" if verdict else word for word, verdict in zip(found.words, found.verdicts, strict=True)]
     rows = [[way, *("-" if count is None else count for count in row)] for way, row in found.counts.items()]
-    return _table([f"cells, of {found.active}", *words], rows)
+    return _table([f"cells of {found.active}", *words], rows)
 
 
 def _versus(inside: "Inside", pair: str) -> str:
@@ -220,18 +220,18 @@ def _versus(inside: "Inside", pair: str) -> str:
             counted = getattr(one, side)
             left_to_right = counted.counts["left to right"]
             rows.append([f"{one.name}, score {one.score:.3f}", *("-" if n is None else n for n in left_to_right)])
-        tables.append(_table([f"of 10, {side}", *counted.words], rows))
+        tables.append(_table([f"cells of 10, {side}", *counted.words], rows))
     return "\n\n".join(tables)
 
 
-# --- what the program prints, and pictures -----------------------------------------------------------------------
+# --- printed output and figures ----------------------------------------------------------------------------------
 
 
 def _outputs(inside: "Inside") -> dict[str, str]:
     names = "site-bilstm", "index", "site-long-lstm", "msrd-lstm"
     model, index, long, films = (str(inside.work / name) for name in names)
     clicks, titles = str(inside.folders["site"] / "clicks.tsv.gz"), str(inside.folders["msrd"] / "titles.tsv.gz")
-    missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1])
+    missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1], "--all")
     cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--catalogue", titles, "-k", "6", "--least", "2", "--unlike"
@@ -240,7 +240,7 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     table = inside.program("topics", long, str(asked), "--table", "--cells", "0,1,2,3,4,5,6,7", columns=120)
     return {
         "query_table": table[table.index("query  ") :].rstrip(),
-        "explain": inside.program("explain", model, *PAIRS["shanghai"]).rstrip(),
+        "explain": inside.program("explain", model, *PAIRS["shanghai"], "--all").rstrip(),
         "why_not": missing[missing.index("why not first") :].rstrip(),
         "cells": cells.split("\n\n")[0].rstrip(),
         "nearest": inside.program(*near).rstrip(),
@@ -270,7 +270,7 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
 
 
 def _function_words(found: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, float]]]:
-    """Measure -> model -> (function words, other words), in the test queries of the built-in log."""
+    """Map measure -> model -> (function words, other words), in the test queries of the built-in log."""
     shown = {
         NAMES[model].replace("`", ""): found[f"site {model} trained query"]
         for model in ("lstm", "paper-lstm", "long-lstm")
@@ -284,7 +284,7 @@ def _function_words(found: Mapping[str, Any]) -> dict[str, dict[str, tuple[float
 
 
 def _cells_by_topic(found: Mapping[str, Any], path: Path) -> None:
-    """Each topic's share of what the signed cells detect, divided by its share of all; a row a cell and sign."""
+    """Draw each topic's share of the detections of a signed cell, divided by its share of all detections."""
     counts = np.array(found["counts"], np.float64)
     lift = counts / counts.sum(axis=1, keepdims=True) / (counts.sum(axis=0) / counts.sum())
     order = np.argsort(lift.argmax(axis=1) - lift.max(axis=1) / 1000, kind="stable")
@@ -300,7 +300,7 @@ def _cells_by_topic(found: Mapping[str, Any], path: Path) -> None:
 
 
 def _title_map(inside: "Inside", path: Path) -> None:
-    """Titles of the built-in log by their known topic."""
+    """Draw the titles of the built-in log by their known topic."""
     site = inside.folders["site"]
     titles = [title.title for title in read_titles(site / "titles.tsv.gz")]
     topics = read_labels(site / "topics.tsv.gz", "title").topics

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickvec.cli.bar import table
 from clickvec.config import Tower
+from clickvec.evaluation.result import text_table
 from clickvec.model import forward
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
@@ -180,7 +180,7 @@ def main() -> None:
         growth = "" if first is point else f"{math.log(point.seconds / first.seconds, point.size / first.size):.2f}"
         rate = f"{point.titles / point.seconds:,.0f}"
         rows.append([point.what, f"{point.size:,}", f"{point.seconds:.3f}", rate, growth])
-    print(table([["variable", "size", "seconds", "titles/s", "growth"], *rows]))
+    print(text_table([["variable", "size", "seconds", "titles/s", "growth"], *rows]))
     print(json.dumps([point._asdict() for point in points]))
 
 

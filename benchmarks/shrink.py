@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from clickvec.cli.bar import table
 from clickvec.data import Judged, read_judged, read_titles
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.result import text_table
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import PRECISIONS, one_over_length, shrink_vectors, write_shrunk
 from clickvec.search.index import Index
@@ -115,7 +115,7 @@ def main() -> None:
             rows = found[model.name] = measure(model, judged, titles, Path(place))
         print(f"{model.name} on {file.name}: {len(judged):,} queries; nearest among {len(titles):,} titles")
         cells = [[f"{value:.2f}" if isinstance(value, float) else value for value in row.values()] for row in rows]
-        print(table([list(rows[0]), *cells]) + "\n")
+        print(text_table([list(rows[0]), *cells]) + "\n")
     print(json.dumps(found))
 
 

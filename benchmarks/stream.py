@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from clickvec.cli.bar import table
 from clickvec.config import Tower
+from clickvec.evaluation.result import text_table
 from clickvec.lab.simulate.site import Site
 from clickvec.model import folder, forward
 from clickvec.text.trigrams import Vocabulary
@@ -84,7 +84,7 @@ def main() -> None:
                 )  # fmt: skip
                 out.unlink()
     cells = [[f"{value:,.0f}" if not isinstance(value, str) else value for value in row.values()] for row in rows]
-    print(table([list(rows[0]), *cells]))
+    print(text_table([list(rows[0]), *cells]))
     print(json.dumps(rows))
 
 

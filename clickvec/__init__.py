@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clickvec.errors import ClickvecError
+    from clickvec.evaluation.judged_lists import evaluate
+    from clickvec.evaluation.result import Evaluation
     from clickvec.explanation import Explanation, explain
     from clickvec.model.encoder import Encoder, Trace
     from clickvec.search.index import Hit, Index
 
-__all__ = ["ClickvecError", "Encoder", "Explanation", "Hit", "Index", "Trace", "explain"]
+__all__ = ["ClickvecError", "Encoder", "Evaluation", "Explanation", "Hit", "Index", "Trace", "evaluate", "explain"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "ClickvecError": "errors",
     "Encoder": "model.encoder",
+    "Evaluation": "evaluation.result",
     "Explanation": "explanation",
     "Hit": "search.index",
     "Index": "search.index",
     "Trace": "model.encoder",
+    "evaluate": "evaluation.judged_lists",
     "explain": "explanation",
 }
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickvec.cli.bar import Bar
 from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Titles
     from clickvec.data.dataset import Dataset
-    from clickvec.evaluation.judged_lists import Evaluation
-    from clickvec.evaluation.ranker import Ranker
 
 
 def input_path(text: str) -> Path:
@@ -179,32 +176,3 @@ def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
     titles = read_titles(path, max_bad, columns)
     report_bad_lines(titles.bad)
     return titles
-
-
-# --- systems to evaluate -----------------------------------------------------------------------------------------
-
-
-def make_ranker(name: str, judged: "Judged", catalogue: "Titles | None") -> "Ranker":
-    """Return the system with this name: bm25, or the model in a folder."""
-    from clickvec.evaluation.neural import Neural
-    from clickvec.model.encoder import Encoder
-
-    if name.lower() == "bm25" and not Path(name).exists():
-        from clickvec.evaluation.lexical import BM25
-
-        titles = [title.title for title in catalogue or ()]
-        return BM25([*titles, *(title for query in judged for title in query.titles)])
-    return Neural(Encoder.load(name), name, Bar())
-
-
-def measure_catalogue(rankers: "list[Ranker]", judged: "Judged", titles: "Titles") -> "Evaluation":
-    """Return Recall@100 and MRR@10 of each system over all titles of a catalogue."""
-    from functools import reduce
-
-    from clickvec.evaluation.judged_lists import Evaluation, evaluate_catalogue
-
-    ids, texts = [title.id for title in titles], [title.title for title in titles]
-    results = [
-        evaluate_catalogue(ranker.search_over(ids, texts), judged, set(ids), name=ranker.name) for ranker in rankers
-    ]
-    return reduce(Evaluation.above, results)

@@ -139,14 +139,14 @@ def evaluate(
     catalogue: Annotated[
         Path | None, typer.Option(parser=input_path, help="Titles to search: adds Recall@100 and MRR@10.")
     ] = None,
-    run: Annotated[Path | None, typer.Option(help="Write the TREC run of the one model given.")] = None,
+    run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """NDCG@1/3/10 of models on a judged set, in per cent."""
-    from clickvec.evaluation import judged_lists as measure
+    """Measure models on a judged set: NDCG@1, @3 and @10, in per cent."""
+    from clickvec.evaluation import judged_lists
     from clickvec.evaluation.metrics import write_run
     from clickvec.render.terminal.screen import Screen, this_screen
 
@@ -159,15 +159,13 @@ def evaluate(
     if run:
         check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
     columns = inputs.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
-    sets = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
+    judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
     known = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
     columns.check_used()
-    rankers = [inputs.make_ranker(name, sets, known) for name in models]
-    result = measure.evaluate(rankers, sets)
-    if known:
-        result = result.beside(inputs.measure_catalogue(rankers, sets, known))
+    rankers = [judged_lists.make_ranker(name, judged_set, known) for name in models]
+    result = judged_lists.evaluate(rankers, judged_set, catalogue=known, progress=Bar())
     if run:
-        write_run(run, measure.run(rankers[0], sets), "_".join(rankers[0].name.split()))
+        write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
     if as_json:
         print_json(result.as_json())
     else:

@@ -1,71 +1,67 @@
-"""Ranks by the cosine of the query's and the title's vectors: the paper's relevance score, equation 3."""
+"""Rank by the cosine of the vectors of query and title: the paper's relevance score, equation 3."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clickvec.evaluation.ranker import BaseRanker, Search
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.metrics import Scores
+from clickvec.evaluation.ranker import BaseRanker, QueryTitles
+from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
+from clickvec.search.index import Index
 from clickvec.text.tokens import canonical
-
-
-class TextEncoder(Protocol):
-    """The part of `clickvec.Encoder` that ranking needs: unit vectors of a query, (dim,), and of titles, (n, dim)."""
-
-    def encode_query(self, query: str, /) -> NDArray[np.float32]:
-        """The vector of a query."""
-        ...
-
-    def encode_document(self, titles: list[str], /) -> NDArray[np.float32]:
-        """The vectors of titles."""
-        ...
 
 
 class Neural(BaseRanker):
     """A trained model as a ranker."""
 
-    def __init__(self, encoder: TextEncoder, name: str, progress: Progress | None = None) -> None:
-        """Rank with `encoder`, under `name`. `progress` is told how many titles of a catalogue are encoded."""
-        self.encoder, self.name, self.progress = encoder, name, progress
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        """Rank with `encoder`, under `name`."""
+        self.encoder, self.name = encoder, name
 
-    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The cosine of the query with each title; 0 where either text is empty."""
-        if not titles:
-            return np.zeros(0, dtype=np.float32)
-        # Titles of the same words are scored once: in a batch the last bit depends on the row, and would undo a tie.
-        rows: dict[str, int] = {}
-        row = [rows.setdefault(canonical(title), len(rows)) for title in titles]
-        scores = self.encoder.encode_document(list(rows)) @ self.encoder.encode_query(query)
-        return np.asarray(scores, dtype=np.float32)[row]
+    def score(self, query: str, titles: Sequence[str]) -> Scores:
+        """Return the cosine of the query with each title; 0 if either text is empty."""
+        return next(self.score_lists([(query, titles)]))
 
-    def prepared(self, titles: Sequence[str]) -> "Neural":
-        """Encode all the titles at once, and rank with their vectors."""
-        if not titles:
-            return self
-        distinct = list(dict.fromkeys(map(canonical, titles)))
-        return Neural(_AtHand(self.encoder, distinct), self.name)
+    def score_lists(self, lists: Sequence[QueryTitles]) -> Iterator[Scores]:
+        """Encode all titles at once, then score each query."""
+        # Titles of the same words are scored once: in a batch, the last bit of a score depends on the row, and would
+        # break a tie.
+        texts = [[canonical(title) for title in titles] for _, titles in lists]
+        row = {text: number for number, text in enumerate(dict.fromkeys(text for part in texts for text in part))}
+        vectors = self.encoder.encode_document(list(row)) if row else np.zeros((0, 0), np.float32)
+        for (query, _), part in zip(lists, texts, strict=True):
+            if not part:
+                yield np.zeros(0, np.float32)
+                continue
+            place = {text: number for number, text in enumerate(dict.fromkeys(part))}
+            scores = vectors[[row[text] for text in place]] @ self.encoder.encode_query(query)
+            yield np.asarray(scores, np.float32)[[place[text] for text in part]]
 
-    def search_over(self, ids: Sequence[str], titles: Sequence[str]) -> Search:
-        """Return the search of an index of the titles."""
-        from clickvec.model.encoder import Encoder
-        from clickvec.search.index import Index
-
-        if not isinstance(self.encoder, Encoder):  # only a whole model makes an index
-            return super().search_over(ids, titles)
-        index = Index.build(self.encoder, titles, ids, progress=self.progress)
-        return lambda queries, k: [[hit.id for hit in hits] for hits in index.search(queries, k=k)]
+    def search(
+        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
+    ) -> Sequence[Sequence[str]]:
+        """Search an index of the catalogue."""
+        index = Index.build(self.encoder, titles, ids, progress=progress)
+        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k)]
 
 
-class _AtHand:
-    """An encoder that has read some titles before."""
+class IndexRanker(Neural):
+    """The model of an index as a ranker. It searches the index instead of encoding the catalogue again."""
 
-    def __init__(self, encoder: TextEncoder, titles: list[str]) -> None:
-        self._row = {title: row for row, title in enumerate(titles)}
-        self._vectors = encoder.encode_document(titles)
-        self.encode_query = encoder.encode_query
+    def __init__(self, index: Index, name: str = "index") -> None:
+        """Rank with the model of `index`, and search its titles."""
+        super().__init__(index.encoder, name)
+        self.index = index
 
-    def encode_document(self, titles: list[str]) -> NDArray[np.float32]:
-        """The vectors of some of these titles."""
-        return self._vectors[[self._row[title] for title in titles]]
+    def search(
+        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
+    ) -> Sequence[Sequence[str]]:
+        """Search the index. Raise ClickvecError if the catalogue is not that of the index."""
+        if {str(document.id) for document in self.index} != set(ids):
+            raise ClickvecError(
+                f"{self.name} has {len(self.index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
+                "leave the catalogue out to search the titles of the index"
+            )
+        return [[str(hit.id) for hit in hits] for hits in self.index.search(list(queries), k=k)]

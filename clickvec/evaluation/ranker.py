@@ -1,60 +1,60 @@
-"""What every ranker does, and the base class of those that need no preparation."""
+"""The protocol of rankers, and a base class that implements everything but `score`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from clickvec.evaluation.metrics import Scores, rank_order
+from clickvec.progress import Progress
 
-# Takes queries and k; gives for each query the ids of at most k titles, best first.
-Search = Callable[[list[str], int], Sequence[Sequence[str]]]
+QueryTitles = tuple[str, Sequence[str]]  # a query and the distinct titles to score for it
 
 
 class Ranker(Protocol):
-    """Scores titles for a query. A ranker that wraps another must pass on `prepared` to it."""
+    """Scores titles for queries. To write one, derive from `BaseRanker`."""
 
     @property
     def name(self) -> str:
-        """What tables call the system."""
+        """The name of the system in tables."""
         ...
 
-    def score(self, query: str, titles: Sequence[str], /) -> NDArray[np.float32]:
-        """One finite score a title; higher is better. The titles are distinct."""
+    def score(self, query: str, titles: Sequence[str], /) -> Scores:
+        """Return one finite score per title; higher is better. The titles are distinct."""
         ...
 
-    def prepared(self, titles: Sequence[str], /) -> "Ranker":
-        """Return the same ranker, ready to score these titles and no others, for any number of queries.
+    def score_lists(self, lists: Sequence[QueryTitles], /) -> Iterable[Scores]:
+        """Return the scores of many queries, each with its own titles.
 
-        Encoding many titles at once is far faster than a few for each query.
+        This is the batch version of `score`: a ranker that encodes titles encodes all of them at once.
         """
         ...
 
-    def search_over(self, ids: Sequence[str], titles: Sequence[str], /) -> Search:
-        """Return a search over a catalogue."""
+    def search(
+        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None, /
+    ) -> Sequence[Sequence[str]]:
+        """Return for each query the ids of the k best titles of a catalogue, best first."""
         ...
 
 
 class BaseRanker(ABC):
-    """The base class of rankers: nothing to prepare, and a search that scores every title."""
+    """A ranker that scores query by query, and searches by scoring every title of the catalogue."""
+
+    name: str
 
     @abstractmethod
-    def score(self, query: str, titles: Sequence[str], /) -> NDArray[np.float32]:
-        """One finite score a title; higher is better. The titles are distinct."""
+    def score(self, query: str, titles: Sequence[str], /) -> Scores:
+        """Return one finite score per title; higher is better. The titles are distinct."""
 
-    def prepared(self, titles: Sequence[str], /) -> Self:
-        """Return the ranker itself: each score is computed when it is asked for."""
-        return self
+    def score_lists(self, lists: Sequence[QueryTitles], /) -> Iterable[Scores]:
+        """Score query by query."""
+        return (self.score(query, titles) for query, titles in lists)
 
-    def search_over(self, ids: Sequence[str], titles: Sequence[str], /) -> Search:
-        """Return a search that scores every title and finds those whose score is not 0."""
-        from clickvec.evaluation.metrics import rank_order
-
-        def search(queries: list[str], k: int) -> list[list[str]]:
-            found = []
-            for query in queries:
-                scores = self.score(query, titles)
-                found.append([ids[row] for row in rank_order(scores, ids)[:k].tolist() if scores[row]])
-            return found
-
-        return search
+    def search(
+        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None, /
+    ) -> Sequence[Sequence[str]]:
+        """Score every title, and return the k best whose score is not 0."""
+        results = []
+        for query in queries:
+            scores = self.score(query, titles)
+            results.append([ids[row] for row in rank_order(scores, ids)[:k].tolist() if scores[row]])
+        return results

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation import judged_lists as measure
-from clickvec.evaluation.judged_lists import Evaluation
+from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.result import Evaluation
 from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -66,14 +66,14 @@ class Ranking:
     def distribution(self) -> dict[str, tuple[int, ...]]:
         """For each system, how many queries have an NDCG@10 in each tenth from 0 to 100; 100 is in the last."""
         return {
-            name: tuple(np.histogram(self.evaluation.of(name, MEASURE), BINS, (0.0, 100.0))[0].tolist())
+            name: tuple(np.histogram(self.evaluation.per_query(name, MEASURE), BINS, (0.0, 100.0))[0].tolist())
             for name in self.evaluation.systems
         }
 
     @property
     def against_baseline(self) -> tuple[int, int, int]:
         """On how many queries the model has the higher NDCG@10, the same, and the lower."""
-        model, other = (self.evaluation.of(name, MEASURE) for name in self.evaluation.systems)
+        model, other = (self.evaluation.per_query(name, MEASURE) for name in self.evaluation.systems)
         return tuple(int(np.sum(np.sign(np.round(model - other, 6)) == sign)) for sign in (1, 0, -1))  # type: ignore[return-value]
 
     def as_json(self) -> dict[str, Any]:
@@ -122,12 +122,9 @@ def rank(
         from clickvec.evaluation.lexical import BM25
 
         rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
-    watched = [
-        _Watched(ranker, _Progress(ranker.name, len(queries), progress)) if progress else ranker for ranker in rankers
-    ]
-    evaluation = measure.evaluate(watched, judged)
-    values = evaluation.of(model.name, MEASURE)
-    beside = evaluation.of(BASELINE, MEASURE) if len(rankers) > 1 else None
+    evaluation = evaluate(rankers, judged, progress=progress)
+    values = evaluation.per_query(model.name, MEASURE)
+    beside = evaluation.per_query(BASELINE, MEASURE) if len(rankers) > 1 else None
     missed = (
         _missed(encoder, queries[at], order, float(values[at]), None if beside is None else float(beside[at]))
         for at, order in _worst_first(model, queries, values, worst)
@@ -149,7 +146,7 @@ def _worst_first(
     last = values[bad[:most][-1]]
     tied = [place for place in bad if values[place] <= last + SAME]
     found = []
-    for place, scored in zip(tied, measure.run(model, [queries[place] for place in tied]), strict=True):
+    for place, scored in zip(tied, rank_lists(model, [queries[place] for place in tied]), strict=True):
         order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
         best = int(queries[place].grades[order].argmax())
         found.append((round(float(values[place]), 6), -best, place, order))
@@ -174,41 +171,3 @@ def first_inversion(grades: NDArray[np.int64]) -> tuple[int, int]:
     """
     above = next(place for place in range(len(grades)) if grades[place] < grades[place:].max())
     return above, above + int(grades[above:].argmax())
-
-
-class _Watched:
-    """A ranker that shows how many queries it has scored."""
-
-    def __init__(self, ranker: Ranker, progress: "_Progress") -> None:
-        self.name = ranker.name
-        self._ranker, self._progress = ranker, progress
-        self.search_over = ranker.search_over
-
-    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """Score with the ranker itself, and count the query."""
-        self._progress.start()
-        scores = self._ranker.score(query, titles)
-        self._progress.add()
-        return scores
-
-    def prepared(self, titles: Sequence[str]) -> "_Watched":
-        """Prepare the ranker itself; the count goes on."""
-        self._progress.start()
-        return _Watched(self._ranker.prepared(titles), self._progress)
-
-
-class _Progress:
-    """Counts the queries that one ranker has scored, and reports them."""
-
-    def __init__(self, name: str, queries: int, report: Progress) -> None:
-        self._label, self._queries, self._done, self._report = f"ranking with {name}", queries, 0, report
-
-    def start(self) -> None:
-        """Report that the work begins: another ranker may have run before."""
-        if not self._done:
-            self._report(self._label, 0, self._queries)
-
-    def add(self) -> None:
-        """Count one more query."""
-        self._done += 1
-        self._report(self._label, self._done, self._queries)

@@ -134,7 +134,7 @@ def ndcg_without(
         left_out = positions(words)
         kept = [word for at, word in enumerate(words.words) if at not in left_out]
         shorter.append(query._replace(query=" ".join(kept)))
-    return np.asarray(evaluate([Neural(encoder, "model")], shorter, (10,)).values[0, 0])
+    return np.asarray(evaluate([Neural(encoder, "model")], shorter, cutoffs=(10,)).values[0, 0])
 
 
 # --- titles without more and more words --------------------------------------------------------------------------

@@ -173,10 +173,10 @@ def test_files_are_written_before_the_result_is_printed(model: Path, judged: Pat
 def test_a_pipe_that_is_not_stdout_is_an_error(
     model: Path, judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(judged_lists, "run", broken)
+    monkeypatch.setattr(judged_lists, "rank_lists", broken)
     done = run("evaluate", model, "--judged", judged, "--run", tmp_path / "run")
     assert (done.status, done.out) == (1, "")
     assert sentence(done.err) == "Broken pipe"

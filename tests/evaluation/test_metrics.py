@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clickvec.data import JudgedQuery, read_qrels
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import evaluate, run
+from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import (
     Measure,
     Ranking,
@@ -208,7 +208,7 @@ def test_the_means_of_an_evaluation_are_those_of_trec_eval(tmp_path: Path) -> No
         queries.append(query._replace(titles=titles))
     queries.append(judged_query([0, 0], "nothing"))  # left out by us, 0 for trec_eval
     found = evaluate([LengthRanker()], queries)
-    theirs = trec_evals_ndcg(tmp_path, queries, run(LengthRanker(), queries))
+    theirs = trec_evals_ndcg(tmp_path, queries, rank_lists(LengthRanker(), queries))
     measured = np.array([theirs[query.query_id] for query in with_relevant(queries)])
     assert found.left_out == len(queries) - len(measured) > 0
     assert np.abs(found.values[0].T - 100 * measured).max() < 1e-7

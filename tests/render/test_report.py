@@ -86,7 +86,7 @@ def test_of_any_ranking_that_is_not_perfect(grades: list[int]) -> None:
 def test_the_worst_queries_come_first_and_are_explained() -> None:
     encoder, queries = Encoder(tiny("bilstm")), judged(*TEXTS)
     found = gather(encoder, queries, name="tiny", worst=3).ranking
-    values = evaluate([Neural(encoder, "tiny")], queries).of("tiny", "NDCG@10")
+    values = evaluate([Neural(encoder, "tiny")], queries).per_query("tiny", "NDCG@10")
     order = np.argsort(values, kind="stable")
     assert [missed.query for missed in found.worst] == [TEXTS[at] for at in order[:3]]
     assert found.imperfect == sum(values < 100 - 1e-9)

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation.judged_lists import evaluate, run
+from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import with_relevant, write_qrels, write_run
 from clickvec.lab.compare.baselines import Trial, best_on
 from clickvec.lab.compare.bench import Bench, Task, code_version
@@ -131,7 +131,7 @@ def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
 def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> Row:
     facts = [run.facts for run in runs]
     values = {
-        split: evaluate([_Renamed(run, str(number)) for number, run in enumerate(runs)], judged).values
+        split: evaluate({str(number): run for number, run in enumerate(runs)}, judged).values
         for split, judged in bench.material.sets.items()
     }
     return Row(
@@ -143,14 +143,6 @@ def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> 
     )  # fmt: skip
 
 
-class _Renamed(Recorded):
-    """A recorded run under another name, because an evaluation refuses two systems of the same name."""
-
-    def __init__(self, run: Recorded, name: str) -> None:
-        self.__dict__ |= run.__dict__
-        self.name = name
-
-
 def _write_trec(folder: Path, material: Material, recorded: Mapping[tuple[str, int], Recorded]) -> None:
     """Write a run file for each system and seed, and the qrels, also with gains instead of grades for trec_eval."""
     with files.replacing(folder, "test.qrels") as fresh:
@@ -158,4 +150,4 @@ def _write_trec(folder: Path, material: Material, recorded: Mapping[tuple[str, i
             write_qrels(fresh / f"{split}.qrels", judged)
             write_qrels(fresh / f"{split}.gains.qrels", judged, gains=True)
             for (key, seed), ranker in recorded.items():
-                write_run(fresh / f"{split}.{key}.{seed}.run", run(ranker, judged), f"{key}.{seed}")
+                write_run(fresh / f"{split}.{key}.{seed}.run", rank_lists(ranker, judged), f"{key}.{seed}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.judged_lists import run
+from clickvec.evaluation.judged_lists import rank_lists
 from clickvec.evaluation.ranker import BaseRanker, Ranker
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
@@ -63,7 +63,7 @@ class Recorded(BaseRanker):
 
 def scores_of(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
     """Return the scores of all judged titles, query after query."""
-    return np.concatenate([ranking.scores for ranking in run(ranker, judged)])
+    return np.concatenate([ranking.scores for ranking in rank_lists(ranker, judged)])
 
 
 def save(folder: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> None:

@@ -5,14 +5,15 @@ both, by 0.2 to 0.5 points of NDCG in the mean, though not at every cutoff of ev
 its parts alike: it falls between them where one is much weaker (BM25 here), and gains where they are near each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.ranker import BaseRanker, Ranker
+from clickvec.evaluation.metrics import Scores
+from clickvec.evaluation.ranker import BaseRanker, QueryTitles, Ranker
 
 # To choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
@@ -39,14 +40,14 @@ class ReciprocalRank(BaseRanker):
         self.k = k
         self.name = name or " + ".join(ranker.name for ranker in rankers)
 
-    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The sum of the reciprocal ranks of each title."""
-        parts = [1 / (self.k + mean_ranks(ranker.score(query, titles))) for ranker in self.rankers]
-        return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
+    def score(self, query: str, titles: Sequence[str]) -> Scores:
+        """Return the sum of the reciprocal ranks of each title."""
+        return next(self.score_lists([(query, titles)]))
 
-    def prepared(self, titles: Sequence[str]) -> "ReciprocalRank":
-        """Prepare each ranker."""
-        return ReciprocalRank([ranker.prepared(titles) for ranker in self.rankers], self.k, self.name)
+    def score_lists(self, lists: Sequence[QueryTitles]) -> Iterator[Scores]:
+        """Score with each ranker, and add up the reciprocal ranks."""
+        for parts in zip(*(ranker.score_lists(lists) for ranker in self.rankers), strict=True):
+            yield np.asarray(np.sum([1 / (self.k + mean_ranks(part)) for part in parts], axis=0), dtype=np.float32)
 
 
 class Mixture(BaseRanker):
@@ -65,14 +66,14 @@ class Mixture(BaseRanker):
         self.weight = weight
         self.name = name or f"{first.name} + {second.name}"
 
-    def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The weighted sum of the standard scores of each title."""
-        first, second = (standard(ranker.score(query, titles)) for ranker in (self.first, self.second))
-        return (self.weight * first + (1 - self.weight) * second).astype(np.float32)
+    def score(self, query: str, titles: Sequence[str]) -> Scores:
+        """Return the weighted sum of the standard scores of each title."""
+        return next(self.score_lists([(query, titles)]))
 
-    def prepared(self, titles: Sequence[str]) -> "Mixture":
-        """Prepare both rankers."""
-        return Mixture(self.first.prepared(titles), self.second.prepared(titles), self.weight, self.name)
+    def score_lists(self, lists: Sequence[QueryTitles]) -> Iterator[Scores]:
+        """Score with both rankers, and add up the weighted standard scores."""
+        for first, second in zip(self.first.score_lists(lists), self.second.score_lists(lists), strict=True):
+            yield (self.weight * standard(first) + (1 - self.weight) * standard(second)).astype(np.float32)
 
 
 def mean_ranks(scores: NDArray[np.float32]) -> Floats:

@@ -1,0 +1,90 @@
+"""The result of an evaluation: the value of every system on every query, and their means as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.text.printable import clean
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """The value of each system by each measure on each query, in per cent. Printing it shows the table of means."""
+
+    systems: tuple[str, ...]
+    measures: tuple[str, ...]
+    query_ids: tuple[str, ...]  # the measured queries
+    left_out: int  # queries without a relevant title, which are not measured
+    values: NDArray[np.float64]  # (systems, measures, queries)
+    relevant: int  # relevant titles of the measured queries
+    absent: int = 0  # relevant titles that are not in the catalogue; they count as not found
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The mean over queries: (systems, measures)."""
+        means: NDArray[np.float64] = self.values.mean(axis=2)
+        return means
+
+    def mean(self, system: str, measure: str) -> float:
+        """Return the mean of a system by a measure."""
+        return float(self.per_query(system, measure).mean())
+
+    def per_query(self, system: str, measure: str) -> NDArray[np.float64]:
+        """Return the value of a system on each query, in the order of `query_ids`."""
+        if system not in self.systems or measure not in self.measures:
+            raise ClickvecError(
+                f"there is no {measure} of {system}; the measures are {', '.join(self.measures)}, "
+                f"the systems {', '.join(self.systems)}"
+            )
+        values: NDArray[np.float64] = self.values[self.systems.index(system), self.measures.index(measure)]
+        return values
+
+    def __repr__(self) -> str:
+        """Return the table of means as aligned columns."""
+        return text_table(self.as_table())
+
+    def as_table(self) -> list[list[str]]:
+        """Return a header row, then one row per system with its means to one decimal."""
+        rows = zip(self.systems, self.means.tolist(), strict=True)
+        return [["system", *self.measures], *([name, *(f"{mean:.1f}" for mean in means)] for name, means in rows)]
+
+    def as_json(self, per_query: bool = False) -> dict[str, Any]:
+        """Return plain values for `json.dumps`; with `per_query`, also the value of every query."""
+        result: dict[str, Any] = {
+            "queries": len(self.query_ids),
+            "left_out": self.left_out,
+            "relevant": self.relevant,
+            "absent": self.absent,
+            "systems": [
+                {"system": name, **dict(zip(self.measures, means, strict=True))}
+                for name, means in zip(self.systems, self.means.tolist(), strict=True)
+            ],
+        }
+        if per_query:
+            for entry, values in zip(result["systems"], self.values.tolist(), strict=True):
+                entry["per_query"] = dict(zip(self.measures, values, strict=True))
+            result["query_ids"] = list(self.query_ids)
+        return result
+
+
+def text_table(rows: Sequence[Sequence[object]]) -> str:
+    """Align rows in columns: text to the left, numbers to the right. The first row is the header."""
+    cells = [[clean(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    numeric = [all(_is_number(row[column]) for row in cells[1:]) for column in range(len(widths))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _is_number(cell: str) -> bool:
+    return cell.strip("%").replace(",", "").replace(".", "", 1).lstrip("-").isdigit()

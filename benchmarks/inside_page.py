@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import inside_bars
+import inside_maps
 import numpy as np
 
 from clickvec.data import read_labels, read_titles
-from clickvec.explanation import Keywords, compare_models, explain_pair, keywords, map_titles, read
+from clickvec.explanation import Keywords, compare_models, explain, explain_pair, keywords, map_titles, read
 from clickvec.lab.compare.pair_tests import holm
-from clickvec.render import figures
+from clickvec.render.figures import draw_gates
 from clickvec.text.tokens import canonical
 
 if TYPE_CHECKING:
@@ -241,7 +243,7 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     return {
         "query_table": table[table.index("query  ") :].rstrip(),
         "explain": inside.program("explain", model, *PAIRS["shanghai"], "--all").rstrip(),
-        "why_not": missing[missing.index("why not first") :].rstrip(),
+        "why_not": missing[missing.index("Compared with") :].rstrip(),
         "cells": cells.split("\n\n")[0].rstrip(),
         "nearest": inside.program(*near).rstrip(),
         "nearest_unlike": inside.program(*unlike).rstrip(),
@@ -253,18 +255,17 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
         ("shanghai", "lstm", False), ("shanghai", "long-lstm", False), ("bathtub", "long-lstm", False),
     ):  # fmt: skip
         encoder = inside.encoder("site", model)
-        query, title = (read(encoder, side, text) for side, text in zip(("query", "title"), PAIRS[name], strict=True))
-        figures.explanation(query, title, images / f"gates-{name}-{model}.png", same_range=same_range)
+        draw_gates(explain(encoder, *PAIRS[name]), images / f"gates-{name}-{model}.png", same_range=same_range)
     curves = found["deletion"]["site lstm title"]["curves"]
-    figures.deletion_curves(
+    inside_bars.deletion_curves(
         {method: [value / curve[0] for value in curve] for method, curve in curves.items()},
         images / "deletion.png",
         across="words of the title left out, in tenths",
     )
-    figures.contributions(
+    inside_bars.contributions(
         explain_pair(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png"
     )
-    figures.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
+    inside_bars.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
     _cells_by_topic(found["words_of_topics"], images / "topics.png")
     _title_map(inside, images / "titles.png")
 
@@ -289,7 +290,7 @@ def _cells_by_topic(found: Mapping[str, Any], path: Path) -> None:
     lift = counts / counts.sum(axis=1, keepdims=True) / (counts.sum(axis=0) / counts.sum())
     order = np.argsort(lift.argmax(axis=1) - lift.max(axis=1) / 1000, kind="stable")
     rows = [f"{cell // 2} {'+' if cell % 2 else '-'}" for cell in order.tolist()]
-    figures.topic_map(
+    inside_maps.topic_map(
         rows,
         found["topics"],
         lift[order],
@@ -307,4 +308,6 @@ def _title_map(inside: "Inside", path: Path) -> None:
     known = [title for title in titles if topics.get(canonical(title))]
     mapped = map_titles(inside.encoder("site", "lstm"), known, 800)
     groups = [str(topics[canonical(title)]) for title in mapped.titles]
-    figures.title_map(mapped.points, mapped.titles, groups, path, title="titles of the built-in log, coloured by topic")
+    inside_maps.title_map(
+        mapped.points, mapped.titles, groups, path, title="titles of the built-in log, coloured by topic"
+    )

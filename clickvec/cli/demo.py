@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clickvec.cli.streams import print_summary
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.explanation import read
+from clickvec.explanation import explain
 from clickvec.render import figures
 from clickvec.search.index import Index
 from clickvec.storage.files import replacing_file
@@ -48,7 +48,7 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
     opened = Index.open(out / "index")
     lines = opened.encoder.model.metrics.splitlines()
     figures.training_curve([json.loads(line) for line in lines], out / "training.png")
-    _draw_first_hit(opened, SEARCHES[0], out / "gates.png")
+    figures.draw_gates(explain(opened, SEARCHES[0]), out / "gates.png")
     print_summary(
         f"\nDone in {time.monotonic() - started:.0f} s. Figures: {out / 'training.png'}, {out / 'gates.png'}.\n"
         "Try next:\n"
@@ -58,13 +58,6 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
         f"  clickvec nearest {index} pizza\n"
         "  clickvec train YOUR_LOG --out model    (a file with the columns query, title and optionally clicks)"
     )
-
-
-def _draw_first_hit(index: Index, query: str, path: Path) -> None:
-    """Draw the gates of the model over the words of a query and its first hit."""
-    hits = index.search(query, k=1)
-    title = read(index.encoder, "title", hits[0].title) if hits else None
-    figures.explanation(read(index.encoder, "query", query), title, path)
 
 
 def _check(out: Path) -> None:

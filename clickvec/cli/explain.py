@@ -85,7 +85,10 @@ def explain(
     comparison = _compare(look, encoder, model, against, rule) if against else None
     page = _page(look, comparison, inputs.file_names([model.resolve()]), rule, first is None) if html else ""
     if png:
-        _draw(look, png, same_range, rule)
+        from clickvec.render import figures
+
+        figures.draw_gates(look, png, same_range=same_range)
+        print_message(f"Wrote the figure to {png}")
     if html:
         from clickvec.storage.files import replacing_file
 
@@ -155,23 +158,6 @@ def _tell_how_read(index: "Index", text: str | None) -> None:
             f"{text!r} is the id of the title {index[row].title!r}, which is explained here. It is also the text of "
             f"another title; to explain that one, give its id {index[other].id!r}."
         )
-
-
-def _draw(look: "Explanation", png: Path, same_range: bool, rule: "Rule") -> None:
-    """Write the figure of the gates. Raise ClickvecError for a model that does not read word by word."""
-    from clickvec.render import figures
-
-    query, title = look.query_side.reading, look.title_side.reading if look.title_side else None
-    if query is None:
-        raise ClickvecError(
-            f"--png draws gates and outputs at each word, but this model is a {look.tower} and has none. "
-            "Leave out --png, or use a model with the tower rnn, lstm or bilstm."
-        )
-    heading = [f"query  {look.query}"]
-    if look.pair:
-        heading += [f"title  {look.pair.title}", f"score  {look.pair.score:.3f}"]
-    figures.explanation(query, title, png, same_range=same_range, rule=rule, heading=heading)
-    print_message(f"Wrote the figure to {png}")
 
 
 def _page(look: "Explanation", comparison: "ModelComparison | None", model: str, rule: "Rule", first_hit: bool) -> str:

@@ -14,6 +14,7 @@ from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
 from clickvec.cli import ending, streams
+from clickvec.cli.bar import Bar
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation import judged_lists
 from clickvec.model.folder import open_model
@@ -364,3 +365,17 @@ def test_one_thing_is_counted_as_one(model: Path, judged: Path, tmp_path: Path) 
     assert "1 title has no" in run("index", model, tmp_path / "unknown.tsv", "--out", tmp_path / "other").err
     assert ": 1 vector of " in ok("encode", model, tmp_path / "one.tsv", "--out", tmp_path / "one.npy")
     assert run("evaluate", model, "--judged", judged).err == "1 query\n"
+
+
+# --- progress ----------------------------------------------------------------------------------------------------
+
+
+def test_progress_counts_from_where_it_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 100, 10))
+    monkeypatch.setattr("clickvec.cli.bar.time.monotonic", lambda: float(next(clock)))
+    bar = Bar()
+    bar("epoch 2/3", 400, 1000)
+    bar("epoch 2/3", 500, 1000, "loss 0.5")
+    assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:50 left, 10/s, loss 0.5\n"

@@ -1,4 +1,4 @@
-"""How training went."""
+"""Curves of loss, NDCG and cost over epochs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,16 +9,16 @@ from clickvec.render.figures.style import GREEN, LINES, PALE, RUST, TEAL, drawin
 
 
 def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Loss and dev NDCG against epochs, from the rows of metrics.jsonl."""
+    """Draw the training loss and the dev NDCG by epoch, from the rows of metrics.jsonl."""
     with drawing(path, 6.4, 3.8) as figure:
         from matplotlib.ticker import MaxNLocator
 
         axes = figure.add_subplot()
         epochs, losses = [row["epoch"] for row in history], [row["loss"] for row in history]
-        # The axis starts at 0, and its default margin is a share of the range of the losses: too little for a marker.
+        # The axis starts at 0, where the default margin would cut a marker.
         axes.plot(epochs, losses, color=RUST, marker="o", label="training loss", clip_on=False)
         axes.set(xlabel="epoch", ylabel="training loss", ylim=(0, 1.05 * max(losses, default=0) or 1))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no epoch 2.5
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if all("dev" in row for row in history):
             ndcg = axes.twinx()
             ndcg.spines.right.set_visible(True)
@@ -30,7 +30,7 @@ def training_curve(history: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def cost_curve(curves: Mapping[str, Sequence[float]], path: Path) -> None:
-    """The paper's figure of training: the cost of each system by epoch, on a logarithmic axis."""
+    """Draw the training cost of each system by epoch on a logarithmic axis, as in the paper."""
     drawn = {name: costs for name, costs in curves.items() if len(costs)}
     if not drawn:
         raise ClickvecError("there is nothing to draw: no system has a training cost by epoch")
@@ -43,7 +43,7 @@ def cost_curve(curves: Mapping[str, Sequence[float]], path: Path) -> None:
         axes.set(xlabel="epoch", ylabel="training cost", yscale="log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")  # 0.5, and not 5 x 10^-1
+        axes.yaxis.set_major_formatter("{x:g}")  # 0.5, not 5 x 10^-1
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.grid(axis="y", which="both")
         figure.legend(loc="outside upper center", ncols=4)

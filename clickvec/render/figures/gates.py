@@ -1,8 +1,7 @@
 """The paper's figures of a query and a title: what each cell did at each word.
 
-One grid serves all towers: a column of maps for each text (and direction), under its words; a row for each kind of map,
-with its colours at the right; so one looks down from a word to see what it did. The last row has the most active
-cells, as the paper's figures of keywords have them.
+Each text, and each direction of reading, is a column of heat maps with its words on top. Each row is one activation,
+with its colour scale on the right. The last row shows the most active cells, as the paper's figures of keywords do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,21 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.keywords import RULE, Rule, keywords_of, most_active
+from clickvec.explanation.explainer import Explanation
+from clickvec.explanation.keywords import Keywords, most_active
 from clickvec.explanation.reading import Floats, Reading
 from clickvec.render.figures.style import INK, Range, colour_bar, drawing, heat_map, rising, shorten, words_on_axis
+from clickvec.render.labels import ACTIVATIONS
 from clickvec.render.terminal.screen import clip, width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What to draw, its name, and its sign in the paper.
-MAPS = {
-    "input_gate": ("input gate", "i(t)"), "forget_gate": ("forget gate", "f(t)"), "cell": ("cell state", "c(t)"),
-    "output_gate": ("output gate", "o(t)"), "output": ("output", "y(t)"),
-}  # fmt: skip
-LINE, LETTERS = 0.18, 13  # of a heading: the height of a line, and letters that fit, in inches and to the inch
-OUTLIERS = 0.02  # of the values of a gate at either end, which must not decide the colours of the others
+LINE, LETTERS = 0.18, 10  # of the heading: inches for a line, letters in an inch
+OUTLIERS = 0.02  # share of the values of a gate, at each end, that do not widen the colour scale
 
 
 class Column(NamedTuple):
@@ -37,36 +33,39 @@ class Column(NamedTuple):
     words: tuple[str, ...]
     maps: dict[str, Floats]  # by name, (cells, words)
     active: NDArray[np.int64]  # the most active cells, the most active first
-    detected: tuple[tuple[int, ...], ...]  # for each word those of them that detect it
+    detected: tuple[tuple[int, ...], ...]  # for each word, those of them that detect it
     keywords: tuple[bool | None, ...]
 
 
-def explanation(
-    query: Reading,
-    title: Reading | None,
-    path: Path,
-    *,
-    same_range: bool = False,
-    rule: Rule = RULE,
-    heading: Sequence[str] = (),
-) -> None:
-    """Heat maps of gates, cells and outputs of a query and a title side by side, cells down and words across.
+def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False) -> None:
+    """Write heat maps of gates, cells and outputs of a query and a title side by side.
 
-    Colours are adjusted to each kind of map, or have one range for all (`same_range`), as in the paper's own figures.
-    The heading is lines above all, cut where the figure ends.
+    Each activation has its own colour scale, or all have the same one (`same_range`), as in the paper's own figures.
+    Raise ClickvecError if a text has no words, or if the tower does not read word by word.
     """
-    texts = {"query": query} if title is None else {"query": query, "title": title}
-    for side, reading in texts.items():
-        if not reading.words:
+    sides = {"query": explanation.query_side, "title": explanation.title_side}
+    texts: dict[str, tuple[Reading, Keywords]] = {}
+    for side, text in sides.items():
+        if text and (text.reading is None or text.keywords is None):
+            raise ClickvecError(
+                f"the figure shows gates and outputs at each word, but this model is a {explanation.tower} and has "
+                "none; use a model with the tower rnn, lstm or bilstm"
+            )
+        if text and not text.words:
             raise ClickvecError(f"there is nothing to draw: the {side} has no words")
-    columns = [_column(side, reading, way, rule) for way in range(len(query.ways)) for side, reading in texts.items()]
-    names = [name for name in MAPS if any(_tells(name, column) for column in columns)]
+        if text and text.reading and text.keywords:
+            texts[side] = text.reading, text.keywords
+    ways = range(len(texts["query"][0].ways))
+    columns = [_column(side, *text, way) for way in ways for side, text in texts.items()]
+    heading = [f"query  {explanation.query}"]
+    if explanation.pair:
+        heading += [f"title  {explanation.pair.title}", f"score  {explanation.pair.score:.3f}"]
+    names = [name for name in ACTIVATIONS if any(_tells(name, column) for column in columns)]
     ranges = _ranges(columns, names, same_range)
     layout = _layout(columns, len(names))
     with drawing(path, layout.across, layout.down + LINE * len(heading)) as figure:
-        if heading:
-            lines = [clip(line, int(layout.across * LETTERS)) for line in heading]
-            figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9)
+        lines = [clip(line, int(layout.across * LETTERS)) for line in heading]
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9)
         grid = figure.add_gridspec(
             2 + len(names), len(columns) + 1, width_ratios=layout.widths, height_ratios=layout.heights
         )
@@ -74,9 +73,11 @@ def explanation(
             _heading(figure.add_subplot(grid[0, place]), column.heading)
             for row, name in enumerate(names, start=1):
                 axes = figure.add_subplot(grid[row, place])
-                shades = rising() if _open_or_shut(name) and not same_range else None
+                shades = rising() if name.endswith("_gate") and not same_range else None
                 image = heat_map(axes, column.maps[name], ranges[name], columns=layout.words, colour_map=shades)
-                _cells_on_axis(axes, _numbers(len(column.maps[name])), "\n".join(MAPS[name]) if place == 0 else "")
+                _cells_on_axis(
+                    axes, _numbers(len(column.maps[name])), "\n".join(ACTIVATIONS[name]) if place == 0 else ""
+                )
                 if row == 1:
                     words_on_axis(axes, column.words, top=True, marked=column.keywords)
                 if place == 0 and not same_range:
@@ -87,7 +88,7 @@ def explanation(
         if same_range:
             colour_bar(figure, image, figure.add_subplot(grid[1:-1, -1]))
         figure.align_ylabels([axes for axes in figure.axes if axes.get_ylabel()])
-        figure.supxlabel("dot: the cell detects the word        rust: keyword", fontsize=8.5)
+        figure.supxlabel("dot: the cell detects the word        bold: keyword", fontsize=8.5)
 
 
 class _Layout(NamedTuple):
@@ -101,7 +102,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(columns: Sequence[Column], maps: int) -> _Layout:
-    """Room for the maps, and for the words above and below them."""
+    """Return the sizes of the figure and its maps, with room for the words above and below them."""
     words = max(len(column.words) for column in columns)
     cells, active = len(columns[0].maps["output"]), len(columns[0].active)
     map_width = max(0.25 * words, 2.4 if len(columns) < 4 else 1.8)
@@ -118,33 +119,30 @@ def _layout(columns: Sequence[Column], maps: int) -> _Layout:
 
 
 def _heading(axes: "Axes", text: str) -> None:
-    """The name of a column, on axes of its own: so that all are at the same height, above the longest word."""
+    """Write the heading of a column on its own axes, so that all headings have the same height."""
     axes.axis("off")
     axes.text(0, 0.5, text, transform=axes.transAxes, fontsize=10, fontweight="bold", va="center")
 
 
-def _column(side: str, reading: Reading, place: int, rule: Rule) -> Column:
-    way, found = reading.ways[place], keywords_of(reading, **rule._asdict())
+def _column(side: str, reading: Reading, voted: Keywords, place: int) -> Column:
+    way = reading.ways[place]
     return Column(
         f"{side}, {way.name}" if len(reading.ways) > 1 else side,
         reading.words,
-        {name: way.values[name].T for name in MAPS if name in way.values},
-        most_active(reading.embeddings[place], rule.active),
-        found.cells[way.name],
-        found.verdicts,
+        {name: way.values[name].T for name in ACTIVATIONS if name in way.values},
+        most_active(reading.embeddings[place], voted.active),
+        voted.cells[way.name],
+        voted.verdicts,
     )
 
 
 def _tells(name: str, column: Column) -> bool:
-    """Whether there is such a map; a forget gate that is switched off is 1 everywhere."""
+    """Return whether there is something to draw. Without a forget gate, its values are all 1."""
     return name in column.maps and (name != "forget_gate" or bool((column.maps[name] != 1).any()))
 
 
 def _ranges(columns: Sequence[Column], names: Sequence[str], same_range: bool) -> dict[str, Range]:
-    """Where the colours of each map begin and end: of states around zero, of gates from the most shut to the most open.
-
-    A trained gate can do its work near one half as well as near zero: its own range shows it.
-    """
+    """Return the colour scale of each activation: symmetric for states, the range of the values for gates."""
 
     def around_zero(names: Sequence[str]) -> Range:
         reach = max(float(np.abs(column.maps[name]).max()) for column in columns for name in names) or 0.5
@@ -157,16 +155,11 @@ def _ranges(columns: Sequence[Column], names: Sequence[str], same_range: bool) -
 
     if same_range:
         return dict.fromkeys(names, around_zero(names))
-    return {name: of_gate(name) if _open_or_shut(name) else around_zero([name]) for name in names}
-
-
-def _open_or_shut(name: str) -> bool:
-    """Whether the map is that of a gate, between 0 and 1, and not of a state with a sign."""
-    return name.endswith("_gate")
+    return {name: of_gate(name) if name.endswith("_gate") else around_zero([name]) for name in names}
 
 
 def _active_cells(axes: "Axes", column: Column, words: int, colours: Range) -> None:
-    """The output of the most active cells over the words, with a dot where a cell detects a word."""
+    """Draw the outputs of the most active cells, with a dot where a cell detects a word."""
     heat_map(axes, column.maps["output"][column.active], colours, columns=words)
     cells = column.active.tolist()
     _cells_on_axis(axes, dict(enumerate(cells)))
@@ -177,7 +170,7 @@ def _active_cells(axes: "Axes", column: Column, words: int, colours: Range) -> N
 
 
 def _cells_on_axis(axes: "Axes", numbers: Mapping[int, int], name: str = "") -> None:
-    """Cell numbers by row; the first one says that they are cells."""
+    """Label rows with cell numbers; the first label says that they are cells."""
     labels = [f"cell {number}" if place == 0 else f"{number}" for place, number in enumerate(numbers.values())]
     axes.set_yticks(list(numbers), labels=labels, fontsize=7.5)
     axes.tick_params(axis="y", length=0)
@@ -185,6 +178,6 @@ def _cells_on_axis(axes: "Axes", numbers: Mapping[int, int], name: str = "") -> 
 
 
 def _numbers(cells: int) -> dict[int, int]:
-    """A few round cell numbers, each in its own row."""
+    """Return a few round cell numbers, by row."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, cells) if cells <= 6 * step)
     return {cell: cell for cell in range(0, cells, step)}

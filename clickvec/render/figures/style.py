@@ -1,6 +1,5 @@
-"""What the figures share: colours, fonts, words that fit on an axis, and the file."""
+"""Colours, fonts, labels and heat maps of the figures, and how they are written."""
 
-import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clickvec.errors import missing_extra
 from clickvec.model.forward import Array
@@ -30,17 +28,15 @@ GROUPS = (
     "#3fa7c4", "#a9744f", "#9b8ad0", "#2f3e75", "#c2c04a", "#7d1f3c", "#1f9e89", "#f0926b",
 )  # fmt: skip
 DOTS_PER_INCH = 150
-SHADES = 101  # of a colour map: few enough for a PNG of 256 colours, and the middle is one of them
-FREQUENT = 160  # colours that a figure keeps as they are
 LONGEST_WORD = 14  # "accommodation" has 13
 
-# Fonts for what DejaVu Sans, which comes with matplotlib, cannot write; those that are installed are used.
+# DejaVu Sans comes with matplotlib. These fonts, if installed, add the scripts that it lacks.
 _MORE_FONTS = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans",
     "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS",
 )  # fmt: skip
 _STYLE: Any = {
-    "text.parse_math": False,  # a price, $5, is no formula
+    "text.parse_math": False,  # "$5" is a price, not a formula
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
     "text.color": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "xtick.color": INK, "ytick.color": INK,
     "axes.edgecolor": GREY, "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,
@@ -50,7 +46,7 @@ _STYLE: Any = {
 
 @contextmanager
 def drawing(path: Path, across: float, down: float) -> Iterator["Figure"]:
-    """A figure to draw on, of so many inches; it is written to `path`, as PNG, when all went well."""
+    """Yield a figure of this size in inches. On success, write it to `path` as PNG."""
     try:
         from matplotlib import font_manager, rc_context
         from matplotlib.figure import Figure
@@ -59,7 +55,7 @@ def drawing(path: Path, across: float, down: float) -> Iterator["Figure"]:
     installed = set(font_manager.get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _MORE_FONTS if name in installed)]
     with rc_context(_STYLE | {"font.family": fonts}), warnings.catch_warnings():
-        # A character that no font can write is drawn as a box, which says as much as the warning.
+        # A character without a font is drawn as a box, so the warning is not needed.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing|Matplotlib currently does not support", UserWarning)
         figure = Figure(figsize=(across, down), dpi=DOTS_PER_INCH, layout="constrained")
         yield figure
@@ -67,58 +63,29 @@ def drawing(path: Path, across: float, down: float) -> Iterator["Figure"]:
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """As PNG of 256 colours, a third of the size. The same figure gives the same bytes: no date, no version in them."""
-    from PIL import Image
-
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", pil_kwargs={"compress_level": 1})
-    pixels, palette = _few_colours(np.asarray(Image.open(drawn).convert("RGB")))
-    image = Image.fromarray(pixels)
-    image.putpalette(palette.tobytes())
+    """Write a PNG. The same figure gives the same bytes, as no date and no version is stored."""
     with replacing_file(path) as file:
-        image.save(file, "png", optimize=True, dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
-
-
-def _few_colours(image: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """A palette for (height, width, 3), and the nearest of its colours for each pixel.
-
-    The frequent colours stay as they are, those of lines, bars and maps; the others of the palette are each the colour
-    that is farthest from all before it, so that no colour changes by much, however rare it is.
-    """
-    numbers = image.astype(np.int32) @ np.array([65536, 256, 1], np.int32)
-    found, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
-    colours = found[:, None] // np.array([65536, 256, 1]) % 256
-    nearest, distance = np.zeros(len(found), np.uint8), np.full(len(found), np.inf)
-    palette: list[int] = np.argsort(-count, kind="stable")[:FREQUENT].tolist()
-    for entry in range(256):
-        if entry == len(palette):
-            if not distance.any():
-                break
-            palette.append(int(distance.argmax()))
-        away = ((colours - colours[palette[entry]]) ** 2).sum(axis=1)
-        closer = away < distance
-        nearest[closer], distance[closer] = entry, away[closer]
-    return nearest[place].reshape(numbers.shape), colours[palette].astype(np.uint8)
+        figure.savefig(file, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
 
 
 def diverging() -> "Colormap":
-    """Rust below the middle, white at it, teal above."""
+    """Return a colour map with rust below the middle, white at it and teal above."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = ("#571a08", RUST, "#e6a78d", "#f8f8f5", "#7fb5ac", TEAL, "#0b2f33")
-    return LinearSegmentedColormap.from_list("rust_teal", colours, SHADES)
+    return LinearSegmentedColormap.from_list("rust_teal", colours)
 
 
 def rising() -> "Colormap":
-    """White where there is nothing, darker teal where there is more."""
+    """Return a colour map from white to dark teal."""
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = ("#ffffff", "#d5e8e0", "#86bfae", "#3b8a82", "#0f4449")
-    return LinearSegmentedColormap.from_list("white_teal", colours, SHADES)
+    return LinearSegmentedColormap.from_list("white_teal", colours)
 
 
 def shorten(text: str, longest: int = LONGEST_WORD) -> str:
-    """A text that fits; of several words the first ones are kept whole, where one of them fits."""
+    """Return a text shortened to this many columns, if possible after a whole word."""
     if width(text) <= longest:
         return text
     end = next(end for end in range(len(text), -1, -1) if width(text[:end]) < longest)
@@ -126,7 +93,7 @@ def shorten(text: str, longest: int = LONGEST_WORD) -> str:
 
 
 def words_on_axis(axes: "Axes", words: Sequence[str], *, top: bool = False, marked: Sequence[bool | None] = ()) -> None:
-    """The words at 0, 1, 2, ... of the horizontal axis, slanted so that long ones fit; marked ones in bold rust."""
+    """Write words at 0, 1, 2, ... on the horizontal axis, slanted so that they fit; marked words are bold and rust."""
     if top:
         axes.xaxis.tick_top()
     labels = [shorten(word) for word in words]
@@ -141,10 +108,7 @@ def words_on_axis(axes: "Axes", words: Sequence[str], *, top: bool = False, mark
 def heat_map(
     axes: "Axes", values: Array, colours: Range, *, columns: int | None = None, colour_map: "Colormap | None" = None
 ) -> "AxesImage":
-    """Values as colours from one number to another, the first row on top.
-
-    With more `columns` than the values have, the rest stays blank.
-    """
+    """Draw values as colours over this range, the first row on top. Columns beyond those of the values stay blank."""
     from matplotlib.patches import Rectangle
 
     rows, filled = values.shape
@@ -159,7 +123,7 @@ def heat_map(
 
 
 def colour_bar(figure: "Figure", image: "AxesImage", axes: "Axes", label: str = "") -> None:
-    """What the colours of a heat map mean, on axes of its own."""
+    """Draw the scale of a heat map on its own axes."""
     from matplotlib.ticker import MaxNLocator
 
     figure.colorbar(image, cax=axes, ticks=MaxNLocator(5), label=label)

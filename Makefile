@@ -1,5 +1,5 @@
-# Two commands: `make demo` and `make test`. Both set up .venv in this folder first; nothing is installed elsewhere.
-# `make test-paths`, `make sanitize` and `make explore` test more than `make test` does: see below.
+# The two main commands are `make demo` and `make test`. Both create .venv in this folder first and install nothing elsewhere.
+# `make test-paths`, `make sanitize` and `make explore` run further tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,13 +13,13 @@ test: check pytest
 
 setup: $(VENV)/ready
 
-# .wheels holds the run-time dependencies as files: a test installs our wheel from there into an empty environment.
-# Installing compiles what is written in C, where there is a compiler.
+# .wheels holds the run-time dependencies: a test installs our wheel with them into an empty environment.
+# The installation compiles the C code if there is a compiler.
 $(VENV)/ready: pyproject.toml constraints.txt clickvec/native/build.py $(wildcard clickvec/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy safetensors typer
-	@ls clickvec/native/_lstm_*.so > /dev/null 2>&1 || echo "nothing was compiled, so all is slower; with a C compiler: $(BIN)/python clickvec/native/build.py"
+	@ls clickvec/native/_lstm_*.so > /dev/null 2>&1 || echo "the C code was not compiled, so clickvec is slower; install a C compiler and run: $(BIN)/python clickvec/native/build.py"
 	touch $@
 
 check: setup
@@ -30,28 +30,28 @@ check: setup
 pytest: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The tests that touch C, once for each compiled path of this machine that `make test` does not use by default.
+# Run the tests of C code once for each compiled path of this machine that `make test` does not use.
 test-paths: setup
 	$(BIN)/python tests/each_path.py
 
-# The same tests, for each compiled path, with the C compiled with AddressSanitizer and UBSan into build/sanitize.
+# Run the same tests for each compiled path with AddressSanitizer and UBSan (compiled into build/sanitize).
 sanitize: setup
 	$(BIN)/python tests/each_path.py --sanitize
 
-# The property tests with new random examples. To repeat a run: make explore SEED=...
+# Run the property tests with new random examples. To repeat a run: make explore SEED=...
 SEED := $(or $(SEED),$(shell $(PYTHON) -c "import random; print(random.getrandbits(32))"))
 explore: setup
 	@echo "make explore SEED=$(SEED)"
 	$(BIN)/python -m pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED) \
 		|| { echo "to repeat: make explore SEED=$(SEED)"; exit 1; }
 
-# The paper's table, every system, on the data that is built in.
+# Compute the paper's table, every system, on the built-in log.
 table: setup
 	test -e out/table/site/topics.tsv.gz || $(BIN)/clickvec simulate out/table/site --impressions 400000
 	$(BIN)/clickvec compare --clicks out/table/site/clicks.tsv.gz --dev out/table/site/dev.tsv.gz \
 		--test out/table/site/test.tsv.gz --jobs 2 --out out/table/comparison
 
-# Timings, on the data that is built in. model2vec is a baseline; if it cannot be installed, the rest is measured without it.
+# Measure speed on the built-in log. model2vec is a baseline; if it cannot be installed, the rest is measured without it.
 bench: setup
 	-$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt model2vec
 	$(BIN)/python benchmarks/text.py
@@ -64,18 +64,18 @@ bench: setup
 	$(BIN)/python benchmarks/train.py --threads 2 --rounds 2
 	$(BIN)/python benchmarks/train.py --run --epochs 1
 
-# The counts of docs/reliability.md: opens beside a writer, damaged files, killed runs; half an hour on two cores.
+# Measure the counts of docs/reliability.md: reading while a writer replaces, damaged files, killed runs. Half an hour on two cores.
 reliability: setup
 	$(BIN)/python benchmarks/opens.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/kills.py
 
-# docs/results.md, from the public data in DATA (see CONTRIBUTING.md); hours on two cores, and it can be stopped.
+# Write docs/results.md from the public data in DATA (see CONTRIBUTING.md). Hours on two cores; it can be interrupted.
 DATA ?= ../shared/data
 results: setup
 	$(BIN)/python benchmarks/results.py --data $(DATA) $(if $(SKIP_THOUGHTS),--skip-thoughts $(SKIP_THOUGHTS))
 
-# docs/inside.md: trains, measures, draws; about an hour on two cores, and it can be stopped.
+# Write docs/inside.md: train, measure, draw. About an hour on two cores; it can be interrupted.
 inside: setup
 	$(BIN)/python benchmarks/inside.py --data $(DATA)
 	$(BIN)/python docs/diagrams.py

@@ -75,9 +75,9 @@ def full_size_model(path: Path, words: list[str]) -> None:
 
 def rate(run: Callable[[], object], titles: int) -> float:
     """Return titles per second of CPU time."""
-    begun = time.process_time()
+    started = time.process_time()
     run()
-    return titles / (time.process_time() - begun)
+    return titles / (time.process_time() - started)
 
 
 def products(batch: int) -> tuple[Callable[[], object], int]:
@@ -116,9 +116,9 @@ def latency(encoder: Encoder, queries: list[str]) -> tuple[float, float]:
     encoder.encode_query(queries)
     found = []
     for query in queries:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         encoder.encode_query(query)
-        found.append(time.perf_counter() - begun)
+        found.append(time.perf_counter() - started)
     p50, p99 = np.percentile(found, (50, 99)) * 1e6
     return float(p50), float(p99)
 
@@ -179,9 +179,9 @@ def measure(encoder: Encoder, words: list[str]) -> dict[str, list[float]]:
 def by_the_clock(run: Callable[[], object], titles: int, threads: int) -> float:
     """Return titles per second of wall clock with this many threads."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # for our threads only: BLAS has read it already and keeps one
-    begun = time.perf_counter()
+    started = time.perf_counter()
     run()
-    return titles / (time.perf_counter() - begun)
+    return titles / (time.perf_counter() - started)
 
 
 def two_cores(encoder: Encoder, titles: list[str]) -> dict[str, object]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from tables import table
 
 from clickvec.config import Tower
 from clickvec.evaluation.result import text_table
@@ -34,7 +35,7 @@ RNG = np.random.default_rng(0)
 
 
 class Point(NamedTuple):
-    """What one size costs."""
+    """The cost at one size."""
 
     what: str
     size: int
@@ -43,7 +44,7 @@ class Point(NamedTuple):
 
 
 def model(trigrams: int = 50_000, cells: int = 96) -> Encoder:
-    """The paper's LSTM-RNN with random weights and so many trigrams, in memory."""
+    """Return the paper's LSTM-RNN in memory, with random weights and this many trigrams."""
     known = tuple("".join(letters) for letters, _ in zip(product(LETTERS, repeat=3), range(trigrams), strict=False))
     tower = Tower(cells=cells)
     shapes = forward.shapes(tower, trigrams)
@@ -52,7 +53,7 @@ def model(trigrams: int = 50_000, cells: int = 96) -> Encoder:
 
 
 def draw_words(count: int) -> list[str]:
-    """Distinct words of seven letters."""
+    """Return distinct words of seven letters."""
     found: dict[str, None] = {}
     while len(found) < count:
         rows = RNG.integers(0, len(LETTERS), (count, 7)).tolist()
@@ -61,23 +62,23 @@ def draw_words(count: int) -> list[str]:
 
 
 def draw_titles(words: list[str], count: int) -> list[str]:
-    """Titles in which every word occurs, if they are enough."""
+    """Return titles in which every word occurs, if there are enough titles."""
     places = RNG.permutation(np.arange(count * WORDS) % len(words)).reshape(count, WORDS).tolist()
     return [" ".join([words[place] for place in row]) for row in places]
 
 
 def seconds(run: Callable[[], object], times: int = 3) -> float:
-    """The least processor time of some runs."""
+    """Return the minimum CPU time of some runs."""
     found = []
     for _ in range(times):
-        begun = time.process_time()
+        started = time.process_time()
         run()
-        found.append(time.process_time() - begun)
+        found.append(time.process_time() - started)
     return min(found)
 
 
 def by_titles(sizes: list[int]) -> list[Point]:
-    """The same two thousand words, in more and more titles."""
+    """Measure the same two thousand words in more and more titles."""
     encoder, words = model(), draw_words(2_000)
     encoder.encode_document(draw_titles(words, 1_000))
     some = draw_titles(words, 10_000)
@@ -90,7 +91,7 @@ def by_titles(sizes: list[int]) -> list[Point]:
 
 
 def by_words() -> list[Point]:
-    """Twenty thousand titles with more and more distinct words, all of them new."""
+    """Measure twenty thousand titles with more and more distinct words, all of them new."""
     encoder, points = model(), []
     for size in (1_000, 3_000, 10_000, 30_000, 100_000):
         titles = draw_titles(draw_words(size), 20_000)
@@ -104,7 +105,7 @@ def by_words() -> list[Point]:
 
 
 def by_trigrams() -> list[Point]:
-    """The same titles of new words, to models that know more and more trigrams."""
+    """Measure the same titles of new words with models that know more and more trigrams."""
     titles, points = draw_titles(draw_words(20_000), 20_000), []
     for size in (1_000, 5_000, 20_000, 50_000):
         encoder = model(trigrams=size)
@@ -119,7 +120,7 @@ def by_trigrams() -> list[Point]:
 
 
 def by_cells() -> list[Point]:
-    """The same titles of known words, by towers of more and more cells; and the products of each, alone."""
+    """Measure the same titles of known words with more and more cells, and the matrix products alone."""
     titles, points, limits = draw_titles(draw_words(2_000), 8_192), [], []
     for cells in (32, 64, 96, 192, 384):
         encoder = model(trigrams=5_000, cells=cells)
@@ -134,7 +135,7 @@ def by_cells() -> list[Point]:
 
 
 def draw(points: list[Point], path: Path) -> None:
-    """Seconds against each size."""
+    """Draw seconds over each size."""
     from clickvec.render.figures.style import GREY, PALE, RUST, TEAL, drawing
 
     panels = {
@@ -165,14 +166,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--titles", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSON", "PNG"))
-    given = parser.parse_args()
-    if given.draw:
-        found, picture = given.draw
+    options = parser.parse_args()
+    if options.draw:
+        found, picture = options.draw
         draw([Point(**point) for point in json.loads(found.read_text().splitlines()[-1])], picture)
         return
     if os.environ.get("OMP_NUM_THREADS") != "1":
         sys.exit(subprocess.run([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode)
-    points = [*by_titles(given.titles), *by_words(), *by_trigrams(), *by_cells()]
+    points = [*by_titles(options.titles), *by_words(), *by_trigrams(), *by_cells()]
     rows: list[list[str]] = []
     firsts: dict[str, Point] = {}
     for point in points:

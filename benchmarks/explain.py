@@ -48,9 +48,9 @@ def milliseconds(run: Callable[[str, str], object], pairs: list[tuple[str, str]]
     run(*pairs[0])
     found = []
     for query, title in pairs:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         run(query, title)
-        found.append(1000 * (time.perf_counter() - begun))
+        found.append(1000 * (time.perf_counter() - started))
     return found
 
 

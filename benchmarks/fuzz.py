@@ -43,7 +43,7 @@ HOSTILE = [
 
 
 class Format(NamedTuple):
-    """A kind of file: where a good one is, and a command that reads it, given the folder that it is in."""
+    """A kind of file: the path of a valid one, and a command that reads it."""
 
     file: str
     command: Callable[[Path], list[str]]
@@ -61,10 +61,10 @@ def formats() -> dict[str, Format]:
         return ["train", f"{at}/data", f"--out={at}/new", "--json", *SMALL]
 
     def resume(at: Path) -> list[str]:
-        return ["train", f"{at}/data", f"--out={at}/begun", "--resume", "--json", *SMALL]
+        return ["train", f"{at}/data", f"--out={at}/started", "--resume", "--json", *SMALL]
 
     def encode(at: Path) -> list[str]:
-        return ["encode", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/begun.npy", "--resume"]
+        return ["encode", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/started.npy", "--resume"]
 
     def prepare(name: str) -> Callable[[Path], list[str]]:
         return lambda at: ["prepare", f"{at}/{name}", f"--out={at}/new", "--json", "--max-bad=0.5"]
@@ -76,8 +76,8 @@ def formats() -> dict[str, Format]:
         return ["evaluate", f"{at}/model", "--judged", f"{at}/judged.tsv", "--json", "--max-bad=0.5"]
 
     def qrels(at: Path) -> list[str]:
-        given = ["--judged", f"{at}/qrels.txt", "--queries", f"{at}/queries.tsv", "--catalogue", f"{at}/titles.tsv"]
-        return ["evaluate", f"{at}/model", *given, "--json", "--max-bad=0.5"]
+        options = ["--judged", f"{at}/qrels.txt", "--queries", f"{at}/queries.tsv", "--catalogue", f"{at}/titles.tsv"]
+        return ["evaluate", f"{at}/model", *options, "--json", "--max-bad=0.5"]
 
     def topics(at: Path) -> list[str]:
         return ["topics", f"{at}/model", f"{at}/queries.tsv", "--labels", f"{at}/labels.tsv", "--json", "--max-bad=0.5"]
@@ -116,13 +116,13 @@ def formats() -> dict[str, Format]:
         "data.safetensors": Format("data/data.safetensors", train, 0.2),
         "data trigrams.txt": Format("data/trigrams.txt", train, 0.2),
         "recipe.toml": Format("recipe.toml", recipe, 0.2),
-        "checkpoint.safetensors": Format("begun.run/checkpoint.safetensors", resume, 0.2),
-        "state.json of encode": Format("begun.npy.run/state.json", encode),
+        "checkpoint.safetensors": Format("started.run/checkpoint.safetensors", resume, 0.2),
+        "state.json of encode": Format("started.npy.run/state.json", encode),
     }
 
 
 def make_good(at: Path) -> None:
-    """Write a good file of each format."""
+    """Write a valid file of each format."""
     pairs = [(f"{word} hotel {i % 7}", f"{word} hotels guide {i % 5}") for i in range(40) for word in ("paris", "oslo")]
     rows = [(*pair, str(1 + i % 4)) for i, pair in enumerate(pairs)]
     table = [("query", "title", "clicks"), *rows]
@@ -153,20 +153,20 @@ def make_good(at: Path) -> None:
 
 
 def begin_runs(at: Path) -> None:
-    """A training and an encoding that were stopped half-way."""
+    """Start a training and an encoding and interrupt them."""
     from clickvec.model.encoder import Encoder
     from clickvec.search import vectors
     from clickvec.training.loop import Run
 
     finish = Run.finish
     Run.finish = lambda self, out: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
-    run(["train", f"{at}/data", f"--out={at}/begun", *SMALL])
+    run(["train", f"{at}/data", f"--out={at}/started", *SMALL])
     Run.finish = finish  # type: ignore[method-assign]
     put = vectors._finish
     vectors._finish = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     vectors.SAVE_SECONDS = -1.0
     try:
-        vectors.write_vectors(at / "begun.npy", Encoder.load(at / "model"), at / "titles.tsv")
+        vectors.write_vectors(at / "started.npy", Encoder.load(at / "model"), at / "titles.tsv")
     except Exception as error:
         print(f"encoding stopped: {error}", file=sys.stderr)
     vectors._finish = put
@@ -174,7 +174,7 @@ def begin_runs(at: Path) -> None:
 
 def run(arguments: list[str]) -> None:
     done = CliRunner().invoke(app, arguments)
-    if done.exit_code and "begun" not in str(arguments):
+    if done.exit_code and "started" not in str(arguments):
         sys.exit(f"{arguments}: {done.output} {done.exception!r}")
 
 
@@ -182,7 +182,7 @@ def run(arguments: list[str]) -> None:
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
-    """The data with one to four mutations."""
+    """Return the data with one to four mutations."""
     for _ in range(rng.randint(1, 4)):
         first = rng.randrange(len(data) + 1)
         last = min(len(data), first + int(2 ** rng.uniform(0, math.log2(len(data) + 2))))
@@ -206,7 +206,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
 
 
 def put_right(at: Path, file: str) -> None:
-    """Have the folder's record agree with a damaged file again, as a stranger could."""
+    """Correct the sizes and hashes that a folder records for a damaged file."""
     try:
         if file.startswith("model/"):
             config = json.loads((at / "model/config.json").read_text())
@@ -224,7 +224,7 @@ def put_right(at: Path, file: str) -> None:
 
 
 def one_case(good: Path, at: Path, name: str, seed: str) -> str:
-    """Damage a file, run its command; how that ended."""
+    """Damage a file, run its command, and return how it ended."""
     rng, chosen = random.Random(seed), formats()[name]
     shutil.rmtree(at, ignore_errors=True)
     shutil.copytree(good, at)
@@ -243,7 +243,7 @@ def one_case(good: Path, at: Path, name: str, seed: str) -> str:
 
 
 def check_good(good: Path, at: Path) -> None:
-    """Each command must succeed on what is not damaged: else it would tell nothing about damage."""
+    """Check that each command succeeds on undamaged files."""
     for name, chosen in formats().items():
         shutil.rmtree(at, ignore_errors=True)
         shutil.copytree(good, at)
@@ -253,7 +253,7 @@ def check_good(good: Path, at: Path) -> None:
 
 
 def work(good: Path, at: Path, pipe: Connection) -> None:
-    """Run the cases that come through a pipe."""
+    """Run the cases that arrive through a pipe."""
     os.environ["OMP_NUM_THREADS"] = "1"
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     while case := pipe.recv():
@@ -261,7 +261,7 @@ def work(good: Path, at: Path, pipe: Connection) -> None:
 
 
 class Worker:
-    """A process that runs cases, and is replaced when one hangs or takes it down."""
+    """A process that runs cases. It is replaced if a case hangs or crashes."""
 
     def __init__(self, good: Path, at: Path) -> None:
         self.good, self.at = good, at
@@ -273,15 +273,15 @@ class Worker:
         self.process = multiprocessing.Process(target=work, args=(self.good, self.at, there), daemon=True)
         self.process.start()
         there.close()
-        self.case, self.begun = ("", ""), 0.0
+        self.case, self.started = ("", ""), 0.0
 
     def give(self, case: tuple[str, str]) -> None:
-        """Hand over a case."""
-        self.case, self.begun = case, time.monotonic()
+        """Send a case to the process."""
+        self.case, self.started = case, time.monotonic()
         self.pipe.send(case)
 
     def outcome(self) -> str | None:
-        """How the case ended, if it has."""
+        """Return how the case ended, or None if it is still running."""
         try:
             if self.pipe.poll(0.001):
                 return str(self.pipe.recv())
@@ -290,7 +290,7 @@ class Worker:
             found = f"crash: exit {self.process.exitcode}"
             self.start()
             return found
-        if time.monotonic() - self.begun > SECONDS:
+        if time.monotonic() - self.started > SECONDS:
             self.process.kill()
             self.start()
             return "hang"
@@ -303,15 +303,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="formats whose name holds this")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     multiprocessing.set_start_method("forkserver")
-    kinds = {name: kind for name, kind in formats().items() if given.only in name}
+    kinds = {name: kind for name, kind in formats().items() if options.only in name}
     whole = sum(kind.share for kind in kinds.values())
     cases = [
-        (name, f"{given.seed}-{name}-{number}")
+        (name, f"{options.seed}-{name}-{number}")
         for name, kind in kinds.items()
-        for number in range(math.ceil(given.files * kind.share / whole))
+        for number in range(math.ceil(options.files * kind.share / whole))
     ]
     counts: dict[str, Counter[str]] = {name: Counter() for name in kinds}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
@@ -319,7 +319,7 @@ def main() -> None:
         good.mkdir()
         make_good(good)
         check_good(good, Path(place) / "work0")
-        workers = [Worker(good, Path(place) / f"work{number}") for number in range(given.jobs)]
+        workers = [Worker(good, Path(place) / f"work{number}") for number in range(options.jobs)]
         waiting = iter(cases)
         busy = [worker for worker in workers if (case := next(waiting, None)) and worker.give(case) is None]
         while busy:

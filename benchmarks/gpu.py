@@ -72,10 +72,10 @@ def pairs_per_second(data: Dataset, chosen: Recipe, kind: Any, updates: int) -> 
     going = outcomes(way(data, chosen, "cuda", kind), chosen)
     list(islice(going, WARM))
     torch.cuda.synchronize()
-    begun = time.perf_counter()
+    started = time.perf_counter()
     list(islice(going, updates))
     torch.cuda.synchronize()
-    return updates * chosen.batch_size / (time.perf_counter() - begun)
+    return updates * chosen.batch_size / (time.perf_counter() - started)
 
 
 def seconds(work: Any, times: int = 20) -> float:  # noqa: ANN401
@@ -83,10 +83,10 @@ def seconds(work: Any, times: int = 20) -> float:  # noqa: ANN401
     taken = []
     for _ in range(times + 3):
         torch.cuda.synchronize()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         work()
         torch.cuda.synchronize()
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.perf_counter() - started)
     return float(np.median(taken[3:]))
 
 
@@ -117,9 +117,9 @@ def bounds(data: Dataset, chosen: Recipe, copy: float, product: float) -> tuple[
     return len(pairs) * copy / moved, len(pairs) * product / operations
 
 
-def readable(*given: Any) -> Plain:  # noqa: ANN401
+def readable(*arguments: Any) -> Plain:  # noqa: ANN401
     """Return the readable version on the CPU, with autograd."""
-    made = Plain(*given)
+    made = Plain(*arguments)
     for tower in made.towers.towers.values():
         tower.by_hand = False
     return made

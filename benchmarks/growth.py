@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 def made_up(pairs: int) -> tuple[list[str], list[str]]:
-    """Queries and titles."""
+    """Return artificial queries and titles."""
     rng = np.random.default_rng(0)
     words = made_up_words(rng).astype(object)
     below = np.cumsum(1 / np.arange(1, WORDS + 1) ** 0.9)
@@ -56,16 +56,16 @@ def made_up(pairs: int) -> tuple[list[str], list[str]]:
 
 
 def prepare(pairs: int, place: Path) -> Row:
-    """Make the data folder of a log; the time is that of arrays from texts, and of writing them."""
+    """Make the data folder of a log, and time the preparation and the writing."""
     from clickvec.data import BadLines, ClickLog, dataset
 
     log = ClickLog(*made_up(pairs), np.ones(pairs), BadLines())
-    begun, processor = time.perf_counter(), time.process_time()
+    started, processor = time.perf_counter(), time.process_time()
     data = dataset.prepare(log, 10, TRIGRAMS)
     missing = TRIGRAMS - len(data.trigrams)  # rows that no word has are there all the same: every model has one size
     data = data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
     dataset.save(data, place)
-    seconds, processor = time.perf_counter() - begun, time.process_time() - processor
+    seconds, processor = time.perf_counter() - started, time.process_time() - processor
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
         "prepare_s": seconds, "prepare_processor_s": processor,
@@ -74,7 +74,7 @@ def prepare(pairs: int, place: Path) -> Row:
 
 
 class Memory(threading.Thread):
-    """The most memory that this process has had, looked at fifty times a second."""
+    """Records the peak memory of this process, sampled fifty times per second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -91,14 +91,14 @@ class Memory(threading.Thread):
         return anonymous
 
     def run(self) -> None:
-        """Look until the process ends."""
+        """Sample until the process ends."""
         while True:
             self._look()
             time.sleep(0.02)
 
 
 def train(place: Path, recipe: str, device: str, mined: int) -> Row:
-    """One epoch on a data folder, the model written at the end; then, up to so many pairs, one mining by itself."""
+    """Train one epoch and write the model. For logs of at most `mined` pairs, also time one mining."""
     import torch
 
     from clickvec.config import recipe as named
@@ -110,10 +110,10 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
     torch.zeros(1, device=on)
     data, memory = dataset.load(place), Memory()
     with tempfile.TemporaryDirectory(dir=place.parent) as out:
-        begun, processor = time.perf_counter(), time.process_time()
+        started, processor = time.perf_counter(), time.process_time()
         model = loop.train(data, chosen, Path(out) / "model", device=device, quiet=True)
         row: Row = {
-            "train_s": time.perf_counter() - begun, "processor_s": time.process_time() - processor,
+            "train_s": time.perf_counter() - started, "processor_s": time.process_time() - processor,
             "epoch_s": model.training["kept"]["seconds"],
             "anonymous_mb": memory.anonymous, "at_first_mb": memory.at_first, "mapped_mb": memory.mapped,
             "resident_mb": memory.resident, "loss": model.training["kept"]["loss"],
@@ -123,15 +123,15 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
         if chosen.hard_negatives and len(data.pair_query) <= mined:
             run = loop.Run(data, chosen, Path(out), None, on, "", True)
             run.state.epoch = 1  # the first that mines
-            begun, processor = time.perf_counter(), time.process_time()
+            started, processor = time.perf_counter(), time.process_time()
             run._mine()
-            row |= {"mine_s": time.perf_counter() - begun, "mine_processor_s": time.process_time() - processor}
+            row |= {"mine_s": time.perf_counter() - started, "mine_processor_s": time.process_time() - processor}
             row |= {"mine_anonymous_mb": memory.anonymous}
     return row
 
 
 def child(threads: int, *arguments: str) -> Row:
-    """What one of the two above returns, called in a process of its own."""
+    """Call `prepare` or `train` in its own process and return the result."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -140,7 +140,7 @@ def child(threads: int, *arguments: str) -> Row:
 
 
 def slope(rows: list[Row], name: str) -> float | None:
-    """By least squares on logarithms, over the rows that have the number."""
+    """Return the slope of log(name) over log(pairs) by least squares, over the rows that have the value."""
     known = [row for row in rows if name in row]
     if len(known) < 2:
         return None
@@ -148,7 +148,7 @@ def slope(rows: list[Row], name: str) -> float | None:
 
 
 def line(recipe: str, row: Row | None) -> str:
-    """A line of the table; without a row, its head."""
+    """Return a line of the table; without a row, the header."""
     cells = []
     for head, name, digits in COLUMNS:
         value = f"{row[name]:,.{digits}f}" if row and name in row else "" if row else head
@@ -157,7 +157,7 @@ def line(recipe: str, row: Row | None) -> str:
 
 
 def measure(full: bool, device: str, threads: int, within: str | None) -> Row:
-    """All logs, all recipes that are quick enough for them."""
+    """Measure all logs with all recipes that are fast enough for them."""
     print(f"{TRIGRAMS:,} trigrams, 96 cells, titles of nine words; one epoch on {device}, {threads} threads")
     print(line("recipe", None))
     found: dict[str, list[Row]] = {recipe: [] for recipe in LARGEST}
@@ -182,7 +182,7 @@ def measure(full: bool, device: str, threads: int, within: str | None) -> Row:
 
 
 def draw(report: Row, path: Path) -> None:
-    """Time and memory against pairs."""
+    """Draw time and memory over pairs."""
     from clickvec.render.figures.style import GREY, PALE, RUST, TEAL, drawing
 
     default, paper = report["rows"]["default"], report["rows"]["paper"]
@@ -226,16 +226,16 @@ def main() -> None:
     parser.add_argument("--draw", nargs=2, type=Path, metavar=("JSON", "PNG"), help="draw what was printed")
     parser.add_argument("--prepare", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--train", nargs=4, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.draw:
-        draw(json.loads(given.draw[0].read_text().splitlines()[-1]), given.draw[1])
-    elif given.prepare:
-        print(json.dumps(prepare(int(given.prepare[0]), Path(given.prepare[1]))))
-    elif given.train:
-        place, recipe, device, mined = given.train
+    options = parser.parse_args()
+    if options.draw:
+        draw(json.loads(options.draw[0].read_text().splitlines()[-1]), options.draw[1])
+    elif options.prepare:
+        print(json.dumps(prepare(int(options.prepare[0]), Path(options.prepare[1]))))
+    elif options.train:
+        place, recipe, device, mined = options.train
         print(json.dumps(train(Path(place), recipe, device, int(mined))))
     else:
-        print(json.dumps(measure(given.full, given.device, given.threads, given.within)))
+        print(json.dumps(measure(options.full, options.device, options.threads, options.within)))
 
 
 if __name__ == "__main__":

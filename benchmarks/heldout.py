@@ -25,20 +25,20 @@ def main() -> None:
     parser.add_argument("--hold", type=int, action="append", required=True, help="queries held out of each log")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=5)
-    given = parser.parse_args()
-    rng = random.Random(given.seed)
-    logs = [read_clicks(path) for path in given.clicks]
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    logs = [read_clicks(path) for path in options.clicks]
     held = {
         query
-        for log, count in zip(logs, given.hold, strict=True)
+        for log, count in zip(logs, options.hold, strict=True)
         for query in rng.sample(sorted(set(log.queries)), count)
     }
     titles = sorted({title for log in logs for title in log.titles})
     titles = rng.sample(titles, min(MOST_TITLES, len(titles)))
-    given.out.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     clicked: dict[str, list[str]] = {}
     for number, log in enumerate(logs):
-        with gzip.open(given.out / f"clicks_{number}.tsv.gz", "wt", encoding="utf-8") as file:
+        with gzip.open(options.out / f"clicks_{number}.tsv.gz", "wt", encoding="utf-8") as file:
             file.write("query\ttitle\tclicks\n")
             for query, title, clicks in zip(log.queries, log.titles, log.clicks.tolist(), strict=True):
                 if query in held:
@@ -47,7 +47,7 @@ def main() -> None:
                     file.write(f"{query}\t{title}\t{clicks:g}\n")
     index = bm25s.BM25(k1=0.5, b=0.8)
     index.index(bm25s.tokenize(titles, stopwords=[], show_progress=False), show_progress=False)
-    with gzip.open(given.out / "heldout.tsv.gz", "wt", encoding="utf-8") as file:
+    with gzip.open(options.out / "heldout.tsv.gz", "wt", encoding="utf-8") as file:
         file.write("query_id\tquery\tdoc_id\ttitle\tgrade\n")
         for number, (query, good) in enumerate(sorted(clicked.items())):
             words = bm25s.tokenize([query], stopwords=[], show_progress=False)

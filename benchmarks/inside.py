@@ -258,12 +258,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("out/inside"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
-    given = parser.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
-    inside = Inside(given.data, given.work)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    inside = Inside(options.data, options.work)
     inside.prepare()
     found = {name: inside.found(name, find) for name, find in FINDINGS.items()}
-    inside_page.write(inside, found, given.docs)
+    inside_page.write(inside, found, options.docs)
 
 
 if __name__ == "__main__":

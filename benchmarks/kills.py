@@ -22,7 +22,7 @@ CLICKVEC = [sys.executable, "-m", "clickvec"]
 
 
 def commands(at: Path) -> dict[str, list[str]]:
-    """A command for each verb, without --out."""
+    """Return a command for each verb, without --out."""
     site = at / "site"
     judged = [f"--dev={site}/dev.tsv.gz", f"--test={site}/test.tsv.gz"]
     small = ["--set=cells=8", "--set=epochs=3"]
@@ -46,7 +46,7 @@ def must(*arguments: object) -> None:
 
 
 def set_up(at: Path) -> None:
-    """A site, a model, and a long catalogue."""
+    """Make a site, a model and a large catalogue."""
     must("simulate", at / "site", "--impressions", 20_000, "--dev-queries", 20, "--test-queries", 20)
     must("train", at / "site/clicks.tsv.gz", "--out", at / "model", "--set=cells=8", "--set=epochs=1")
     with (at / "many.tsv").open("w") as file:
@@ -55,7 +55,7 @@ def set_up(at: Path) -> None:
 
 
 def contents(path: Path) -> dict[str, str]:
-    """The hash of each file at or below a path; of what depends on the clock, or on the moment of a kill, the name."""
+    """Return the hash of each file; for files that depend on the time, only the name."""
     timed = ("metrics.jsonl", "README.md", "config.json", "comparison.json", "table.md", "table.tex", "about.json")
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     return {
@@ -71,7 +71,7 @@ def all_bytes(path: Path) -> dict[str, bytes]:
 
 
 def kill_once(command: list[str], verb: str, at: Path, moment: float, reference: dict[str, str]) -> list[str]:
-    """Start a command, kill it after `moment` seconds, look, run it again. What is wrong, if anything."""
+    """Start a command, kill it after `moment` seconds, run it again. Return what is wrong."""
     place = at / "place"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
@@ -111,13 +111,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbs", default="train,encode,index,prepare,compare")
-    given = parser.parse_args()
-    random.seed(given.seed)
+    options = parser.parse_args()
+    random.seed(options.seed)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         set_up(at)
-        for verb in given.verbs.split(","):
+        for verb in options.verbs.split(","):
             command = commands(at)[verb]
             older = [part.replace("epochs=3", "epochs=2").replace("impressions", "clicks") for part in command]
             if verb in ("encode", "index"):
@@ -127,20 +127,20 @@ def main() -> None:
                 (at / "old.npy").rename(at / "old-encode")
             reference_out = at / "whole" / ("out.npy" if verb == "encode" else "out")
             reference_out.parent.mkdir()
-            begun = time.monotonic()
+            started = time.monotonic()
             must(*command, f"--out={reference_out}")
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
             reference = contents(reference_out)
             shutil.rmtree(at / "whole")
             wrong = []
-            for number in range(given.kills):
+            for number in range(options.kills):
                 moment = random.uniform(0.1, 1.0) * seconds
                 wrong += [
                     f"kill {number} after {moment:.2f} s: {what}"
                     for what in kill_once(command, verb, at, moment, reference)
                 ]
             found.append(
-                {"verb": verb, "kills": given.kills, "seconds of a run": round(seconds, 1), "wrong": len(wrong)}
+                {"verb": verb, "kills": options.kills, "seconds of a run": round(seconds, 1), "wrong": len(wrong)}
             )
             print(", ".join(f"{name} {value}" for name, value in found[-1].items()), flush=True)
             for what in wrong:

@@ -59,7 +59,7 @@ def replace(write: Callable[[int], object], ready: Event, stop: Event, count: "S
 
 
 def measure(what: str, opens: int, place: Path) -> dict[str, int | str | float]:
-    """Open so often; count wrong results and errors."""
+    """Open a folder `opens` times, and count wrong results and errors."""
     ready, stop, count = multiprocessing.Event(), multiprocessing.Event(), multiprocessing.Value("q", 0)
     path = place / what
     if what == "index":
@@ -77,13 +77,13 @@ def measure(what: str, opens: int, place: Path) -> dict[str, int | str | float]:
     writer.start()
     ready.wait()
     held = Index.open(path) if what == "index" else Encoder.load(path)
-    seen, errors, begun = Counter[str](), Counter[str](), time.monotonic()
+    seen, errors, started = Counter[str](), Counter[str](), time.monotonic()
     for _ in range(opens):
         try:
             seen[opened()] += 1
         except ClickvecError as error:
             errors[str(error)] += 1
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     stop.set()
     writer.join()
     last = str(held.search(QUERY, k=12)) if isinstance(held, Index) else str(held.encode_document(TITLES).tobytes())

@@ -25,7 +25,7 @@ Pairs = list[tuple[str, str]]
 
 
 def reciprocal_rank(model: Path, held: Pairs, others: Pairs) -> float:
-    """Of the clicked title among many, in per cent."""
+    """Return the mean reciprocal rank of the clicked title among many, in per cent."""
     titles = list(dict.fromkeys(title for _, title in (*held, *others)))[:AMONG]
     place, encoder = {title: number for number, title in enumerate(titles)}, Encoder.load(model)
     scores = encoder.encode_query([query for query, _ in held]) @ encoder.encode_document(titles).T
@@ -34,7 +34,7 @@ def reciprocal_rank(model: Path, held: Pairs, others: Pairs) -> float:
 
 
 def measure(data: dataset.Dataset, held: Pairs, others: Pairs, dev: Judged, seed: int, device: str) -> list[float]:
-    """The reciprocal rank, and NDCG@10 on dev."""
+    """Train and return the reciprocal rank and NDCG@10 on dev."""
     with tempfile.TemporaryDirectory() as place:
         model = Path(place) / "model"
         loop.train(data, recipe("default", seed=seed), model, dev=dev, device=device, quiet=True)
@@ -50,18 +50,18 @@ def main() -> None:
     parser.add_argument("--pools", type=int, nargs="+", default=[50_000, 16_384, 8_192])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--device", default="auto")
-    given = parser.parse_args()
-    log, dev = read_clicks(given.clicks), read_judged(given.dev)
+    options = parser.parse_args()
+    log, dev = read_clicks(options.clicks), read_judged(options.dev)
     order, found = np.random.default_rng(7).permutation(len(log.queries)), []
-    for size in given.pairs:
+    for size in options.pairs:
         drawn = [(log.queries[place], log.titles[place]) for place in order[: size + HELD]]
         some, held = drawn[:size], drawn[size:]
         queries, titles = ([pair[side] for pair in some] for side in (0, 1))
         data = dataset.prepare(ClickLog(queries, titles, np.ones(size), BadLines()), 10, 50_000)
-        print(f"{size:,} pairs, {data.clicked_titles:,} clicked titles, seeds {given.seeds}")
-        for pool in given.pools:
+        print(f"{size:,} pairs, {data.clicked_titles:,} clicked titles, seeds {options.seeds}")
+        for pool in options.pools:
             mining.POOL_TITLES = pool
-            each = [measure(data, held, some, dev, seed, given.device) for seed in given.seeds]
+            each = [measure(data, held, some, dev, seed, options.device) for seed in options.seeds]
             said = [
                 f"{statistics.mean(column):.1f} ({min(column):.1f} to {max(column):.1f})"
                 for column in zip(*each, strict=True)

@@ -46,7 +46,7 @@ CHILD = (
 
 
 def built_in() -> ClickLog:
-    """A row for each click of the built-in log."""
+    """Return one row for each click of the built-in log."""
     site = Site.build(0)
     blocks = [(block.query[block.clicked], block.title[block.clicked]) for block in impressions(site, IMPRESSIONS)]
     query, title = (np.concatenate(parts).tolist() for parts in zip(*blocks, strict=True))
@@ -55,7 +55,7 @@ def built_in() -> ClickLog:
 
 
 def by_text(log: ClickLog) -> None:
-    """The baseline."""
+    """Prepare a log with the baseline."""
     table, vocabulary = TokenTable(10), Vocabulary.count([*log.queries, *log.titles])
     table.read(log.queries)
     table.read(log.titles)
@@ -63,13 +63,13 @@ def by_text(log: ClickLog) -> None:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    begun = time.process_time()
+    started = time.process_time()
     run()
-    return time.process_time() - begun
+    return time.process_time() - started
 
 
 def from_memory(name: str, log: ClickLog) -> dict[str, float]:
-    """Rows a second, medians of runs in turns."""
+    """Measure rows/s: medians of alternating runs."""
     found = [(seconds(lambda: dataset.prepare(log, 10, 50_000)), seconds(lambda: by_text(log))) for _ in range(REPEATS)]
     ours, baseline = (len(log) / statistics.median(times) for times in zip(*found, strict=True))
     ratio = statistics.median(theirs / mine for mine, theirs in found)
@@ -78,20 +78,20 @@ def from_memory(name: str, log: ClickLog) -> dict[str, float]:
 
 
 def accented(text: str) -> str:
-    """A text with an accent in it, and a capital that has one."""
+    """Return the text with accents, one of them on a capital letter."""
     return text.replace("a", "á").replace("e", "É", 1)
 
 
 @cache
 def in_chinese(word: str) -> str:
-    """One to three letters for a word; some letters of the 3,000 are much more frequent than others."""
+    """Return one to three of 3,000 Chinese characters for a word; some are much more frequent than others."""
     digest = blake2b(word.encode(), digest_size=7).digest()
     drawn = [int.from_bytes(digest[at : at + 2]) / 2**16 for at in range(1, 2 + 2 * (digest[0] % 3), 2)]
     return "".join(chr(0x4E00 + int(3000 * share**3)) for share in drawn)
 
 
 def chinese(text: str) -> str:
-    """A text without blanks."""
+    """Return the text in Chinese, without spaces."""
     return "".join(map(in_chinese, text.split()))
 
 
@@ -99,7 +99,7 @@ LOGS: dict[str, Callable[[str], str]] = {"log.tsv": str, "accented.tsv": accente
 
 
 def write_logs(place: Path, pairs: int) -> None:
-    """Logs in which no title comes again, one of them packed too; each million has the words of the first, and more."""
+    """Write logs of distinct titles, one of them also gzipped. Further millions add words to the first."""
     queries, titles = texts(min(pairs, MILLION))
     for name, spell in LOGS.items():
         with (place / name).open("w") as file:
@@ -113,7 +113,7 @@ def write_logs(place: Path, pairs: int) -> None:
 
 
 def row_by_row(path: Path) -> None:
-    """The baseline, with the file."""
+    """Read and prepare a file with the baseline."""
     bad, rows = BadLines(), []
     for _, (query, title, count) in records(open_source(path, bad), _CLICKS):
         if query.strip() and title.strip() and float(count) > 0:
@@ -123,12 +123,12 @@ def row_by_row(path: Path) -> None:
 
 
 def from_file(path: Path, pairs: int, baseline: float) -> dict[str, float]:
-    """`clickvec prepare`, as its own process."""
+    """Measure `clickvec prepare` in its own process."""
     size = path.with_name(path.name.removesuffix(".gz")).stat().st_size
     call = ["prepare", str(path), "--out", str(path.parent / "data"), "--overwrite"]
-    begun = time.perf_counter()
+    started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", CHILD, *call], check=True, stdout=subprocess.PIPE, text=True)
-    clock = pairs / (time.perf_counter() - begun)
+    clock = pairs / (time.perf_counter() - started)
     spent, peak = map(float, done.stdout.split()[-2:])
     ours = pairs / spent
     print(
@@ -141,7 +141,7 @@ def from_file(path: Path, pairs: int, baseline: float) -> dict[str, float]:
 
 
 def from_files(place: Path, pairs: int) -> dict[str, object]:
-    """The logs, and how soon a data folder is open again."""
+    """Measure the logs, and opening a data folder."""
     # In another process, as the peak of a process counts what the one that started it had in memory.
     writer = multiprocessing.get_context("spawn").Process(target=write_logs, args=(place, pairs))
     writer.start()
@@ -155,9 +155,9 @@ def from_files(place: Path, pairs: int) -> dict[str, object]:
         for path in (place / name, place / f"{name}.gz"):
             if path.exists():
                 report[path.name] = from_file(path, pairs, baseline)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     dataset.load(place / "data")
-    report["open_ms"] = 1000 * (time.perf_counter() - begun)
+    report["open_ms"] = 1000 * (time.perf_counter() - started)
     print(f"opening the data folder: {report['open_ms']:.0f} ms")
     return report
 

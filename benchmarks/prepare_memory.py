@@ -30,7 +30,7 @@ CHILD = (
 
 
 def clicks(site: Site) -> Iterator[tuple[str, str]]:
-    """Clicked pairs of the simulated site, without end."""
+    """Yield clicked pairs of the simulated site without end."""
     for seed in count():
         for block in impressions(site, BLOCK, seed):
             chosen = zip(block.query[block.clicked].tolist(), block.title[block.clicked].tolist(), strict=True)
@@ -49,14 +49,14 @@ def write_log(path: Path, pairs: Iterator[tuple[str, str]], size: int, distinct:
 
 
 def peak_memory(log: Path, folder: Path) -> int:
-    """Peak resident memory of preparing a log, in bytes."""
+    """Return the peak resident memory of preparing a log, in bytes."""
     arguments = ["prepare", str(log), "--out", str(folder), "--overwrite"]
     done = subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, check=True)
     return 1024 * int(done.stdout.split()[-1])
 
 
 def measure(sizes: list[int]) -> list[dict[str, Any]]:
-    """One row for each kind and size of log."""
+    """Return one row for each kind and size of log."""
     site, rows = Site.build(0), []
     with tempfile.TemporaryDirectory() as place:
         log, folder = Path(place) / "log.tsv", Path(place) / "data"
@@ -74,7 +74,7 @@ def measure(sizes: list[int]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description="memory of clickvec prepare against the size of the log")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 60, 200], metavar="MB")
     print(json.dumps(measure(parser.parse_args().sizes)))

@@ -39,7 +39,7 @@ _SKIPPED = _tags("script style pre head h1 h2 h3 h4 h5 h6 dt table")
 
 
 class Paragraphs(HTMLParser):
-    """The paragraphs of an HTML page, in chapters that headings begin."""
+    """Collects the paragraphs of an HTML page, in chapters that start at headings."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -48,7 +48,7 @@ class Paragraphs(HTMLParser):
         self._skipping = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """A block ends the paragraph before it."""
+        """Start a block, which ends the paragraph before it."""
         if tag in _BLOCKS:
             self.end_paragraph()
         if tag in _HEADINGS:
@@ -56,18 +56,18 @@ class Paragraphs(HTMLParser):
         self._skipping += tag in _SKIPPED
 
     def handle_endtag(self, tag: str) -> None:
-        """So does the end of one."""
+        """End a block, and the paragraph."""
         if tag in _BLOCKS:
             self.end_paragraph()
         self._skipping = max(0, self._skipping - (tag in _SKIPPED))
 
     def handle_data(self, data: str) -> None:
-        """Text of a paragraph."""
+        """Add text to the paragraph."""
         if not self._skipping:
             self._text.append(data)
 
     def end_paragraph(self) -> None:
-        """Keep what was read."""
+        """Store the paragraph."""
         self.chapters[-1].append("".join(self._text))
         self._text = []
 
@@ -82,7 +82,7 @@ def html_chapters(pages: Iterable[Path]) -> Iterator[Chapter]:
 
 
 def austen(folder: Path) -> Iterator[Chapter]:
-    """R keeps each novel as a zlib block, after its length: a vector of strings, one for each line of the book."""
+    """Read the novels: R stores each as its length and a zlib block of strings, one per line of the book."""
     packed = (folder / "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb").read_bytes()
     while packed:
         block = zlib.decompressobj()
@@ -93,7 +93,7 @@ def austen(folder: Path) -> Iterator[Chapter]:
 
 
 def r_strings(serialised: bytes) -> Iterator[str]:
-    """The strings of a character vector in R's binary format: the mark of a CHARSXP in ASCII or UTF-8, length, text."""
+    """Yield the strings of a character vector in R's binary format: CHARSXP mark, length, text."""
     at = serialised.index(b"\x00\x00\x00\x10") + 8
     while at + 8 <= len(serialised):
         length = int.from_bytes(serialised[at + 4 : at + 8], "big")
@@ -123,14 +123,14 @@ SOURCES: dict[str, Callable[[Path], Iterator[Chapter]]] = {
 
 
 def is_prose(sentence: str) -> bool:
-    """A sentence has an end and at least three words, and is mostly letters."""
+    """Return whether a sentence is complete, has at least three words and is mostly letters."""
     letters = sum(character.isalpha() or character == " " for character in sentence)
     whole = sentence[-1:] in tuple(".!?…\"”’')")
     return whole and len(sentence.split()) >= 3 and letters > 0.8 * len(sentence)
 
 
 def fetch(package: str, debs: Path | None, place: Path) -> Path:
-    """The files of a package, unpacked under `place`."""
+    """Unpack a package under `place` and return its files."""
     found = sorted((debs or place).glob(f"{package}_*.deb"))
     if not found:
         subprocess.run(["apt-get", "download", package], cwd=place, check=True, capture_output=True)

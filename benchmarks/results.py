@@ -47,7 +47,7 @@ SAMPLE = 200_000  # pairs: the size of the paper's training set
 
 
 def material(part: Part, data: Path, work: Path, skip_thoughts: Path | None) -> Material:
-    """The log and the judged sets of a part, by their names without their places."""
+    """Read the log and the judged sets of a part."""
     folder = data / part.data.removesuffix("-all")
     clicks = [folder / "clicks.tsv.gz"]
     if part.data != "msrd":
@@ -65,7 +65,7 @@ def material(part: Part, data: Path, work: Path, skip_thoughts: Path | None) -> 
 
 
 def draw_sample(questions: Path, redirects: Path, out: Path) -> Path:
-    """All questions, and as many redirects, drawn with a fixed seed, as make 200,000 pairs."""
+    """Write a sample of 200,000 pairs: all questions, and redirects drawn with a fixed seed."""
     if not out.exists():
         asked, aliases = read_clicks(questions), read_clicks(redirects)
         drawn = np.sort(np.random.default_rng(0).choice(len(aliases), SAMPLE - len(asked), replace=False)).tolist()
@@ -95,23 +95,23 @@ def main() -> None:
     parser.add_argument("--trained", action="store_true", help="only what our trainer trains, and no pages")
     parser.add_argument("--systems", default="", help="only these, by commas, and no pages")
     parser.add_argument("--commit", default="", help="the state of the code, where git is not")
-    given = parser.parse_args()
+    options = parser.parse_args()
     found: dict[str, tuple[Material, Comparison]] = {}
-    for name in given.parts.split(","):
+    for name in options.parts.split(","):
         part = PARTS[name]
-        made_from = material(part, given.data, given.work, given.skip_thoughts)
+        made_from = material(part, options.data, options.work, options.skip_thoughts)
         print(f"{part.title}: {len(made_from.log):,} pairs", file=sys.stderr, flush=True)
-        keys = given.systems.split(",") if given.systems else trained_keys(part) if given.trained else part.keys
+        keys = options.systems.split(",") if options.systems else trained_keys(part) if options.trained else part.keys
         comparison = compare(
-            made_from, given.work / part.data, recipe=part.recipe, keys=keys, seeds=min(given.seeds, part.seeds),
-            device=given.device, jobs=given.jobs, commit=given.commit,
+            made_from, options.work / part.data, recipe=part.recipe, keys=keys, seeds=min(options.seeds, part.seeds),
+            device=options.device, jobs=options.jobs, commit=options.commit,
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )  # fmt: skip
         found[name] = made_from, comparison
-    if not given.trained and not given.systems:
+    if not options.trained and not options.systems:
         from results_page import write_pages
 
-        write_pages(found, {name: PARTS[name].title for name in found}, given.out, given.work)
+        write_pages(found, {name: PARTS[name].title for name in found}, options.out, options.work)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import table
 
 from clickvec.data import Judged, read_judged, read_titles
 from clickvec.evaluation.judged_lists import evaluate
@@ -31,39 +32,39 @@ REPEATS, K, QUERIES = 7, 10, 500
 
 
 class SmallVectors:
-    """An encoder whose titles come back from float16 or int8."""
+    """An encoder whose title vectors are rounded to a smaller number format."""
 
     def __init__(self, encoder: Encoder, precision: str) -> None:
         self.encoder, self.precision = encoder, precision
 
     def encode_query(self, query: str, /) -> Any:  # noqa: ANN401
-        """The vector of a query, in float32."""
+        """Return the vector of a query in float32."""
         return self.encoder.encode_query(query)
 
     def encode_document(self, titles: list[str], /) -> Any:  # noqa: ANN401
-        """The vectors of titles as an index would score them."""
+        """Return the vectors of titles as an index would score them."""
         kept = shrink_vectors(self.encoder.encode_document(titles), self.precision)
         return kept.astype(np.float32) * one_over_length(kept)[:, None]
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The median time of several runs."""
+    """Return the median time of several runs."""
     found = []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         run()
-        found.append(time.perf_counter() - begun)
+        found.append(time.perf_counter() - started)
     return statistics.median(found)
 
 
 def new_words(encoder: Encoder, words: list[str]) -> float:
-    """The time for titles of one word each, none of which was met before."""
+    """Return the time to encode titles of one new word each."""
     fresh = [Encoder(encoder.model) for _ in range(REPEATS)]
     return seconds(lambda: fresh.pop().encode_document(words))
 
 
 def measure(model: Path, judged: Judged, titles: list[str], place: Path) -> list[dict[str, Any]]:
-    """A row for each precision of the weights and of the vectors."""
+    """Return a row for each number format of the weights and of the vectors."""
     folders = {"float32": model} | {name: place / name for name in PRECISIONS if name != "float32"}
     for name, folder in folders.items():
         if name != "float32":
@@ -103,13 +104,13 @@ def main() -> None:
     parser.add_argument(
         "--catalogue", type=Path, action="append", default=[], help="one for each model, in their order"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     found = {}
-    for number, (model, file) in enumerate(zip(given.pairs[::2], given.pairs[1::2], strict=True)):
+    for number, (model, file) in enumerate(zip(options.pairs[::2], options.pairs[1::2], strict=True)):
         judged = read_judged(file)
         titles = [title for query in judged for title in query.titles]
-        if number < len(given.catalogue):
-            titles = [entry.title for entry in read_titles(given.catalogue[number])]
+        if number < len(options.catalogue):
+            titles = [entry.title for entry in read_titles(options.catalogue[number])]
         titles = list(dict.fromkeys(titles))
         with tempfile.TemporaryDirectory() as place:
             rows = found[model.name] = measure(model, judged, titles, Path(place))

@@ -24,7 +24,7 @@ def draw(site: simulate.Site, count: int) -> float:
 
 
 def write(count: int) -> tuple[float, int]:
-    """Seconds for the whole folder, the building of the site included, and the size of the log."""
+    """Return the seconds to write the whole folder, including building the site, and the size of the log."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "log"
         start = time.perf_counter()

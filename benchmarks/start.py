@@ -22,17 +22,17 @@ REPEATS = 9
 
 
 def seconds(*command: str) -> float:
-    """The median time of a command."""
+    """Return the median time of a command."""
     found = []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         subprocess.run([sys.executable, *command], check=True, capture_output=True)
-        found.append(time.perf_counter() - begun)
+        found.append(time.perf_counter() - started)
     return statistics.median(found)
 
 
 def full_size_model(path: Path) -> None:
-    """The paper's LSTM-RNN: two towers of 96 cells, 50,000 trigrams; the values do not matter for speed."""
+    """Write the paper's LSTM-RNN: two towers of 96 cells, 50,000 trigrams. The values do not affect speed."""
     tower, trigrams = Tower(), [f"{number:05x}" for number in range(50_000)]
     shapes = forward.shapes(tower, len(trigrams))
     weights = {

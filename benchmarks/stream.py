@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tables import table
 
 from clickvec.config import Tower
 from clickvec.evaluation.result import text_table
@@ -33,7 +34,7 @@ CHILD = (
 
 
 def write_titles(path: Path, count: int, words: list[str]) -> None:
-    """Titles of eight words of the built-in log and a number, which no other title has."""
+    """Write titles of eight words of the built-in log and a unique number."""
     rng = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
         file.write("title\n")
@@ -45,7 +46,7 @@ def write_titles(path: Path, count: int, words: list[str]) -> None:
 
 
 def full_size_model(path: Path, words: list[str]) -> None:
-    """Random weights; the trigrams of the words, and others that nobody writes."""
+    """Write a model with random weights, the trigrams of the words, and artificial ones up to 50,000."""
     known = Vocabulary.count([*words, *map(str, range(1000))]).trigrams
     trigrams = (*known, *(f"{number:05x}" for number in range(TRIGRAMS - len(known))))
     rng, tower = np.random.default_rng(0), Tower()
@@ -61,21 +62,21 @@ def main() -> None:
     parser.add_argument("--titles", type=int, nargs="+", default=[1_000_000, 3_000_000])
     parser.add_argument("--files", nargs="+", choices=["npy", "parquet"], default=["npy", "parquet"])
     parser.add_argument("--work", type=Path, help="where there is room for the files")
-    given = parser.parse_args()
+    options = parser.parse_args()
     words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
-    endings = [file for file in given.files if file == "npy" or importlib.util.find_spec("pyarrow")]
+    endings = [file for file in options.files if file == "npy" or importlib.util.find_spec("pyarrow")]
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(dir=given.work) as place:
+    with tempfile.TemporaryDirectory(dir=options.work) as place:
         model, titles = Path(place) / "model", Path(place) / "titles.txt"
         full_size_model(model, words)
         for ending in endings:
-            for count in given.titles:
+            for count in options.titles:
                 write_titles(titles, count, words)
                 out = Path(place) / f"out.{ending}"
                 call = [sys.executable, "-c", CHILD, "encode", str(model), str(titles), "--out", str(out)]
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 done = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True)
-                taken = time.perf_counter() - begun
+                taken = time.perf_counter() - started
                 *_, peak, processor = done.stdout.split()
                 rows.append(
                     {"file": ending, "titles": count, "peak MB": int(peak) / 1024, "seconds": taken,

@@ -53,7 +53,7 @@ def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int) -> An
     return dataset.prepare(read_clicks(clicks), max_words, 50_000, read_judged(shown) if shown else None)
 
 
-def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
+def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
     import torch
 
     from clickvec import config
@@ -64,23 +64,23 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
     from clickvec.model.encoder import Encoder
     from clickvec.training.loop import train
 
-    torch.set_num_threads(given.threads)
-    recipe = config.recipe(given.recipe, settings=settings)
-    begun = time.monotonic()
+    torch.set_num_threads(options.threads)
+    recipe = config.recipe(options.recipe, settings=settings)
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        data, dev = prepared(tuple(given.clicks), given.shown, recipe.max_words), read_judged(given.dev)
+        data, dev = prepared(tuple(options.clicks), options.shown, recipe.max_words), read_judged(options.dev)
         try:
             keep_best = dev if recipe.keep == "best" else None
             model = train(
-                data, recipe, Path(place) / "model", dev=keep_best, device=given.device, quiet=not given.verbose
+                data, recipe, Path(place) / "model", dev=keep_best, device=options.device, quiet=not options.verbose
             )
         except ClickvecError as error:
             return {"settings": settings, "failed": str(error)}
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - started
         result = evaluate([Neural(Encoder(model), "dev")], dev)
         found = dict(zip(result.measures, np.round(result.means[0], 2).tolist(), strict=True))
-        if given.also:
-            second = evaluate([Neural(Encoder(model), "also")], read_judged(given.also))
+        if options.also:
+            second = evaluate([Neural(Encoder(model), "also")], read_judged(options.also))
             found |= {
                 f"also {name}": round(float(mean), 2)
                 for name, mean in zip(second.measures, second.means[0], strict=True)
@@ -90,14 +90,14 @@ def one_trial(given: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
         return {"settings": settings, **found, "epoch": kept, "pairs_per_second": pace, "seconds": round(seconds, 1)}
 
 
-def worker(given: argparse.Namespace, queue: Any, results: Any) -> None:  # noqa: ANN401
-    deadline = given.begun + 60 * given.minutes
+def worker(options: argparse.Namespace, queue: Any, results: Any) -> None:  # noqa: ANN401
+    deadline = options.started + 60 * options.minutes
     while time.time() < deadline:
         settings = queue.get()
         if settings is None:
             break
         try:
-            results.put(one_trial(given, settings))
+            results.put(one_trial(options, settings))
         except Exception as error:  # one failed trial must not end the sweep
             results.put({"settings": settings, "failed": repr(error)})
     results.put(None)
@@ -120,18 +120,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="start no trial after this")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--verbose", action="store_true")
-    given = parser.parse_args()
-    given.begun = time.time()
-    trials = random_trials(given.space, given.random, given.towers.split(","), given.seed)
-    if given.trials:
-        trials += [line.split() for line in given.trials.read_text().splitlines() if line.strip()]
+    options = parser.parse_args()
+    options.started = time.time()
+    trials = random_trials(options.space, options.random, options.towers.split(","), options.seed)
+    if options.trials:
+        trials += [line.split() for line in options.trials.read_text().splitlines() if line.strip()]
     context = multiprocessing.get_context("spawn")
     queue, results = context.Queue(), context.Queue()
-    for trial in [*trials, *[None] * given.workers]:
+    for trial in [*trials, *[None] * options.workers]:
         queue.put(trial)
-    for _ in range(given.workers):
-        context.Process(target=worker, args=(given, queue, results), daemon=True).start()
-    rows, running = [], given.workers
+    for _ in range(options.workers):
+        context.Process(target=worker, args=(options, queue, results), daemon=True).start()
+    rows, running = [], options.workers
     while running:
         row = results.get()
         if row is None:
@@ -140,7 +140,7 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     best = max((row for row in rows if "NDCG@10" in row), key=lambda row: float(row["NDCG@10"]), default=None)
-    print(f"{len(rows)} of {len(trials)} trials, {time.time() - given.begun:.0f} s; best: {best}", file=sys.stderr)
+    print(f"{len(rows)} of {len(trials)} trials, {time.time() - options.started:.0f} s; best: {best}", file=sys.stderr)
 
 
 if __name__ == "__main__":

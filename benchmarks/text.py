@@ -21,29 +21,29 @@ TITLES, WORDS, REPEATS = 200_000, 9, 7
 
 
 def titles() -> list[str]:
-    """Titles of nine words, from the words of the built-in log."""
+    """Return titles of nine words of the built-in log."""
     words = sorted({word for title in Site.build(0).titles.text for word in title.split()})
     rng = np.random.default_rng(0)
     return [" ".join(words[place] for place in row) for row in rng.integers(0, len(words), (TITLES, WORDS)).tolist()]
 
 
 def rate(run: Callable[[], object]) -> float:
-    """Titles a second, the median of several runs."""
+    """Return titles/s, the median of several runs."""
     found = []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         run()
-        found.append(TITLES / (time.perf_counter() - begun))
+        found.append(TITLES / (time.perf_counter() - started))
     return statistics.median(found)
 
 
 def main() -> None:
     texts = titles()
     table, vocabulary = TokenTable(max_words=10), Vocabulary.count(texts[:20_000])
-    begun = time.perf_counter()
+    started = time.perf_counter()
     table.read(texts)
     vocabulary.rows(table)
-    cold = TITLES / (time.perf_counter() - begun)
+    cold = TITLES / (time.perf_counter() - started)
     plain = {word: number for number, word in enumerate(table[:])}
     known = rate(lambda: table.read(texts))
     baseline = rate(lambda: [[plain[word] for word in text.lower().split()] for text in texts])

@@ -132,9 +132,9 @@ def time_one(system: str) -> None:
             else run.updater.epoch(order, seed, 0)
         )
         for _ in range(WARM + UPDATES):
-            begun = clock()
+            started = clock()
             next(updates)
-            taken.append(clock() - begun)
+            taken.append(clock() - started)
     print(chosen.batch_size / statistics.median(taken[WARM:]))
 
 
@@ -148,9 +148,9 @@ def time_limits() -> None:
     def fastest(work: Callable[[], object], times: int = 30) -> float:
         taken = []
         for _ in range(times):
-            begun = clock()
+            started = clock()
             work()
-            taken.append(clock() - begun)
+            taken.append(clock() - started)
         return min(taken)
 
     def products(inside: int, gates: int, first: int) -> float:
@@ -212,9 +212,9 @@ def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
     torch.set_num_threads(threads)
     data = prepared(pairs)
     with tempfile.TemporaryDirectory() as place:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         loop.train(data, recipe("paper", epochs=epochs), Path(place) / "model", device=device, quiet=True)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
     rate = pairs * epochs / seconds
     print(f"{pairs:,} pairs, {epochs} epochs on {device}: {seconds:,.1f} s in total, {rate:,.0f} pairs/s")
     if epochs != PAPER_EPOCHS:

@@ -47,8 +47,8 @@ explore: setup
 
 # Compute the paper's table, every system, on the built-in log.
 table: setup
-	test -e out/table/site/topics.tsv.gz || $(BIN)/clickvec simulate out/table/site --impressions 400000
-	$(BIN)/clickvec compare --clicks out/table/site/clicks.tsv.gz --dev out/table/site/dev.tsv.gz \
+	test -e out/table/site/topics.tsv.gz || $(BIN)/clickvec lab simulate out/table/site --impressions 400000
+	$(BIN)/clickvec lab compare --clicks out/table/site/clicks.tsv.gz --dev out/table/site/dev.tsv.gz \
 		--test out/table/site/test.tsv.gz --jobs 2 --out out/table/comparison
 
 # Measure speed on the built-in log. model2vec is a baseline; if it cannot be installed, the rest is measured without it.

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec.cli import ending, explain, inside, streams, train, use
+from clickvec.cli import ending, explain, inside, lab_verbs, streams, train, use
 from clickvec.cli.inputs import Out
-from clickvec.cli.verbs import Verb, Verbs
+from clickvec.cli.verbs import Verb, VerbGroup, Verbs
 from clickvec.model import threads
 
 app = typer.Typer(
@@ -56,11 +56,17 @@ def demo(out: Out = Path("out/demo")) -> None:
 
 
 for verb in (
-    train.simulate, train.prepare, train.train, train.evaluate, train.compare,
+    train.prepare, train.train, train.evaluate,
     use.shrink, use.encode, use.index, use.search, use.rerank,
     explain.explain, inside.topics, inside.nearest, inside.report, use.info,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
+
+lab = typer.Typer(cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(lab, name="lab", help="Reproduce the paper: a simulated click log and the comparison table.")
+for lab_verb in (lab_verbs.simulate, lab_verbs.compare):
+    lab.command(cls=Verb)(lab_verb)
+    app.command(cls=Verb, hidden=True)(lab_verb)  # the old names: `clickvec simulate`, `clickvec compare`
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
     site, model, index, report = (shlex.quote(str(out / name)) for name in ("site", "model", "index", "report"))
     for story, *commands in (
         ("Simulate the click log of a small web search engine.",
-         f"simulate {site} --impressions {IMPRESSIONS} --overwrite"),
+         f"lab simulate {site} --impressions {IMPRESSIONS} --overwrite"),
         ("Train a model on the clicks. The judged queries in dev.tsv.gz select the best epoch.",
          f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite"),
         ("Measure the model and BM25 on judged queries that training did not see.",

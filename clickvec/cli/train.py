@@ -1,4 +1,4 @@
-"""The verbs from a click log to a model that is measured: simulate, prepare, train, evaluate, compare."""
+"""The verbs from a click log to a measured model: prepare, train, evaluate."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,35 +9,8 @@ from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
-from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
-
-
-def simulate(
-    out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    impressions: Annotated[int, typer.Option(help="How many titles are shown in all.")] = 200_000,
-    seed: int = 0,
-    dev_queries: int = 300,
-    test_queries: int = 600,
-    log: Annotated[bool, typer.Option(help="Write every impression too, not only the clicks.")] = True,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write the built-in click log: clicks, impressions, judged sets, catalogue, topic labels."""
-    from clickvec.lab.simulate import write
-
-    check_output(out)
-    if (out / "topics.tsv.gz").exists() and not overwrite:
-        raise ClickvecError(
-            f"{out} holds a simulated log already; choose another folder, or replace it with --overwrite"
-        )
-    summary = write(out, impressions, seed, dev_queries, test_queries, log)
-    facts = summary._asdict()
-    if as_json:
-        print_json(facts)
-    else:
-        print_summary(f"{out}: {inputs.format_value(facts)}")
 
 
 def prepare(
@@ -176,62 +149,3 @@ def evaluate(
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
     print_message(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
-
-
-def compare(
-    clicks: Annotated[list[Path], typer.Option(parser=input_path, help="A click log. Repeatable.")],
-    dev: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to choose settings on.")],
-    test: Annotated[Path, typer.Option(parser=input_path, help="A judged set, to report.")],
-    out: Out,
-    shown: Shown = None,
-    systems: Annotated[str, typer.Option(help="The rows, by commas: lstm,bm25,hybrid-mix. None: all.")] = "",
-    recipe: Annotated[str, typer.Option(help="default or paper, for what is trained here.")] = "default",
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each system that depends on chance.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="Systems to fit at once, one process each.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    prose: Annotated[
-        list[Path] | None, typer.Option(help="Prose for Skip-Thought; none: the manual of Python. Repeatable.")
-    ] = None,
-    skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
-    column_names: ColumnNames = None,
-    no_header: NoHeader = False,
-    max_bad: MaxBad = 0.01,
-    as_json: AsJson = False,
-) -> None:
-    """The paper's table: train and score every system, test the differences, write it all to --out."""
-    from clickvec.lab.compare import result_page
-    from clickvec.lab.compare.findings import as_json as findings_as_json
-    from clickvec.lab.compare.material import Material
-    from clickvec.lab.compare.run import check_place, compare
-    from clickvec.lab.compare.systems import choose
-    from clickvec.lab.compare.trained import Trainer
-    from clickvec.render.terminal.screen import this_screen
-
-    keys = [key.strip() for key in systems.split(",") if key.strip()]
-    check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
-    Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
-    check_place(out)
-    result_page.check()
-    columns = inputs.read_columns(column_names, no_header, (*clicks, dev, test, shown))
-    log = inputs.read_log(clicks, max_bad, columns)
-    names = {
-        "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
-        "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
-    }  # fmt: skip
-    material = Material(
-        log, inputs.read_judged_set(dev, max_bad, columns), inputs.read_judged_set(test, max_bad, columns),
-        inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
-        {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
-    )  # fmt: skip
-    columns.check_used()
-    found = compare(
-        material, out, recipe=recipe, keys=keys, seeds=seeds,
-        settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
-    )  # fmt: skip
-    findings = result_page.write(found, log, out)
-    screen = this_screen(piped=100, most=1_000)
-    if as_json:
-        print_json(findings_as_json(findings))
-    else:
-        print_summary(result_page.for_terminal(findings, screen))

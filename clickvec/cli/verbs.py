@@ -37,10 +37,10 @@ def _new_option(arg: str, options: set[str]) -> str:
     return f"{new}{equals}{value}" if new in options and name not in options else arg
 
 
-class Verbs(TyperGroup):
-    """All verbs. A verb that fails ends with one sentence and an exit status."""
+class VerbGroup(TyperGroup):
+    """A group of verbs."""
 
-    _verb = ""  # the verb that was called
+    _called = ""  # the verb or group that was called
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
         with streams.printing_parser_output():  # --help and --version
@@ -49,16 +49,31 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
         try:
             return super().invoke(ctx)
+        finally:
+            self._called = ctx.invoked_subcommand or ""
+
+    def has_settings(self) -> bool:
+        """Return whether the verb that was called has the option --set."""
+        verb = self.commands.get(self._called)
+        if isinstance(verb, VerbGroup):
+            return verb.has_settings()
+        return verb is not None and any("--set" in parameter.opts for parameter in verb.params)
+
+
+class Verbs(VerbGroup):
+    """All verbs. A verb that fails ends with one sentence and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
+        try:
+            return super().invoke(ctx)
         except (OSError, EOFError, KeyboardInterrupt) as error:
             raise _CarriedError(error) from error
-        finally:
-            self._verb = ctx.invoked_subcommand or ""
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401
         """Run the program and exit. With standalone_mode=False, as in demo, raise errors to the caller instead."""
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **extra | {"standalone_mode": False})
-        sys.exit(ending.run(lambda: self._status(*args, **extra), has_settings=self._has_settings))
+        sys.exit(ending.run(lambda: self._status(*args, **extra), has_settings=self.has_settings))
 
     def _status(self, *args: Any, **extra: Any) -> int:  # noqa: ANN401
         try:
@@ -70,7 +85,3 @@ class Verbs(TyperGroup):
             return int(error.exit_code)
         except _CarriedError as carried:
             raise carried.error from None
-
-    def _has_settings(self) -> bool:
-        verb = self.commands.get(self._verb)
-        return verb is not None and any("--set" in parameter.opts for parameter in verb.params)

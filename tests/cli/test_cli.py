@@ -22,8 +22,8 @@ from clickvec.data import read_judged, read_titles
 from clickvec.model.folder import open_model
 
 VERBS = (
-    "demo", "simulate", "prepare", "train", "evaluate", "compare", "shrink", "encode", "index", "search", "rerank",
-    "explain", "topics", "nearest", "report", "info",
+    "demo", "prepare", "train", "evaluate", "shrink", "encode", "index", "search", "rerank",
+    "explain", "topics", "nearest", "report", "info", "lab",
 )  # fmt: skip
 
 
@@ -48,6 +48,14 @@ def test_help_of_every_verb(verb: str) -> None:
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith(f"Usage: root {verb} ")
     assert "--help" in done.out
+
+
+@pytest.mark.parametrize("verb", ["simulate", "compare"])
+def test_verbs_of_the_laboratory_also_have_their_old_names(verb: str) -> None:
+    new, old = run("lab", verb, "--help"), run(verb, "--help")
+    assert (new.status, old.status) == (0, 0)
+    assert new.out.startswith(f"Usage: root lab {verb} ")
+    assert old.out.replace(f"root {verb}", f"root lab {verb}") == new.out
 
 
 def test_help_imports_neither_numpy_nor_torch() -> None:

@@ -91,7 +91,7 @@ class Bench(NamedTuple):
         files = [f"--{option} {shlex.quote(name)}" for option in _FILES for name in names.get(option, ())]
         settings = [f"--set {shlex.quote(setting)}" for setting in self.trainer.settings]
         options = [f"--systems {system.key}", f"--recipe {self.trainer.recipe}", *settings, f"--seeds {seeds}"]
-        return " ".join(["clickvec compare", *files, *options, "--out DIR"])
+        return " ".join(["clickvec lab compare", *files, *options, "--out DIR"])
 
     def _folder(self, task: Task) -> Path:
         """Return the folder of the scores of a task, named by a hash of everything that they depend on."""

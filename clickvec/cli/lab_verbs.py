@@ -1,0 +1,102 @@
+"""The verbs of the laboratory: `lab simulate` and `lab compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
+from clickvec.cli.streams import print_json, print_message, print_summary
+from clickvec.errors import ClickvecError
+from clickvec.storage.outputs import check_output
+
+
+def simulate(
+    out: Annotated[Path, typer.Argument(help="The folder to write.")],
+    impressions: Annotated[int, typer.Option(help="Number of titles shown, over all page views.")] = 200_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    dev_queries: Annotated[int, typer.Option(help="Number of judged queries in dev.tsv.gz.")] = 300,
+    test_queries: Annotated[int, typer.Option(help="Number of judged queries in test.tsv.gz.")] = 600,
+    log: Annotated[bool, typer.Option(help="Also write every impression, not only the clicks.")] = True,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a simulated click log: clicks, impressions, judged sets, catalogue, topic labels."""
+    from clickvec.lab.simulate import write
+
+    check_output(out)
+    if (out / "topics.tsv.gz").exists() and not overwrite:
+        raise ClickvecError(
+            f"{out} already contains a simulated log; choose another folder, or replace it with --overwrite"
+        )
+    summary = write(out, impressions, seed, dev_queries, test_queries, log)
+    facts = summary._asdict()
+    if as_json:
+        print_json(facts)
+    else:
+        print_summary(f"{out}: {inputs.format_value(facts)}")
+
+
+def compare(
+    clicks: Annotated[list[Path], typer.Option(parser=input_path, help="A click log. Repeatable.")],
+    dev: Annotated[Path, typer.Option(parser=input_path, help="A judged set for choosing settings.")],
+    test: Annotated[Path, typer.Option(parser=input_path, help="A judged set for the reported figures.")],
+    out: Out,
+    shown: Shown = None,
+    systems: Annotated[
+        str, typer.Option(help="Systems, separated by commas: lstm,bm25,hybrid-mix. Default: all.")
+    ] = "",
+    recipe: Annotated[str, typer.Option(help="The recipe of the trained systems: default or paper.")] = "default",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a setting of the recipe: key=value. Repeatable.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds of each trained system.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of systems to fit in parallel.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    prose: Annotated[
+        list[Path] | None, typer.Option(help="Text to train Skip-Thought on. Default: the Python manual. Repeatable.")
+    ] = None,
+    skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Make the paper's table: train and score every system, test the differences, write everything to --out."""
+    from clickvec.lab.compare import result_page
+    from clickvec.lab.compare.findings import as_json as to_json
+    from clickvec.lab.compare.material import Material
+    from clickvec.lab.compare.run import check_place, compare
+    from clickvec.lab.compare.systems import choose
+    from clickvec.lab.compare.trained import Trainer
+    from clickvec.render.terminal.screen import this_screen
+
+    keys = [key.strip() for key in systems.split(",") if key.strip()]
+    check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
+    Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
+    check_place(out)
+    result_page.check()
+    columns = inputs.read_columns(column_names, no_header, (*clicks, dev, test, shown))
+    log = inputs.read_log(clicks, max_bad, columns)
+    names = {
+        "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
+        "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
+    }  # fmt: skip
+    material = Material(
+        log, inputs.read_judged_set(dev, max_bad, columns), inputs.read_judged_set(test, max_bad, columns),
+        inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
+        {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
+    )  # fmt: skip
+    columns.check_used()
+    comparison = compare(
+        material, out, recipe=recipe, keys=keys, seeds=seeds,
+        settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
+    )  # fmt: skip
+    findings = result_page.write(comparison, log, out)
+    screen = this_screen(piped=100, most=1_000)
+    if as_json:
+        print_json(to_json(findings))
+    else:
+        print_summary(result_page.for_terminal(findings, screen))

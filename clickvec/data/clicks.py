@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines, name_of
-from clickvec.data.records import columns as read_columns
-from clickvec.data.records import open_source
+from clickvec.data.records import open_source, read_blocks
 
 MIN_CLICKS = 1e-6  # log2(1 + clicks) is above 0 in float32; fewer clicks, unless 0, would weigh nothing
 MAX_CLICKS = 1e12  # sums over a log stay finite in float32, and exact enough
@@ -63,7 +62,7 @@ def read_clicks(
     bad, queries, titles, clicks = BadLines(), list[str](), list[str](), array("d")
     for path in files:
         source = open_source(path, bad, columns)
-        for numbers, (query, title, counts) in read_columns(source, _CLICKS):
+        for numbers, (query, title, counts) in read_blocks(source, _CLICKS):
             known = {text: _count(text) for text in set(counts)}
             values = list(map(known.__getitem__, counts))
             if min(values) < 0 or not (all(map(str.strip, query)) and all(map(str.strip, title))):

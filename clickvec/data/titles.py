@@ -1,8 +1,8 @@
 """Reads catalogues (titles with ids, and whatever else their lines hold) and result lists of another search engine."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import compress, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Keys, Schema
 from clickvec.data.lines import MAX_BAD, BadLines, stream_lines
-from clickvec.data.records import Source, json_cell, json_objects, open_source, table, wrong_width
-from clickvec.data.records import columns as read_columns
+from clickvec.data.records import Source, json_cell, json_objects, open_source, read_table, wrong_width
 
 TITLES = Schema(
     columns=("doc_id", "title"),
@@ -19,9 +18,6 @@ TITLES = Schema(
     aliases={"id": "doc_id"},
     defaults={"doc_id": ""},
 )
-_WITH_ANY_ID = TITLES._replace(defaults={"doc_id": "any"})  # where there is no column of ids, no id is blank
-
-TitleBlock = tuple[Sequence[int], Sequence[str]]  # the lines of some titles, and the titles
 
 
 class Title(NamedTuple):
@@ -61,96 +57,112 @@ class ResultList(NamedTuple):
 
 
 def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Titles:
-    """The titles of a file, with distinct ids: of two lines with one id the second is bad."""
-    bad, seen = BadLines(), dict[str, Title]()
+    """Read a catalogue. A line with an id that an earlier line has is bad."""
+    bad, titles = BadLines(), dict[str, Title]()
     source = open_source(path, bad, columns)
-    for number, entry in _titles(source):
-        if entry.id in seen:
-            bad.add(source.name, number, "id given twice", f"id {entry.id} is given twice")
-        else:
-            seen[entry.id] = entry
-    bad.check(source.name, max_bad, len(seen), "title")
-    return Titles(tuple(seen.values()), bad)
+    for block in _title_blocks(source):
+        for line, title in zip(block.lines, block.entries(), strict=True):
+            if title.id in titles:
+                bad.add(source.name, line, "id given twice", f"id {title.id} is given twice")
+            else:
+                titles[title.id] = title
+    bad.check(source.name, max_bad, len(titles), "title")
+    return Titles(tuple(titles.values()), bad)
 
 
 def stream_titles(
     path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
 ) -> Iterator[Title]:
-    """As `read_titles`, one at a time, for catalogues larger than memory: ids are not compared, shares judged last."""
-    kept, source = 0, open_source(path, bad, columns)
-    for _, entry in _titles(source):
-        kept += 1
-        yield entry
-    bad.check(source.name, max_bad, kept, "title")
+    """Yield the titles of a catalogue larger than memory. Ids are not compared; `max_bad` is checked at the end."""
+    count, source = 0, open_source(path, bad, columns)
+    for block in _title_blocks(source):
+        yield from block.entries()
+        count += len(block.titles)
+    bad.check(source.name, max_bad, count, "title")
 
 
 def stream_title_blocks(
     path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
-) -> Iterator[TitleBlock]:
-    """The titles of what `stream_titles` gives, and their lines, some at a time; of a table, in a fifth of the time.
+) -> Iterator[tuple[Sequence[int], Sequence[str]]]:
+    """Yield (line numbers, titles) of a catalogue, some thousand titles at a time, without making `Title` objects.
 
-    A name in `columns` that the file lacks is an error: of a table, before its first title is given.
+    A name in `columns` that the file does not have is an error: for a table, before the first title.
     """
-    kept, source = 0, open_source(path, bad, columns)
-    is_table = source.format != "jsonl"
-    for lines, titles in _table_blocks(source) if is_table else _json_blocks(source):
-        if is_table:
+    count, source = 0, open_source(path, bad, columns)
+    for block in _title_blocks(source):
+        if source.format != "jsonl":
             columns.check_used()
-        kept += len(titles)
-        yield lines, titles
-    bad.check(source.name, max_bad, kept, "title")
+        yield block.lines, block.titles
+        count += len(block.titles)
+    bad.check(source.name, max_bad, count, "title")
     columns.check_used()
 
 
-def _json_blocks(source: Source) -> Iterator[TitleBlock]:
-    return (([line], [entry.title]) for line, entry in _titles(source))
+class _Block(NamedTuple):
+    """Some titles of a catalogue. Without ids, the lines are numbered from 0, beginning at `first_line`."""
+
+    lines: Sequence[int]
+    titles: Sequence[str]
+    ids: Sequence[str] | None
+    payloads: Iterable[dict[str, Any]]  # an iterator, if making them takes time: not every caller needs them
+    first_line: int = 1
+
+    def entries(self) -> Iterator[Title]:
+        ids = (str(line - self.first_line) for line in self.lines) if self.ids is None else self.ids
+        return map(Title, ids, self.titles, self.payloads)
 
 
-def _table_blocks(source: Source) -> Iterator[TitleBlock]:
-    for lines, (ids, titles) in read_columns(source, _WITH_ANY_ID):
-        if not (all(map(str.strip, ids)) and all(map(str.strip, titles))):
-            rows = zip(lines, ids, titles, strict=True)
-            good = [(line, title) for line, key, title in rows if not _is_blank(source, line, key, title)]
-            lines, titles = [line for line, _ in good], [title for _, title in good]
-        yield lines, titles
+def _title_blocks(source: Source) -> Iterator[_Block]:
+    blocks = _json_blocks(source) if source.format == "jsonl" else _table_blocks(source)
+    return (_without_blanks(source, block) for block in blocks)
 
 
-def _titles(source: Source) -> Iterator[tuple[int, Title]]:
-    """Entries with their line numbers. Where a line has no id, its number from 0, less the header, is its id."""
-    for number, entry in _json_titles(source) if source.format == "jsonl" else _table_titles(source):
-        if not _is_blank(source, number, entry.id, entry.title):
-            yield number, entry
-
-
-def _is_blank(source: Source, number: int, key: str, title: str) -> bool:
-    """Whether an id or a title is missing; then it is counted."""
-    blank = "doc_id" if not key.strip() else "title" if not title.strip() else None
-    if blank:
-        source.bad.add(source.name, number, f"blank {blank}")
-    return blank is not None
-
-
-def _table_titles(source: Source) -> Iterator[tuple[int, Title]]:
-    header, rows = table(source, TITLES)
+def _table_blocks(source: Source) -> Iterator[_Block]:
+    header, blocks = read_table(source, TITLES)
     title, doc_id = header.at["title"], header.at.get("doc_id")
-    others = [(name, i) for i, name in enumerate(header.names) if i not in (title, doc_id)]
-    for number, fields in rows:
-        key = str(number - 1 - header.lines) if doc_id is None else fields[doc_id]
-        yield number, Title(key, fields[title], {name: fields[i] for name, i in others})
+    others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
+    for lines, columns in blocks:
+        payloads = ({name: columns[at][row] for name, at in others} for row in range(len(lines)))
+        ids = None if doc_id is None else columns[doc_id]
+        yield _Block(lines, columns[title], ids, payloads, 1 + header.lines)
 
 
-def _json_titles(source: Source) -> Iterator[tuple[int, Title]]:
+def _json_blocks(source: Source) -> Iterator[_Block]:
     keys = Keys(source.name, TITLES, source.columns)
-    for number, value in json_objects(source):
-        found = keys.find(number, value)
-        title = json_cell(value[found["title"]]) if "title" in found else None
-        key = json_cell(value[found["doc_id"]] if "doc_id" in found else number - 1)
-        if title is None or key is None:
-            source.bad.add(source.name, number, "no title" if title is None else "id is not text")
-        else:
-            used = found.values()
-            yield number, Title(key, title, {name: cell for name, cell in value.items() if name not in used})
+    for objects in json_objects(source):
+        rows = []
+        for line, value in objects:
+            key_of = keys.find(line, value)
+            title = json_cell(value[key_of["title"]]) if "title" in key_of else None
+            doc_id = json_cell(value[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
+            if title is None or doc_id is None:
+                source.bad.add(source.name, line, "no title" if title is None else "id is not text")
+            else:
+                payload = {name: cell for name, cell in value.items() if name not in key_of.values()}
+                rows.append((line, title, doc_id, payload))
+        if rows:
+            yield _Block(*zip(*rows, strict=True))
     keys.check()
+
+
+def _without_blanks(source: Source, block: _Block) -> _Block:
+    """Leave out lines with a blank id or title, and count them as bad."""
+    columns = {"doc_id": block.ids, "title": block.titles} if block.ids is not None else {"title": block.titles}
+    if all(all(map(str.strip, texts)) for texts in columns.values()):
+        return block
+    good = []
+    for row, line in enumerate(block.lines):
+        blank = next((name for name, texts in columns.items() if not texts[row].strip()), None)
+        good.append(not blank)
+        if blank:
+            source.bad.add(source.name, line, f"blank {blank}")
+    return _Block(
+        list(compress(block.lines, good)),
+        list(compress(block.titles, good)),
+        None if block.ids is None else list(compress(block.ids, good)),
+        compress(block.payloads, good),
+        block.first_line,
+    )
 
 
 def read_result_lists(

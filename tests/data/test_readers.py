@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ from clickvec.data import (
     stream_titles,
 )
 from clickvec.data.records import open_source, records
-from clickvec.data.titles import _titles as numbered_titles
 from clickvec.errors import ClickvecError
 
+T = TypeVar("T")
 File = Callable[..., Path]
 NO_HEADER = Columns(header=False)
 
@@ -603,25 +604,17 @@ def test_titles_alone_are_those_of_the_whole(
     path = tmp_path_factory.getbasetemp() / f"alone-{name}"
     path.write_text(header + "\n".join(lines), newline="")
 
-    def told(read: Callable[[Path, BadLines, float], Iterable[tuple[int, str]]]) -> tuple[object, ...]:
-        bad, found, said = BadLines(), list[tuple[int, str]](), ""
+    def told(read: Callable[..., Iterable[T]]) -> tuple[list[T], tuple[object, ...]]:
+        bad, found, said = BadLines(), list[T](), ""
         try:
-            found.extend(read(path, bad, max_bad))
+            found.extend(read(path, bad, max_bad, columns))
         except ClickvecError as error:
             said = str(error)
-        return found, said, bad.count, bad.total, bad.headers, bad.reasons, bad.examples
+        return found, (said, bad.count, bad.total, bad.headers, bad.reasons, bad.examples)
 
-    def by_blocks(path: Path, bad: BadLines, max_bad: float) -> Iterable[tuple[int, str]]:
-        for numbers, titles in stream_title_blocks(path, bad, max_bad, columns):
-            yield from zip(numbers, titles, strict=True)
-
-    def one_by_one(path: Path, bad: BadLines, max_bad: float) -> Iterable[tuple[int, str]]:
-        kept = 0
-        for kept, (number, entry) in enumerate(numbered_titles(open_source(path, bad, columns)), start=1):  # noqa: B007
-            yield number, entry.title
-        bad.check(str(path), max_bad, kept, "title")
-
-    assert told(by_blocks) == told(one_by_one)
+    (blocks, problems), (entries, problems_of_entries) = told(stream_title_blocks), told(stream_titles)
+    assert problems == problems_of_entries
+    assert [title for _, titles in blocks for title in titles] == [entry.title for entry in entries]
 
 
 def test_bad_titles(file: File) -> None:

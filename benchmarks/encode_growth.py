@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tables import table
 
 from clickvec.config import Tower
 from clickvec.evaluation.result import text_table

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import table
 
 from clickvec.data import Judged, read_judged, read_titles
 from clickvec.evaluation.judged_lists import evaluate

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import table
 
 from clickvec.config import Tower
 from clickvec.evaluation.result import text_table

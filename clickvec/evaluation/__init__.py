@@ -1,1 +1,1 @@
-"""Metrics, judged sets, BM25."""
+"""Metrics, significance, BM25, and the evaluation of any system on a judged set."""

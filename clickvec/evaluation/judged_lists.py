@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clickvec.data import BadLines, JudgedQuery, Title, read_judged, read_titles
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.lexical import BM25
+from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.metrics import Measure, Ranking, Scores, rank_order, with_relevant
 from clickvec.evaluation.neural import IndexRanker, Neural
 from clickvec.evaluation.ranker import Ranker

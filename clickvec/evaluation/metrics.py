@@ -1,8 +1,9 @@
-"""NDCG, recall and reciprocal rank, and the TREC files that other tools read. A measure is a string: "NDCG@10".
+"""NDCG, recall and reciprocal rank, and the TREC files that other tools read.
 
-Gain 2^grade - 1, discount log2(rank + 1), the ideal order over all judged titles of the query; equal scores are ordered
-by doc_id, descending, as trec_eval does. trec_eval itself has a linear gain: hand it `write_qrels(..., gains=True)`.
-Scores are float32 everywhere because trec_eval keeps them as float; what ties there has to tie here.
+NDCG has the gain 2^grade - 1 and the discount log2(rank + 1). The ideal order is that of all judged titles of a query.
+Equal scores are ordered by doc_id, descending, as trec_eval does. trec_eval has a linear gain: to get the same NDCG
+from it, give it the file that `write_qrels(..., gains=True)` writes. Scores are float32 because trec_eval stores them
+so, and both must see the same ties.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ Scores = NDArray[np.float32]
 
 
 class Ranking(NamedTuple):
-    """One system's scores of one query's titles."""
+    """The scores of one system for the titles of one query."""
 
     query_id: str
     doc_ids: tuple[str, ...]
@@ -28,14 +29,14 @@ class Ranking(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A measure taken apart: its name and its cutoff."""
+    """A measure: its name and its cutoff."""
 
     name: str
     k: int
 
     @classmethod
     def parse(cls, text: str) -> "Measure":
-        """`NDCG@10`, `Recall@100` or `MRR@10`, in any case."""
+        """Parse `NDCG@10`, `Recall@100` or `MRR@10`, in upper or lower case."""
         name, _, cutoff = text.partition("@")
         known = {known.lower(): known for known in ("NDCG", "Recall", "MRR")}
         if name.lower() not in known or not (cutoff.isascii() and cutoff.isdigit() and int(cutoff)):
@@ -43,23 +44,23 @@ class Measure(NamedTuple):
         return cls(known[name.lower()], int(cutoff))
 
     def __str__(self) -> str:
-        """As users write it."""
+        """Return the measure as users write it."""
         return f"{self.name}@{self.k}"
 
     def value(self, grades: ArrayLike, relevant: int | None = None) -> float:
-        """The measure, 0 to 1, of grades in ranked order."""
+        """Return the value, 0 to 1, for grades in ranked order. `relevant` is the number of all relevant titles."""
         if self.name == "NDCG":
             return ndcg(grades, self.k)
         return recall_at(grades, self.k, relevant) if self.name == "Recall" else reciprocal_rank(grades, self.k)
 
 
 def gains(grades: ArrayLike) -> NDArray[np.float64]:
-    """2^grade - 1."""
+    """Return 2^grade - 1."""
     return np.exp2(np.asarray(grades, dtype=np.float64)) - 1
 
 
 def ndcg(grades: ArrayLike, k: int) -> float:
-    """NDCG@k of a query whose judged titles, all of them, have these grades in ranked order; 0 if none is relevant."""
+    """Return NDCG@k for the grades of all judged titles of a query in ranked order; 0 if no title is relevant."""
     gain = gains(grades)
     discount = np.log2(np.arange(min(k, gain.size)) + 2.0)
     ideal = float((np.sort(gain)[::-1][:k] / discount).sum())
@@ -67,39 +68,37 @@ def ndcg(grades: ArrayLike, k: int) -> float:
 
 
 def recall_at(grades: ArrayLike, k: int, relevant: int | None = None) -> float:
-    """The share of the relevant titles (grade 1 or more) among the first k; `relevant` counts those not ranked too."""
+    """Return the share of the relevant titles (grade 1 or more) that are among the first k."""
     hits = np.asarray(grades) >= 1
     total = int(hits.sum()) if relevant is None else relevant
     return int(hits[:k].sum()) / total if total else 0.0
 
 
 def reciprocal_rank(grades: ArrayLike, k: int) -> float:
-    """1 / rank of the first relevant title among the first k, else 0."""
-    places = np.flatnonzero(np.asarray(grades)[:k] >= 1)
-    return 1.0 / (int(places[0]) + 1) if places.size else 0.0
+    """Return 1 / rank of the first relevant title, or 0 if there is none among the first k."""
+    positions = np.flatnonzero(np.asarray(grades)[:k] >= 1)
+    return 1.0 / (int(positions[0]) + 1) if positions.size else 0.0
 
 
 def rank_order(scores: ArrayLike, doc_ids: Sequence[str]) -> NDArray[np.intp]:
-    """Places in ranked order: by score, descending; equal scores by doc_id, descending."""
+    """Return the rows in ranked order: by score, descending, and equal scores by doc_id, descending."""
     values = np.asarray(scores, dtype=np.float32)
     if values.shape != (len(doc_ids),):
-        raise ClickvecError(f"{len(doc_ids)} titles were to be ranked, and the scores have shape {values.shape}")
+        raise ClickvecError(f"there are {len(doc_ids)} titles to rank, but the scores have the shape {values.shape}")
     if np.isnan(values).any():
         doc_id = doc_ids[int(np.isnan(values).argmax())]
-        raise ClickvecError(
-            f"the score of doc_id {doc_id} is not a number (NaN); a ranking needs a score for each title"
-        )
+        raise ClickvecError(f"the score of doc_id {doc_id} is NaN; every title needs a finite score")
     by_id = np.array(sorted(range(len(doc_ids)), key=doc_ids.__getitem__, reverse=True), dtype=np.intp)
     return by_id[np.argsort(-values[by_id], kind="stable")]
 
 
 def with_relevant(judged: Iterable[JudgedQuery]) -> list[JudgedQuery]:
-    """The queries that can be measured: those with a relevant title. The others are left out, here and only here."""
+    """Return the queries with a relevant title. The others cannot be measured."""
     return [query for query in judged if (query.grades >= 1).any()]
 
 
 def check_ids(judged: Iterable[JudgedQuery]) -> None:
-    """Refuse ids that a TREC file cannot hold, before a long run ends in one."""
+    """Refuse ids that a TREC file cannot contain."""
     for query in judged:
         _id(query.query_id, "query_id")
         for doc_id in query.doc_ids:
@@ -107,20 +106,20 @@ def check_ids(judged: Iterable[JudgedQuery]) -> None:
 
 
 def write_run(path: str | Path, rankings: Iterable[Ranking], tag: str) -> None:
-    """A TREC run file: `qid Q0 docid rank score tag`. Nine digits give a reader the very float32, and so the order."""
+    """Write a TREC run file: `qid Q0 docid rank score tag`. Nine digits reproduce the float32 scores exactly."""
     _write(Path(path), (line for ranking in rankings for line in _run_lines(ranking, _id(tag, "tag"))))
 
 
 def write_qrels(path: str | Path, judged: Iterable[JudgedQuery], gains: bool = False) -> None:
-    """A TREC qrels file: `qid 0 docid grade`, or with `gains` 2^grade - 1 in the grade's place, for trec_eval."""
+    """Write a TREC qrels file: `qid 0 docid grade`. With `gains`, write 2^grade - 1 instead of the grade."""
     _write(Path(path), (line for query in judged for line in _qrels_lines(query, gains)))
 
 
 def _run_lines(ranking: Ranking, tag: str) -> Iterable[str]:
     query_id = _id(ranking.query_id, "query_id")
-    for rank, place in enumerate(rank_order(ranking.scores, ranking.doc_ids).tolist(), 1):
-        doc_id = _id(ranking.doc_ids[place], "doc_id")
-        yield f"{query_id} Q0 {doc_id} {rank} {ranking.scores[place]:.9g} {tag}\n"
+    for rank, row in enumerate(rank_order(ranking.scores, ranking.doc_ids).tolist(), 1):
+        doc_id = _id(ranking.doc_ids[row], "doc_id")
+        yield f"{query_id} Q0 {doc_id} {rank} {ranking.scores[row]:.9g} {tag}\n"
 
 
 def _qrels_lines(query: JudgedQuery, gains: bool) -> Iterable[str]:
@@ -129,9 +128,11 @@ def _qrels_lines(query: JudgedQuery, gains: bool) -> Iterable[str]:
         yield f"{query_id} 0 {_id(doc_id, 'doc_id')} {2**grade - 1 if gains else grade}\n"
 
 
-def _id(text: str, what: str) -> str:
+def _id(text: str, kind: str) -> str:
     if text.split() != [text]:
-        raise ClickvecError(f"{what} {text!r} holds white space or nothing; TREC files are separated by white space")
+        raise ClickvecError(
+            f"{kind} {text!r} is empty or contains white space, which separates the fields of a TREC file"
+        )
     return text
 
 

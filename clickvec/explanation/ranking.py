@@ -119,7 +119,7 @@ def rank(
     rankers: list[Ranker] = [model]
     counted = set(titles).union(*(query.titles for query in judged))
     if find_spec("bm25s") is not None:
-        from clickvec.evaluation.lexical import BM25
+        from clickvec.evaluation.bm25 import BM25
 
         rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
     evaluation = evaluate(rankers, judged, progress=progress)

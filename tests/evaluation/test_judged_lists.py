@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 import clickvec
 from clickvec.data import JudgedQuery, Title, read_clicks, read_judged
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
-from clickvec.evaluation.lexical import BM25
 from clickvec.evaluation.metrics import write_run
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import BaseRanker, Ranker
@@ -170,53 +169,6 @@ def test_a_search_must_answer_every_query() -> None:
 
 
 # --- rankers -----------------------------------------------------------------------------------------------------
-
-
-def bm25(query: str, title: str, titles: list[str], k1: float, b: float) -> float:
-    """Lucene's BM25 from its definition."""
-    corpus = [text.lower().split() for text in titles]
-    words, mean = title.lower().split(), sum(map(len, corpus)) / len(corpus)
-    total = 0.0
-    for word in query.lower().split():
-        df = sum(word in text for text in corpus)
-        idf = math.log(1 + (len(corpus) - df + 0.5) / (df + 0.5))
-        total += idf * words.count(word) / (words.count(word) + k1 * (1 - b + b * len(words) / mean))
-    return total
-
-
-def test_bm25_is_its_definition() -> None:
-    titles = ["The red car", "red red wine", "A blue car 2", "x"]
-    ranker: Ranker = BM25([*titles, "The red car"], k1=0.9, b=0.4)  # a title given twice is indexed once
-    for query in ("Red car", "car car 2", "wine", "a x"):
-        expected = [bm25(query, title, titles, 0.9, 0.4) for title in titles]
-        scores = ranker.score(query, titles)
-        assert scores.dtype == np.float32
-        assert scores.tolist() == pytest.approx(expected, rel=1e-5)
-        assert ranker.score(query, titles[::-1]).tolist() == scores[::-1].tolist()
-
-
-@pytest.mark.parametrize("query", ["unknown words", "", "!?", "上海"])
-def test_bm25_of_unknown_words_is_zero(query: str) -> None:
-    assert BM25(["red car", "blue"]).score(query, ["red car", "blue", "red car"]).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("titles", [[], ["..."], ["", "!"]])
-def test_bm25_of_a_corpus_without_words(titles: list[str]) -> None:
-    assert BM25(titles).score("red", titles).tolist() == [0.0] * len(titles)
-
-
-def test_bm25_refuses_titles_that_it_has_not_indexed() -> None:
-    assert "'green car'" in error_of(lambda: BM25(["red car"]).score("car", ["red car", "green car"]))
-
-
-def test_bm25_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
-    BM25(["red car"]).score("car", ["red car"])
-    assert capfd.readouterr() == ("", "")
-
-
-def test_bm25_without_bm25s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    assert "clickvec[baselines]" in error_of(lambda: BM25(["red car"]))
 
 
 class FirstLetters:

@@ -66,9 +66,9 @@ def test_scores_tie_as_float32_do() -> None:
 
 
 def test_scores_that_cannot_be_ranked() -> None:
-    with pytest.raises(ClickvecError, match=r"the score of doc_id b is not a number"):
+    with pytest.raises(ClickvecError, match=r"doc_id b .*NaN"):
         rank_order([0.0, float("nan")], ("a", "b"))
-    with pytest.raises(ClickvecError, match=r"3 titles were to be ranked, and the scores have shape \(2,\)"):
+    with pytest.raises(ClickvecError, match=r"3 titles .*\(2,\)"):
         rank_order([0.0, 1.0], ("a", "b", "c"))
 
 
@@ -79,7 +79,7 @@ def test_a_measure_is_a_string(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["NDCG", "NDCG@", "NDCG@0", "NDCG@-1", "MAP@3", "ndcg@1.5", "", "MRR@²"])
 def test_no_such_measure(text: str) -> None:
-    with pytest.raises(ClickvecError, match="is not a measure; write NDCG@k"):
+    with pytest.raises(ClickvecError, match="NDCG@k"):
         Measure.parse(text)
 
 
@@ -247,9 +247,9 @@ def test_ids_with_white_space_have_no_place_in_trec_files(tmp_path: Path) -> Non
         (Ranking("q", ("",), one), "t"),
         (Ranking("q", ("a",), one), "my tag"),
     ]:
-        with pytest.raises(ClickvecError, match="holds white space or nothing"):
+        with pytest.raises(ClickvecError, match="white space"):
             write_run(path, [ranking], tag)
-    with pytest.raises(ClickvecError, match=r"doc_id 'x y' holds white space"):
+    with pytest.raises(ClickvecError, match="doc_id 'x y'"):
         write_qrels(path, [judged_query([1], ids=("x y",))])
     assert path.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

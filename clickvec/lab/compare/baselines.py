@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.evaluation.bm25 import BM25, BM25_GRID
 from clickvec.evaluation.judged_lists import evaluate
-from clickvec.evaluation.lexical import BM25, BM25_GRID, ULM, ULM_GRID
 from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.compare.material import Material, short_hash
 from clickvec.lab.compare.systems import Fitted
@@ -21,6 +21,7 @@ from clickvec.lab.other_systems.doc2vec import EPOCHS, SETTINGS, Doc2Vec
 from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
 from clickvec.lab.other_systems.skipthought import SkipThought
 from clickvec.lab.other_systems.transformer import Transformer
+from clickvec.lab.other_systems.ulm import ULM, ULM_GRID
 from clickvec.progress import Progress
 from clickvec.storage.json_files import read_json_object
 

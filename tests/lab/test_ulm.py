@@ -1,4 +1,4 @@
-"""BM25 over each kind of tokens, and the unigram language model against its definition."""
+"""The unigram language model against its definition."""
 
 import math
 from typing import get_args
@@ -9,54 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.lexical import BM25, BM25_GRID, ULM, ULM_GRID
-from clickvec.evaluation.ranker import Ranker
+from clickvec.lab.other_systems.ulm import ULM, ULM_GRID
 from clickvec.text.lexical_tokens import TokenKind, tokenise
 
-KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 TITLES = ["The red car", "red red wine", "Two blue cars", "हिन्दी गीत", "上海 hotels", "", "!?"]
 
 texts = st.lists(st.sampled_from(["red", "car", "cars", "the", "Blue", "हिन्दी", "上海", "!"]), max_size=6).map(" ".join)
-
-
-def test_unknown_tokens_are_refused() -> None:
-    with pytest.raises(ClickvecError, match=r"'letters'.* words-stop"):
-        BM25(["red car"], tokens="letters")  # type: ignore[arg-type]
-
-
-# --- BM25 --------------------------------------------------------------------------------------------------------
-
-
-def test_bm25_matches_what_its_tokens_match() -> None:
-    titles = ["two cars", "red wine", "the band"]
-    matched = {tokens: BM25(titles, tokens=tokens).score("the carr car", titles) > 0 for tokens in KINDS}
-    assert matched["words"].tolist() == [False, False, True]
-    assert matched["words-stop"].tolist() == [False, False, False]
-    assert matched["stems"].tolist() == [True, False, True]
-    assert matched["stems-stop"].tolist() == [True, False, False]
-    assert matched["trigrams"].tolist() == [True, False, True]
-
-
-def test_trigrams_forgive_a_misspelling() -> None:
-    titles = ["shawshank redemption", "red temptation", "the wine"]
-    assert BM25(titles).score("shawshenk", titles).tolist() == [0, 0, 0]
-    for tokens in ("trigrams", "words+trigrams"):
-        assert BM25(titles, tokens=tokens).score("shawshenk", titles).argmax() == 0
-
-
-@pytest.mark.parametrize("tokens", KINDS)
-def test_rankers_score_any_text(tokens: TokenKind) -> None:
-    rankers: list[Ranker] = [BM25(TITLES, tokens=tokens), ULM(TITLES, tokens=tokens)]
-    for ranker in rankers:
-        for query in ("Red cars", "गीत", "上海", "", "?", "unknown"):
-            scores = ranker.score(query, TITLES)
-            assert scores.dtype == np.float32
-            assert np.isfinite(scores).all()
-        assert ranker.score("गीत", TITLES).argmax() == 3
-        assert ranker.score("red", []).shape == (0,)
-
-
-# --- ULM ---------------------------------------------------------------------------------------------------------
 
 
 def test_ulm_by_hand() -> None:
@@ -100,8 +58,17 @@ def test_ulm_needs_smoothing(mu: float) -> None:
         ULM(["red car"], mu=mu)
 
 
-def test_every_point_of_the_grids_is_a_system() -> None:
-    for point in BM25_GRID:
-        assert BM25(TITLES, **point).score("red car", TITLES).argmax() == 0
+@pytest.mark.parametrize("tokens", get_args(TokenKind))
+def test_ulm_scores_any_text(tokens: TokenKind) -> None:
+    ranker = ULM(TITLES, tokens=tokens)
+    for query in ("Red cars", "गीत", "上海", "", "?", "unknown"):
+        scores = ranker.score(query, TITLES)
+        assert scores.dtype == np.float32
+        assert np.isfinite(scores).all()
+    assert ranker.score("गीत", TITLES).argmax() == 3
+    assert ranker.score("red", []).shape == (0,)
+
+
+def test_every_point_of_the_grid_is_a_system() -> None:
     for point in ULM_GRID:
         assert ULM(TITLES, **point).score("red car", TITLES).argmax() == 0

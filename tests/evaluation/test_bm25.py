@@ -1,0 +1,106 @@
+"""BM25 over each kind of tokens, and against its definition."""
+
+import math
+import sys
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.bm25 import BM25, BM25_GRID
+from clickvec.evaluation.ranker import Ranker
+from clickvec.text.lexical_tokens import TokenKind
+
+KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
+TITLES = ["The red car", "red red wine", "Two blue cars", "हिन्दी गीत", "上海 hotels", "", "!?"]
+
+texts = st.lists(st.sampled_from(["red", "car", "cars", "the", "Blue", "हिन्दी", "上海", "!"]), max_size=6).map(" ".join)
+
+
+def test_unknown_tokens_are_refused() -> None:
+    with pytest.raises(ClickvecError, match=r"'letters'.* words-stop"):
+        BM25(["red car"], tokens="letters")  # type: ignore[arg-type]
+
+
+def test_bm25_matches_what_its_tokens_match() -> None:
+    titles = ["two cars", "red wine", "the band"]
+    matched = {tokens: BM25(titles, tokens=tokens).score("the carr car", titles) > 0 for tokens in KINDS}
+    assert matched["words"].tolist() == [False, False, True]
+    assert matched["words-stop"].tolist() == [False, False, False]
+    assert matched["stems"].tolist() == [True, False, True]
+    assert matched["stems-stop"].tolist() == [True, False, False]
+    assert matched["trigrams"].tolist() == [True, False, True]
+
+
+def test_trigrams_forgive_a_misspelling() -> None:
+    titles = ["shawshank redemption", "red temptation", "the wine"]
+    assert BM25(titles).score("shawshenk", titles).tolist() == [0, 0, 0]
+    for tokens in ("trigrams", "words+trigrams"):
+        assert BM25(titles, tokens=tokens).score("shawshenk", titles).argmax() == 0
+
+
+@pytest.mark.parametrize("tokens", KINDS)
+def test_bm25_scores_any_text(tokens: TokenKind) -> None:
+    ranker = BM25(TITLES, tokens=tokens)
+    for query in ("Red cars", "गीत", "上海", "", "?", "unknown"):
+        scores = ranker.score(query, TITLES)
+        assert scores.dtype == np.float32
+        assert np.isfinite(scores).all()
+    assert ranker.score("गीत", TITLES).argmax() == 3
+    assert ranker.score("red", []).shape == (0,)
+
+
+def test_every_point_of_the_grid_is_a_system() -> None:
+    for point in BM25_GRID:
+        assert BM25(TITLES, **point).score("red car", TITLES).argmax() == 0
+
+
+def bm25(query: str, title: str, titles: list[str], k1: float, b: float) -> float:
+    """Lucene's BM25 from its definition."""
+    corpus = [text.lower().split() for text in titles]
+    words, mean = title.lower().split(), sum(map(len, corpus)) / len(corpus)
+    total = 0.0
+    for word in query.lower().split():
+        df = sum(word in text for text in corpus)
+        idf = math.log(1 + (len(corpus) - df + 0.5) / (df + 0.5))
+        total += idf * words.count(word) / (words.count(word) + k1 * (1 - b + b * len(words) / mean))
+    return total
+
+
+def test_bm25_is_its_definition() -> None:
+    titles = ["The red car", "red red wine", "A blue car 2", "x"]
+    ranker: Ranker = BM25([*titles, "The red car"], k1=0.9, b=0.4)  # a title given twice is indexed once
+    for query in ("Red car", "car car 2", "wine", "a x"):
+        expected = [bm25(query, title, titles, 0.9, 0.4) for title in titles]
+        scores = ranker.score(query, titles)
+        assert scores.dtype == np.float32
+        assert scores.tolist() == pytest.approx(expected, rel=1e-5)
+        assert ranker.score(query, titles[::-1]).tolist() == scores[::-1].tolist()
+
+
+@pytest.mark.parametrize("query", ["unknown words", "", "!?", "上海"])
+def test_bm25_of_unknown_words_is_zero(query: str) -> None:
+    assert BM25(["red car", "blue"]).score(query, ["red car", "blue", "red car"]).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("titles", [[], ["..."], ["", "!"]])
+def test_bm25_of_a_corpus_without_words(titles: list[str]) -> None:
+    assert BM25(titles).score("red", titles).tolist() == [0.0] * len(titles)
+
+
+def test_bm25_refuses_titles_that_it_has_not_indexed() -> None:
+    with pytest.raises(ClickvecError, match="'green car'"):
+        BM25(["red car"]).score("car", ["red car", "green car"])
+
+
+def test_bm25_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    BM25(["red car"]).score("car", ["red car"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bm25_without_bm25s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(ClickvecError, match=r"clickvec\[baselines\]"):
+        BM25(["red car"])

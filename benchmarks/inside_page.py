@@ -194,7 +194,7 @@ def _gates(inside: "Inside") -> str:
     title = PAIRS["shanghai"][1]
     rows = []
     for name in ("lstm", "paper-lstm", "long-lstm"):
-        gates = read(inside.encoder("site", name), "title", title).ways[0].values["input_gate"].mean(axis=1)
+        gates = read(inside.encoder("site", name), "title", title).directions[0].values["input_gate"].mean(axis=1)
         rows.append([NAMES[name], *(f"{gate:.3f}" for gate in gates)])
     return _table(["mean input gate", *title.split()], rows)
 

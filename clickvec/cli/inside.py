@@ -54,7 +54,7 @@ def topics(
 ) -> None:
     """Which words each cell answers to, which cells carry one topic, which are dead; with --labels, how well."""
     from clickvec.data import read_texts
-    from clickvec.explanation.detections import detect, some_of
+    from clickvec.explanation.detections import detect, random_sample
     from clickvec.explanation.keywords import THRESHOLD
     from clickvec.explanation.reading import directions_of
     from clickvec.explanation.topics import query_table_of, topics_of
@@ -75,7 +75,7 @@ def topics(
     if not labels:
         columns.check_used()  # now, and not after all texts are read by the model
     inputs.report_bad_lines(read.bad)
-    some = some_of(read.texts, most, seed)
+    some = random_sample(read.texts, most, seed)
     if len(some) < len(read.texts):
         print_message(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
     found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())

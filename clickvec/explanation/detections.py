@@ -1,7 +1,7 @@
-"""What the most active cells detect over many texts: the rule of `keywords.py`, a batch of texts at a time.
+"""Which words the most active cells detect in many texts: the rule of keywords.py, a batch of texts at a time.
 
 One detection is (text, cell, word): the cell is among the most active of its direction at the end of the text, the word
-is not the one that is read first, and the cell's output changes at it by more than an equal share.
+is not the one read first, and the cell's output changes at the word by at least `threshold` equal shares.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,20 +28,20 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """Every detection in a set of texts, by text, then dimension of the vector, then place; and the activations."""
+    """All detections in a set of texts, sorted by text, dimension of the vector and position, and the activations."""
 
     texts: tuple[str, ...]
-    words: tuple[str, ...]  # the distinct ones that are detected
-    cells: tuple[tuple[int, str], ...]  # the number and the direction of the cell behind each dimension
+    words: tuple[str, ...]  # distinct detected words
+    cells: tuple[tuple[int, str], ...]  # number and direction of the cell behind each dimension
 
-    # one entry a detection
-    text: Ints  # its place in `texts`
+    # One entry per detection.
+    text: Ints  # index into `texts`
     dimension: Ints
-    place: Ints  # of the word in the text
-    word: Ints  # its place in `words`
-    positive: Bools  # whether the cell ends above zero
+    position: Ints  # of the word in the text
+    word: Ints  # index into `words`
+    positive: Bools  # whether the cell ends the text above zero
 
-    activations: Floats  # (texts, dimensions): the cells at the end of each text; zero where the text has no vector
+    activations: Floats  # (texts, dimensions): the cells at the end of each text; zero if the text has no vector
     chosen: Bools  # (texts, dimensions): whether the cell is among the most active
 
     side: str
@@ -49,16 +49,16 @@ class Detections:
     threshold: float
 
     def __len__(self) -> int:
-        """The number of detections."""
+        """Return the number of detections."""
         return len(self.text)
 
 
-def some_of(items: Sequence[Item], most: int, seed: int = 0) -> list[Item]:
-    """At most so many, drawn by chance, the same ones every time, in their order."""
+def random_sample(items: Sequence[Item], most: int, seed: int = 0) -> list[Item]:
+    """Return all items or, if there are more than `most`, a random sample of that size in the original order."""
     if len(items) <= most:
         return list(items)
     chosen = np.random.default_rng(seed).choice(len(items), most, replace=False)
-    return [items[place] for place in np.sort(chosen).tolist()]
+    return [items[at] for at in np.sort(chosen).tolist()]
 
 
 def detect(
@@ -70,10 +70,10 @@ def detect(
     threshold: float = THRESHOLD,
     progress: Progress | None = None,
 ) -> Detections:
-    """What the most active cells detect in each text, as the tower of `side` reads it."""
+    """Return what the most active cells of the tower of `side` detect in each text."""
     check_side(side)
     if active < 1 or not threshold > 0:
-        raise ClickvecError(f"active is at least 1 and threshold above 0, not {active} and {threshold}")
+        raise ClickvecError(f"active must be at least 1 and threshold above 0, not {active} and {threshold}")
     prefixes = tuple(directions_of(encoder).values())
     tokens: list[tuple[str, ...]] = []
     found: list[Ints] = [np.zeros((0, 3), np.int64)]
@@ -84,20 +84,21 @@ def detect(
         found += [rows + np.array([len(tokens), 0, 0]) for rows in in_batch]
         tokens += traces.tokens
         ends.append(traces.embeddings.astype(np.float64))
-    text, dimension, place = _sorted(np.concatenate(found)).T
+    rows = np.concatenate(found)
+    text, dimension, position = rows[np.lexsort(rows.T[::-1])].T
     activations = np.concatenate(ends)
     ids: dict[str, int] = {}
-    word = [ids.setdefault(tokens[i][j], len(ids)) for i, j in zip(text.tolist(), place.tolist(), strict=True)]
+    word = [ids.setdefault(tokens[i][j], len(ids)) for i, j in zip(text.tolist(), position.tolist(), strict=True)]
     return Detections(
         tuple(texts), tuple(ids), tuple(cell_names(encoder)),
-        text, dimension, place, np.array(word, np.int64), activations[text, dimension] > 0,
+        text, dimension, position, np.array(word, np.int64), activations[text, dimension] > 0,
         activations, np.concatenate([_chosen(half, active) for half in _halves(activations, prefixes)], axis=1),
         side, active, threshold,
     )  # fmt: skip
 
 
 def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int, threshold: float) -> Iterator[Ints]:
-    """(text of the batch, dimension, place), a row a detection."""
+    """Yield rows (text of the batch, dimension, position), one per detection."""
     lengths = np.array([len(tokens) for tokens in traces.tokens], np.int64)
     first_dimension = 0
     for prefix, half in zip(prefixes, _halves(traces.embeddings.astype(np.float64), prefixes), strict=True):
@@ -106,7 +107,7 @@ def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int
         outputs = traces.values.get(f"{prefix}output", [])
         greatest = _greatest(outputs) if pooling == "max" else None
         for t in range(1, len(outputs)):
-            still = len(outputs[t])  # texts that have a token t; the others have ended
+            still = len(outputs[t])  # texts that have a token t; the others are shorter
             change = outputs[t].astype(np.float64) - outputs[t - 1][:still]
             words = lengths[traces.order[:still], None]
             if greatest is not None:
@@ -115,13 +116,13 @@ def _in_batch(traces: Traces, prefixes: Sequence[str], pooling: str, active: int
                 change *= (words - t) / words
             row, cell = np.nonzero(detections(change, ends[:still], words, threshold) & chosen[:still])
             text = traces.order[row]
-            place = lengths[text] - 1 - t if prefix == "backward." else np.full(len(text), t)
-            yield np.stack([text, first_dimension + cell, place], axis=1)
+            position = lengths[text] - 1 - t if prefix == "backward." else np.full(len(text), t)
+            yield np.stack([text, first_dimension + cell, position], axis=1)
         first_dimension += half.shape[1]
 
 
 def _greatest(outputs: Sequence[forward.Array]) -> Ints:
-    """(texts, cells): the token at which each output is greatest, the first of equals."""
+    """Return (texts, cells): the first token at which each output is greatest."""
     best, at = outputs[0].copy(), np.zeros(outputs[0].shape, np.int64)
     for t, y in enumerate(outputs):
         at[: len(y)][y > best[: len(y)]] = t
@@ -130,17 +131,13 @@ def _greatest(outputs: Sequence[forward.Array]) -> Ints:
 
 
 def _halves(activations: Floats, prefixes: Sequence[str]) -> list[Floats]:
-    """The activations of each direction."""
+    """Return the activations of each direction."""
     return np.split(activations, len(prefixes), axis=1)
 
 
 def _chosen(activations: Floats, active: int) -> Bools:
-    """Whether each cell is among the most active of its row; a cell at zero never is."""
+    """Return whether each cell is among the most active of its row. A cell at zero never is."""
     chosen = np.zeros(activations.shape, np.bool_)
     np.put_along_axis(chosen, most_active(activations, active), values=True, axis=1)
     chosen[activations == 0] = False
     return chosen
-
-
-def _sorted(rows: Ints) -> Ints:
-    return rows[np.lexsort(rows.T[::-1])]

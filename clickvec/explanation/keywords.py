@@ -1,19 +1,20 @@
-"""Keywords, as sections V-A.2 and supplement IV of the paper find them: the words at which the active cells change.
+"""Keywords, as section V-A.2 and supplement IV of the paper define them: the words at which the active cells change.
 
-A cell detects a word when its output changes there by more than its share: by at least the part of its activation at
-the end that each of the T words would have if all of them gave the same.
+A cell detects a word if its output changes there by at least an equal share of its final activation, which is what each
+of the T words would give if all gave the same:
 
     |y_k(t) - y_k(t-1)| >= THRESHOLD · |y_k(T)| / T,    THRESHOLD = 1
 
-Where outputs are pooled, the change is what pooling keeps of it (`Reading.gains`).
-The paper says "a large enough change" and gives no number; docs/inside.md tells how this one was chosen. The ten most
-active cells of the final vector vote, in each direction its own ten. The output starts at zero, so the word that is
-read first always changes it: that direction has nothing to say of it. A word is a keyword when at least 4 of the 10
-cells detect it in each direction that can speak: so the first word of a text is judged from right to left alone, the
-last one from left to right alone, and a model that reads one way has no verdict on the first word.
+If outputs are pooled, the change is what pooling keeps of it (`Reading.gains`). The paper asks for "a large enough
+change" without a number; docs/inside.md tells how this one was chosen.
+
+The ten most active cells of the final vector vote, separately in each direction. The output starts at zero, so the word
+read first always changes it, and that direction has no say on this word. A word is a keyword if at least 4 of the 10
+cells detect it in every direction that has a say. So the first word of a text is decided by reading from right to left,
+the last one by reading from left to right, and a model that reads in one direction has no verdict on the first word.
 
 The paper's own tables break this rule twice, both in the bath tub title: "how" (5 cells from right to left, the only
-direction that can speak) and "should you ..." (4 cells from left to right, which is a keyword elsewhere) are not red.
+direction that has a say) and "should you ..." (4 cells from left to right, a keyword elsewhere) are not red.
 """
 
 import math
@@ -36,11 +37,11 @@ Counts = Mapping[str, Sequence[int | None]]
 
 
 class Rule(NamedTuple):
-    """What makes a keyword: how many cells vote, what a detection takes, and which share of the votes."""
+    """What makes a word a keyword."""
 
-    active: int = ACTIVE
-    threshold: float = THRESHOLD
-    share: float = SHARE
+    active: int = ACTIVE  # how many of the most active cells vote
+    threshold: float = THRESHOLD  # how much a cell must change at a word to detect it, in equal shares
+    share: float = SHARE  # share of the voting cells that must detect the word
 
 
 RULE = Rule()
@@ -48,14 +49,14 @@ RULE = Rule()
 
 @dataclass(frozen=True)
 class Keywords:
-    """How many of the active cells detect each word, and what follows."""
+    """How many of the active cells detect each word of a text, and which words are keywords."""
 
     words: tuple[str, ...]
     active: int  # cells that vote in each direction
-    counts: dict[str, tuple[int | None, ...]]  # by direction; None for the word that is read first
-    cells: dict[str, tuple[tuple[int, ...], ...]]  # by direction, for each word the cells that detect it
-    verdicts: tuple[bool | None, ...]  # None where no direction can speak
-    needed: int = math.ceil(SHARE * ACTIVE)  # so many of the active cells make a keyword
+    counts: dict[str, tuple[int | None, ...]]  # by direction; None for the word read first
+    cells: dict[str, tuple[tuple[int, ...], ...]]  # by direction, the cells that detect each word
+    verdicts: tuple[bool | None, ...]  # None if no direction has a say
+    needed: int = math.ceil(SHARE * ACTIVE)  # how many of the active cells make a keyword
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -72,60 +73,58 @@ def keywords(
     threshold: float = THRESHOLD,
     share: float = SHARE,
 ) -> Keywords:
-    """The keywords of a text, as the tower of `side` finds them."""
+    """Return the keywords of a text, as the tower of `side` reads it."""
     return keywords_of(read(encoder, side, text), active=active, threshold=threshold, share=share)
 
 
 def keywords_of(
     reading: Reading, *, active: int = ACTIVE, threshold: float = THRESHOLD, share: float = SHARE
 ) -> Keywords:
-    """The keywords of a text that has been read."""
+    """Return the keywords of a text that has been read."""
     if active < 1 or not threshold > 0 or not 0 < share <= 1:
         raise ClickvecError(
-            f"active is at least 1, threshold above 0 and share above 0 and at most 1, "
+            f"active must be at least 1, threshold above 0, and share above 0 and at most 1, "
             f"not {active}, {threshold} and {share}"
         )
     counts: dict[str, tuple[int | None, ...]] = {}
     cells: dict[str, tuple[tuple[int, ...], ...]] = {}
-    for way, changes, embedding in zip(reading.ways, reading.gains, reading.embeddings, strict=True):
-        chosen = most_active(embedding, active)
-        hits = detections(changes, embedding, len(changes), threshold)[:, chosen]
+    for way, changes, embedding in zip(reading.directions, reading.gains, reading.embeddings, strict=True):
+        voters = most_active(embedding, active)
+        hits = detections(changes, embedding, len(changes), threshold)[:, voters]
         hits[way.first] = False
-        cells[way.name] = tuple(tuple(chosen[row].tolist()) for row in hits)
-        counts[way.name] = tuple(
-            None if place == way.first else int(row.sum()) for place, row in enumerate(hits)
-        )  # fmt: skip
-    voters = min(active, len(reading.embeddings[0])) if reading.ways else active
-    found = verdicts(counts, voters, share, len(reading.words))
-    return Keywords(reading.words, voters, counts, cells, found, votes_needed(voters, share))
+        cells[way.name] = tuple(tuple(voters[row].tolist()) for row in hits)
+        counts[way.name] = tuple(None if at == way.first else int(row.sum()) for at, row in enumerate(hits))
+    voting = min(active, len(reading.embeddings[0])) if reading.directions else active
+    decided = verdicts(counts, voting, share, len(reading.words))
+    return Keywords(reading.words, voting, counts, cells, decided, votes_needed(voting, share))
 
 
 def most_active(embedding: Floats, count: int) -> NDArray[np.int64]:
-    """The cells of the greatest magnitude, the greatest first; of each row, where there are several."""
+    """Return the cells of the greatest magnitude in each row, greatest first."""
     return np.argsort(-np.abs(embedding), kind="stable")[..., :count]
 
 
 def detections(
     changes: Floats, embedding: Floats, words: int | NDArray[np.int64], threshold: float = THRESHOLD
 ) -> NDArray[np.bool_]:
-    """Whether a cell's output changes enough at a word, in a text of so many words. No cell that ends at zero does."""
+    """Return whether each cell detects each word of a text of `words` words. A cell that ends at zero detects none."""
     size = np.abs(embedding)
     return np.asarray((words * np.abs(changes) >= threshold * size) & (size > 0))
 
 
 def votes_needed(active: int, share: float) -> int:
-    """How many of the active cells are at least this share of them."""
-    return max(1, math.ceil(share * active - 1e-9))  # 0.4 * 10 must not be a little more than 4
+    """Return how many of the active cells are at least this share of them."""
+    return max(1, math.ceil(share * active - 1e-9))  # rounding must not make 0.4 * 10 more than 4
 
 
 def verdicts(
     counts: Counts, active: int = ACTIVE, share: float = SHARE, words: int | None = None
 ) -> tuple[bool | None, ...]:
-    """Whether each word is a keyword: by all directions that can speak of it, or None where none can."""
+    """Return whether each word is a keyword in every direction that has a say, or None if none has."""
     enough = votes_needed(active, share)
     length = words if words is not None else len(next(iter(counts.values()), ()))
-    found: list[bool | None] = []
-    for place in range(length):
-        said = [count for row in counts.values() if (count := row[place]) is not None]
-        found.append(all(count >= enough for count in said) if said else None)
-    return tuple(found)
+    decided: list[bool | None] = []
+    for at in range(length):
+        votes = [count for row in counts.values() if (count := row[at]) is not None]
+        decided.append(all(count >= enough for count in votes) if votes else None)
+    return tuple(decided)

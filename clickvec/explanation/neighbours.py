@@ -1,10 +1,10 @@
-"""What the model learned: the words and the titles nearest to a word, as the paper tests its doc2vec (supplement V).
+"""The words and titles nearest to a word, as the paper examines its doc2vec (supplement V).
 
-A word gets a vector as a text of one word. Words are letter trigrams here, so one that nobody has ever typed has a
-vector too, as long as the model knows one of its trigrams; `Nearest.known` says how much of it the model can see.
+The vector of a word is that of a text of one word. Words are read as letter trigrams, so even a word that nobody has
+ever typed has a vector if the model knows one of its trigrams; `Nearest.known` is the share of trigrams it knows.
 
-The list of near words ignores punctuation at the edges of a word: "faucet," and "(faucet)" count as "faucet". Marks
-inside a word, as in "wi-fi", stay. The titles themselves are encoded as they are.
+Punctuation at the edges of words is ignored: "faucet," and "(faucet)" count as "faucet", but "wi-fi" stays as it is.
+The titles themselves are encoded unchanged.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from clickvec.text.trigrams import trigrams
 
 @dataclass(frozen=True)
 class NearWord:
-    """A word of the titles, its cosine with the word asked for, and how often the titles hold it."""
+    """A word of the titles, its cosine with the given word, and how often it occurs in the titles."""
 
     word: str
     cosine: float
@@ -36,7 +36,7 @@ class NearWord:
 
 @dataclass(frozen=True)
 class NearTitle:
-    """A title, its cosine with the word asked for, and how often it is among the titles."""
+    """A title, its cosine with the given word, and how often the title occurs."""
 
     title: str
     cosine: float
@@ -45,68 +45,68 @@ class NearTitle:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What is near to a word, the nearest first; nothing is when the model knows none of its trigrams."""
+    """The words and titles nearest to a word, nearest first. Both are empty if no trigram of the word is known."""
 
-    word: str  # as the model reads it: in lower case, with single spaces
-    count: int  # how often the titles hold it
-    known: float  # the share of its letter trigrams that the model knows
+    word: str  # in lower case, with single spaces
+    count: int  # how often it occurs in the titles
+    known: float  # share of its letter trigrams that the model knows
     words: tuple[NearWord, ...]
     titles: tuple[NearTitle, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return dataclasses.asdict(self)
 
 
 class Neighbours:
-    """The words and the titles of a catalogue, each different one encoded once, to ask for the nearest among them."""
+    """The distinct words and titles of a catalogue with their vectors, to find the nearest ones."""
 
     def __init__(
         self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: Progress | None = None
     ) -> None:
-        """Encode the titles, and with the tower of `side` their words."""
+        """Encode the titles with the title tower and their words with the tower of `side`."""
         self.encoder, self.side = encoder, side
-        self._titles: Counter[str] = Counter()  # by their words alone
-        as_written: dict[str, str] = {}
+        self._titles: Counter[str] = Counter()  # by canonical text
+        spelled: dict[str, str] = {}
         for title in titles:
-            read = canonical(title)
-            self._titles[read] += 1
-            as_written.setdefault(read, title)
-        self._as_written = list(as_written.values())
+            text = canonical(title)
+            self._titles[text] += 1
+            spelled.setdefault(text, title)
+        self._spelled = list(spelled.values())
         self._title_vectors = encoder.encode_document(list(self._titles), progress=progress)
-        words: Counter[str] = Counter()
-        for title, times in self._titles.items():
-            for word in _bare_words(title):
-                words[word] += times
-        self.words = dict(sorted(words.items(), key=lambda word: (-word[1], word[0])))  # the frequent first
+        counts: Counter[str] = Counter()
+        for text, times in self._titles.items():
+            for word in _bare_words(text):
+                counts[word] += times
+        self.words = dict(sorted(counts.items(), key=lambda word: (-word[1], word[0])))  # most frequent first
         self._word_vectors = encode(encoder, side, list(self.words))
 
     def nearest(self, word: str, k: int = 10, *, least: int = 1, unlike: bool = False) -> Nearest:
-        """The k words and the k titles nearest to a word, or to a phrase.
+        """Return the k words and the k titles nearest to a word or a phrase.
 
-        The word itself is left out, and so are words that the titles hold fewer than `least` times: among thousands of
-        rare ones, misspellings of the word would fill the list. With `unlike` so are words that share a letter trigram
-        with it: those left are near by what was learned, and not by their spelling.
+        Words that occur fewer than `least` times in the titles are ignored; among thousands of rare words,
+        misspellings of the given one would fill the list. With `unlike`, words that share a letter trigram with it are
+        ignored too: the others are near because of what the model learned, not because of their spelling.
         """
         if k < 1 or least < 1:
-            raise ClickvecError(f"k and least are at least 1, not {k} and {least}")
+            raise ClickvecError(f"k and least must be at least 1, not {k} and {least}")
         text = canonical(word)
         if not text:
             raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
         letters = [trigram for token in text.split() for trigram in trigrams(token)]
         known = sum(len(self.encoder.vocabulary.ids(token)) for token in text.split())
-        barred = {" ".join(_bare_words(text))}
+        ignored = {" ".join(_bare_words(text))}
         if unlike:
-            barred.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
+            ignored.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
         vector = encode(self.encoder, self.side, [text])[0]
-        words, titles = list(self.words.items()), list(self._titles.values())
+        words, title_counts = list(self.words.items()), list(self._titles.values())
         near_words = (
             NearWord(words[row][0], cosine, words[row][1])
             for row, cosine in _by_cosine(self._word_vectors, vector)
-            if words[row][1] >= least and words[row][0] not in barred
+            if words[row][1] >= least and words[row][0] not in ignored
         )
         near_titles = (
-            NearTitle(" ".join(self._as_written[row].split()), cosine, titles[row])
+            NearTitle(" ".join(self._spelled[row].split()), cosine, title_counts[row])
             for row, cosine in _by_cosine(self._title_vectors, vector)
         )
         return Nearest(
@@ -114,7 +114,7 @@ class Neighbours:
         )
 
     def count(self, text: str) -> int:
-        """How often the titles hold a word, or the words of a phrase one after the other."""
+        """Return how often a word, or a phrase, occurs in the titles."""
         words = _bare_words(canonical(text))
         if len(words) < 2:
             return self.words.get("".join(words), 0)
@@ -123,7 +123,7 @@ class Neighbours:
 
 
 def _bare_words(text: str) -> list[str]:
-    """The words of a text without punctuation at their edges; a word of punctuation alone is none."""
+    """Return the words of a text without punctuation at their edges, and without words that are only punctuation."""
     return [bare for word in text.split() if (bare := _bare(word))]
 
 
@@ -135,12 +135,12 @@ def _bare(word: str) -> str:
 
 
 def _spaced(words: list[str]) -> str:
-    """The words with a space on either side of each, so that words that follow each other do not share one."""
+    """Return the words with a space on both sides of each, so that neighbouring occurrences do not share one."""
     return f" {'  '.join(words)} "
 
 
 def _by_cosine(vectors: Vectors, vector: Vectors) -> Iterator[tuple[int, float]]:
-    """Rows and their cosines, the nearest first, of equal ones the first; where there is no vector, nothing is near."""
+    """Yield rows and their cosines, nearest first, ties in order. Yield nothing if the vector is zero."""
     if vector.any():
         cosines = vectors @ vector
         for row in np.argsort(-cosines, kind="stable").tolist():

@@ -1,4 +1,4 @@
-"""How well a model ranks a judged set, beside BM25 where that is installed, and where it fails worst."""
+"""How well a model ranks a judged set, next to BM25 if that is installed, and the queries that it ranks worst."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from clickvec.progress import Progress
 BASELINE = "BM25"
 MEASURE = "NDCG@10"
 BINS = 10  # of the distribution, from 0 to 100 per cent
-SAME = 1e-9  # values that are nearer than this are the same
+SAME = 1e-9  # values closer than this are equal
 
 
 class Ranked(NamedTuple):
-    """A judged title where the model put it; the first rank is 1."""
+    """A judged title and its rank; 1 is the top."""
 
     rank: int
     grade: int
@@ -35,27 +35,27 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Missed:
-    """A query that the model ranks badly: a title that it puts too high, and a better one that it puts below."""
+    """A query that the model ranks badly: a title ranked too high, and a better one ranked below it."""
 
     query_id: str
     query: str
     ndcg: float  # in per cent
-    baseline: float | None  # what BM25 reaches, where it is measured
-    titles: int  # judged
+    baseline: float | None  # NDCG of BM25, if it is measured
+    titles: int  # number of judged titles
     above: Ranked
     below: Ranked
-    why: WhyNot  # why `below` does not stand above the other
+    why: WhyNot  # why `below` is not ranked higher than `above`
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """NDCG of the model and of BM25, and the queries that went worst."""
+    """NDCG of the model and of BM25, and the queries ranked worst."""
 
-    evaluation: Evaluation  # the model first
+    evaluation: Evaluation  # the model is the first system
     imperfect: int  # queries whose NDCG@10 is below 100
-    worst: tuple[Missed, ...]  # the worst first
-    counted: int = 0  # different titles whose words BM25 counts: the judged ones
-    catalogue: bool = False  # and those of a catalogue
+    worst: tuple[Missed, ...]  # worst first
+    counted: int = 0  # distinct titles in which BM25 counts words
+    catalogue: bool = False  # whether these include a catalogue besides the judged titles
 
     @property
     def baseline(self) -> bool:
@@ -64,7 +64,7 @@ class Ranking:
 
     @property
     def distribution(self) -> dict[str, tuple[int, ...]]:
-        """For each system, how many queries have an NDCG@10 in each tenth from 0 to 100; 100 is in the last."""
+        """For each system, the number of queries with an NDCG@10 in each tenth of 0 to 100."""
         return {
             name: tuple(np.histogram(self.evaluation.per_query(name, MEASURE), BINS, (0.0, 100.0))[0].tolist())
             for name in self.evaluation.systems
@@ -72,12 +72,13 @@ class Ranking:
 
     @property
     def against_baseline(self) -> tuple[int, int, int]:
-        """On how many queries the model has the higher NDCG@10, the same, and the lower."""
-        model, other = (self.evaluation.per_query(name, MEASURE) for name in self.evaluation.systems)
-        return tuple(int(np.sum(np.sign(np.round(model - other, 6)) == sign)) for sign in (1, 0, -1))  # type: ignore[return-value]
+        """The numbers of queries on which the model's NDCG@10 is higher than BM25's, equal, and lower."""
+        model, baseline = (self.evaluation.per_query(name, MEASURE) for name in self.evaluation.systems)
+        signs = np.sign(np.round(model - baseline, 6)).tolist()
+        return signs.count(1), signs.count(0), signs.count(-1)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return {
             **self.evaluation.as_json(per_query=True),
             "bm25_titles": self.counted if self.baseline else None,
@@ -88,19 +89,15 @@ class Ranking:
 
 
 def _missed_json(missed: Missed) -> dict[str, Any]:
-    words = [
-        {"word": share.word, "above": share.first, "below": share.title, "difference": share.difference}
-        for share in missed.why.words
-    ]
-    scores = {"above": missed.why.first.score, "below": missed.why.title.score}
     return {
         "query_id": missed.query_id, "query": missed.query, MEASURE: missed.ndcg, BASELINE: missed.baseline,
         "titles": missed.titles,
-        **{
-            name: {**ranked._asdict(), "score": scores[name]}
-            for name, ranked in (("above", missed.above), ("below", missed.below))
-        },
-        "query_words": words,
+        "above": {**missed.above._asdict(), "score": missed.why.first.score},
+        "below": {**missed.below._asdict(), "score": missed.why.title.score},
+        "query_words": [
+            {"word": share.word, "above": share.first, "below": share.title, "difference": share.difference}
+            for share in missed.why.words
+        ],
     }  # fmt: skip
 
 
@@ -113,61 +110,59 @@ def rank(
     *,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Measure a model; BM25 counts its words in `titles` and the judged ones."""
+    """Measure a model, and BM25 with word counts from the judged titles and those of a catalogue in `titles`."""
     queries = with_relevant(judged)
     model = Neural(encoder, name if name != BASELINE else f"{name} (model)")
     rankers: list[Ranker] = [model]
-    counted = set(titles).union(*(query.titles for query in judged))
     if find_spec("bm25s") is not None:
         from clickvec.evaluation.bm25 import BM25
 
         rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
     evaluation = evaluate(rankers, judged, progress=progress)
     values = evaluation.per_query(model.name, MEASURE)
-    beside = evaluation.per_query(BASELINE, MEASURE) if len(rankers) > 1 else None
+    baseline = evaluation.per_query(BASELINE, MEASURE).tolist() if len(rankers) > 1 else [None] * len(queries)
     missed = (
-        _missed(encoder, queries[at], order, float(values[at]), None if beside is None else float(beside[at]))
+        _missed(encoder, queries[at], order, float(values[at]), baseline[at])
         for at, order in _worst_first(model, queries, values, worst)
     )
-    imperfect = int(np.sum(values < 100 - SAME))
-    return Ranking(evaluation, imperfect, tuple(missed), len(counted), bool(titles))
+    counted = set(titles).union(*(query.titles for query in judged))
+    return Ranking(evaluation, int(np.sum(values < 100 - SAME)), tuple(missed), len(counted), bool(titles))
 
 
 def _worst_first(
     model: Ranker, queries: Sequence[JudgedQuery], values: NDArray[np.float64], most: int
 ) -> list[tuple[int, list[int]]]:
-    """The places of the worst queries that are not perfect, each with the order in which the model puts its titles.
+    """Return the positions of the worst imperfect queries, each with the order in which the model ranks its titles.
 
-    Of those with the same NDCG the worse one is that whose best title stands further down, below the tenth rank too.
+    Ties in NDCG are broken by the rank of the best title, which may be beyond the tenth: the lower, the worse.
     """
-    bad = [place for place in np.argsort(values, kind="stable").tolist() if values[place] < 100 - SAME]
-    if not most or not bad:
+    imperfect = [at for at in np.argsort(values, kind="stable").tolist() if values[at] < 100 - SAME]
+    if not most or not imperfect:
         return []
-    last = values[bad[:most][-1]]
-    tied = [place for place in bad if values[place] <= last + SAME]
-    found = []
-    for place, scored in zip(tied, rank_lists(model, [queries[place] for place in tied]), strict=True):
+    limit = values[imperfect[:most][-1]]
+    candidates = [at for at in imperfect if values[at] <= limit + SAME]
+    ordered = []
+    for at, scored in zip(candidates, rank_lists(model, [queries[at] for at in candidates]), strict=True):
         order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
-        best = int(queries[place].grades[order].argmax())
-        found.append((round(float(values[place]), 6), -best, place, order))
-    return [(place, order) for _, _, place, order in sorted(found)[:most]]
+        best = int(queries[at].grades[order].argmax())
+        ordered.append((round(float(values[at]), 6), -best, at, order))
+    return [(at, order) for _, _, at, order in sorted(ordered)[:most]]
 
 
 def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float | None) -> Missed:
     grades = query.grades[order]
-    above, below = first_inversion(grades)
-    one, other = (
-        Ranked(place + 1, int(grades[place]), query.doc_ids[order[place]], query.titles[order[place]])
-        for place in (above, below)
+    above, below = (
+        Ranked(at + 1, int(grades[at]), query.doc_ids[order[at]], query.titles[order[at]])
+        for at in first_inversion(grades)
     )
-    why = why_not(encoder, query.query, other.title, one.title)
-    return Missed(query.query_id, query.query, ndcg, baseline, len(order), one, other, why)
+    why = why_not(encoder, query.query, below.title, above.title)
+    return Missed(query.query_id, query.query, ndcg, baseline, len(order), above, below, why)
 
 
 def first_inversion(grades: NDArray[np.int64]) -> tuple[int, int]:
-    """In a ranking that is not perfect: the first place that a better title should have, and where the best of them is.
+    """Return the first position in an imperfect ranking where a better title belongs, and the position of the best one.
 
-    Of several best ones, the one that comes first: the model was nearest to getting that one right.
+    If several are best, return the first: it is the one the model came closest to ranking correctly.
     """
-    above = next(place for place in range(len(grades)) if grades[place] < grades[place:].max())
+    above = next(at for at in range(len(grades)) if grades[at] < grades[at:].max())
     return above, above + int(grades[above:].argmax())

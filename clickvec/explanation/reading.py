@@ -1,14 +1,13 @@
-"""What a tower did with one text, by direction, with its words in the order of the text.
+"""What a tower did with one text, by direction, with the words in the order of the text.
 
-The vector of a text is a sum of its changes from word to word, since the output starts at zero:
+The vector of a text is the sum of the changes of the output from word to word, because the output starts at zero:
 
     y(T) = Σ_t Δy(t),    Δy(t) = y(t) - y(t-1),    y(0) = 0
 
-`Reading.parts` has these changes, divided by the length of the vector: its rows are the words' parts of the unit
+`Reading.parts` holds these changes divided by the length of the vector. Its rows are the words' parts of the unit
 vector, and add up to it. Numbers are float64 from here on; the outputs themselves are the encoder's float32.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,8 +23,8 @@ from clickvec.model.encoder import Encoder, Trace, Vectors
 Floats = NDArray[np.float64]
 
 
-class Way(NamedTuple):
-    """One direction of reading: `values[name]` is (words, cells), in the order of the text whatever the direction."""
+class Direction(NamedTuple):
+    """One direction of reading: `values[name]` is (words, cells), in the order of the text in both directions."""
 
     name: str  # "left to right" or "right to left"
     values: dict[str, Floats]
@@ -37,17 +36,16 @@ class Way(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The place of the word that is read first."""
+        """The position of the word that is read first."""
         return len(self.values["output"]) - 1 if self.backward else 0
 
     @property
     def outputs(self) -> Floats:
-        """y(t) in the order of reading."""
-        output = self.values["output"]
-        return output[::-1] if self.backward else output
+        """The outputs y(t) in the order of reading."""
+        return self.turned(self.values["output"])
 
-    def in_text_order(self, values: Floats) -> Floats:
-        """Rows that are in the order of reading, in the order of the text."""
+    def turned(self, values: Floats) -> Floats:
+        """Turn rows from the order of the text to the order of reading, or back."""
         return values[::-1] if self.backward else values
 
 
@@ -55,78 +53,93 @@ class Way(NamedTuple):
 class Reading:
     """One text, as one tower read it."""
 
-    words: tuple[str, ...]  # the tokens: the last one of a long text is several words
-    ways: tuple[Way, ...]
-    vector: Floats  # of unit length, or zero
+    words: tuple[str, ...]  # the tokens; the last one of a long text holds all remaining words
+    directions: tuple[Direction, ...]
+    vector: Floats  # of length 1, or zero
     pooling: str
 
     @cached_property
     def changes(self) -> tuple[Floats, ...]:
-        """Δy(t) of each direction, (words, cells), in the order of the text."""
+        """The changes Δy(t) of each direction, (words, cells), in the order of the text."""
         return tuple(
-            way.in_text_order(np.diff(way.outputs, axis=0, prepend=np.zeros((1, way.outputs.shape[1]))))
-            for way in self.ways
+            way.turned(np.diff(way.outputs, axis=0, prepend=np.zeros((1, way.outputs.shape[1]))))
+            for way in self.directions
         )
 
     @cached_property
     def embeddings(self) -> tuple[Floats, ...]:
-        """What each direction gives to the vector, before scaling: y(T), unless the outputs are pooled.
+        """What each direction gives to the vector before scaling: y(T), or the pooled outputs.
 
-        Zero where not one trigram of the text is known: then y is what the biases make of nothing, and the encoder
-        gives no vector.
+        Zero if no trigram of the text is known: the outputs then come from the biases alone, and the encoder returns
+        no vector.
         """
-        pooled = (_POOLED[self.pooling](way.outputs) for way in self.ways)
+        pooled = (_pool(self.pooling, way.outputs) for way in self.directions)
         return tuple(embedding if self.vector.any() else np.zeros_like(embedding) for embedding in pooled)
 
     @cached_property
     def gains(self) -> tuple[Floats, ...]:
-        """What each word gave to what embeds the text, of each direction: Δy(t), or what pooling keeps of it."""
+        """What each word gives to the embedding of each direction: Δy(t), or what pooling keeps of it."""
         return tuple(
-            way.in_text_order(_kept(self.pooling, way.outputs)) * change
-            for way, change in zip(self.ways, self.changes, strict=True)
+            way.turned(_kept(self.pooling, way.outputs)) * change
+            for way, change in zip(self.directions, self.changes, strict=True)
         )
 
     @cached_property
     def parts(self) -> Floats:
-        """(words, dimensions): the part of the unit vector that comes from each word. The rows add up to the vector."""
-        if not self.vector.any():  # no word, or not one known trigram
+        """The part of the unit vector that comes from each word, (words, dimensions). The rows add up to the vector."""
+        if not self.vector.any():  # no words, or no known trigram
             return np.zeros((len(self.words), len(self.vector)))
         return np.concatenate(self.gains, axis=1) / float(np.linalg.norm(np.concatenate(self.embeddings)))
 
 
-# What embeds a text, from y(t) in the order of reading (forward.pool), and how much of each change Δy(t) is in it.
-_POOLED: dict[str, Callable[[Floats], Floats]] = {
-    "last": lambda outputs: outputs[-1],
-    "mean": lambda outputs: outputs.mean(axis=0),
-    "max": lambda outputs: outputs.max(axis=0),
-}
+def _pool(pooling: str, outputs: Floats) -> Floats:
+    """Return the embedding of a text from its outputs in the order of reading, as forward.pool does."""
+    if pooling == "mean":
+        return np.asarray(outputs.mean(axis=0))
+    return np.asarray(outputs.max(axis=0) if pooling == "max" else outputs[-1])
 
 
 def _kept(pooling: str, outputs: Floats) -> Floats:
-    positions = np.arange(len(outputs))[:, None]
-    if pooling == "mean":  # Δy(t) is in the outputs of this word and of all that follow
-        return (len(outputs) - positions) / len(outputs) + np.zeros_like(outputs)
-    if pooling == "max":  # ... and counts when the greatest output is one of those
-        return np.asarray(positions <= outputs.argmax(axis=0), np.float64)
+    """Return how much of each change Δy(t) is in the embedding."""
+    tokens = np.arange(len(outputs))[:, None]
+    if pooling == "mean":  # Δy(t) is part of the output at this word and at all following words
+        return (len(outputs) - tokens) / len(outputs) + np.zeros_like(outputs)
+    if pooling == "max":  # the same, but only the greatest output counts
+        return np.asarray(tokens <= outputs.argmax(axis=0), np.float64)
     return np.ones_like(outputs)
 
 
 def read(encoder: Encoder, side: str, text: str) -> Reading:
-    """Read a text with the query or the title tower, word by word."""
-    directions = directions_of(encoder)
-    trace = trace_of(encoder, side, text)
-    ways = tuple(_way(trace, name, prefix) for name, prefix in directions.items())
-    words = trace.tokens
-    return Reading(words, ways if words else (), trace.vector.astype(np.float64), encoder.model.tower.pooling)
+    """Read a text word by word with the query tower or the title tower.
+
+    Raise ClickvecError if the tower does not read word by word.
+    """
+    prefixes = directions_of(encoder)
+    check_side(side)
+    trace = encoder.trace_query(text) if side == "query" else encoder.trace_document(text)
+    directions = tuple(_direction(trace, name, prefix) for name, prefix in prefixes.items()) if trace.tokens else ()
+    return Reading(trace.tokens, directions, trace.vector.astype(np.float64), encoder.model.tower.pooling)
+
+
+def _direction(trace: Trace, name: str, prefix: str) -> Direction:
+    values = {
+        key.removeprefix(prefix): value.astype(np.float64)
+        for key, value in trace.values.items()
+        if key.startswith(prefix)
+    }
+    return Direction(name, {key: value[::-1] if prefix == "backward." else value for key, value in values.items()})
 
 
 def directions_of(encoder: Encoder) -> dict[str, str]:
-    """The directions in which a model reads, each with the prefix that its values have in a trace."""
+    """Return the directions in which a model reads, each with the prefix of its values in a trace.
+
+    Raise ClickvecError if the tower does not read word by word.
+    """
     tower = encoder.model.tower
     if tower.kind not in RECURRENT:
         raise ClickvecError(
-            f"this model is a {describe_tower(tower)}: it does not read word by word, and has no output at each word "
-            "to look at; train with --tower rnn, lstm or bilstm"
+            f"this model is a {describe_tower(tower)}: it does not read word by word, so it has no output at each "
+            "word; train with --tower rnn, lstm or bilstm"
         )
     if tower.kind == "bilstm":
         return {"left to right": "forward.", "right to left": "backward."}
@@ -136,33 +149,19 @@ def directions_of(encoder: Encoder) -> dict[str, str]:
 def cell_names(encoder: Encoder) -> list[tuple[int, str]]:
     """Return the number of the cell, and its direction, behind each dimension of a vector."""
     tower = encoder.model.tower
-    if tower.kind == "bilstm":
-        return [(cell, way) for way in ("left to right", "right to left") for cell in range(tower.cells)]
-    return [(cell, "left to right" if tower.kind in RECURRENT else "") for cell in range(tower.dimensions)]
-
-
-def _way(trace: Trace, name: str, prefix: str) -> Way:
-    values = {
-        key.removeprefix(prefix): value.astype(np.float64)
-        for key, value in trace.values.items()
-        if key.startswith(prefix)
-    }
-    return Way(name, {key: value[::-1] if prefix == "backward." else value for key, value in values.items()})
-
-
-def trace_of(encoder: Encoder, side: str, text: str) -> Trace:
-    """The trace of a text by the tower of its side."""
-    check_side(side)
-    return encoder.trace_query(text) if side == "query" else encoder.trace_document(text)
+    if tower.kind not in RECURRENT:
+        return [(cell, "") for cell in range(tower.dimensions)]
+    directions = directions_of(encoder)
+    return [(cell, way) for way in directions for cell in range(tower.dimensions // len(directions))]
 
 
 def check_side(side: str) -> None:
-    """Refuse what is neither tower."""
+    """Raise ClickvecError unless `side` is "query" or "title"."""
     if side not in ("query", "title"):
-        raise ClickvecError(f"a text is read as a query or as a title, not as {side!r}")
+        raise ClickvecError(f"side must be 'query' or 'title', not {side!r}")
 
 
 def encode(encoder: Encoder, side: str, texts: list[str]) -> Vectors:
-    """The unit vectors of texts by the tower of their side."""
+    """Return the unit vectors of texts, encoded by the tower of their side."""
     check_side(side)
     return encoder.encode_query(texts) if side == "query" else encoder.encode_document(texts)

@@ -1,15 +1,14 @@
-"""A model and a judged set -> Report: all the numbers, before any of them is drawn."""
+"""Everything that `clickvec report` shows, gathered from a model and a judged set."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
-from clickvec.explanation.detections import some_of
+from clickvec.explanation.detections import random_sample
 from clickvec.explanation.neighbours import Nearest, Neighbours
 from clickvec.explanation.query_words import QueryWords, query_words
 from clickvec.explanation.ranking import Ranking, rank
@@ -24,13 +23,13 @@ from clickvec.text.lexical_tokens import STOP_WORDS
 from clickvec.text.tokens import canonical
 
 FORMAT = 1  # of report.json
-QUERIES = 5_000  # read word by word, at most
-TITLES = 20_000  # looked among for near ones, at most
-NEAR = 8  # words whose neighbours are given
+QUERIES = 5_000  # most queries whose words are examined
+TITLES = 20_000  # most titles searched for neighbours
+NEAR = 8  # words whose neighbours are listed
 
 
 class WordNeighbours(NamedTuple):
-    """What is near to a word, and what is near among the words that share no letter trigram with it."""
+    """The neighbours of a word, and its neighbours among words that share no letter trigram with it."""
 
     near: Nearest
     unlike: Nearest
@@ -38,26 +37,26 @@ class WordNeighbours(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to say of a model."""
+    """The contents of a report about a model."""
 
     name: str
-    judged: str  # the name of the judged set
+    judged: str  # name of the judged set
     about: dict[str, Any]
-    history: tuple[dict[str, Any], ...]  # a row for each epoch: epoch, loss, perhaps dev
+    history: tuple[dict[str, Any], ...]  # one row per epoch: epoch, loss, and dev if it was measured
     ranking: Ranking
-    path: str  # of the model folder, as one writes it on the command line
-    source: str  # of the queries whose words and topics are shown: the judged ones, or those of a log
-    queries: int  # so many there; of a log, different ones
+    path: str  # of the model folder, as typed on the command line
+    source: str  # where the queries for words and topics come from
+    queries: int  # number of distinct queries there
     words: QueryWords
     trust: Trust
-    topics: Topics | None  # None where the model does not read word by word
-    catalogue: int  # different titles known here
-    near_titles: int  # of those, looked among for near ones
+    topics: Topics | None  # None if the model does not read word by word
+    catalogue: int  # number of distinct titles
+    near_titles: int  # how many of them were searched for neighbours
     near: tuple[WordNeighbours, ...]
     map: TitleMap | None  # None if scikit-learn is not installed
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return {
             "model": self.name,
             "judged": self.judged,
@@ -65,14 +64,10 @@ class Report:
             "history": list(self.history),
             "queries_from": {"source": self.source, "queries": self.queries, "read": self.words.queries},
             "ranking": self.ranking.as_json(),
-            "words": {
-                name: [word._asdict() for word in value] if name in ("keywords", "unimportant") else value
-                for name, value in asdict(self.words).items()
-                if name != "examples"
-            },
+            "words": self.words.as_json(),
             "trust": asdict(self.trust),
             "topics": self.topics.top(10).as_json() if self.topics else None,
-            "near": [{"any": one.near.as_json(), "unlike": one.unlike.as_json()} for one in self.near],
+            "near": [{"any": word.near.as_json(), "unlike": word.unlike.as_json()} for word in self.near],
             "map": self.map.as_json() if self.map else None,
         }
 
@@ -89,54 +84,66 @@ def gather(
     worst: int = 10,
     progress: Progress | None = None,
 ) -> Report:
-    """Measure a model and look inside it; `titles` is a catalogue, else the judged titles are one.
+    """Measure a model and examine what it learned.
 
-    Words and topics are those of the queries of a `log`, else of the judged ones.
+    Neighbours and the map use `titles`, or the judged titles if there are none. Words and topics use the queries of a
+    `log`, or the judged queries.
     """
     known = distinct(titles if titles is not None else [title for query in judged for title in query.titles])
     ranking = rank(encoder, judged, name, titles or (), worst, progress=progress)
-    asked = [query.query for query in judged] if log is None else list(dict.fromkeys(log))
-    queries = some_of(asked, QUERIES)
+    available = [query.query for query in judged] if log is None else list(dict.fromkeys(log))
+    queries = random_sample(available, QUERIES)
     words = query_words(encoder, queries, progress=progress)
-    reads = encoder.model.tower.kind in RECURRENT and bool(encoder.encode_query(queries).any())
-    found = topics(encoder, queries, progress=progress) if reads else None
-    near_titles = some_of(known, TITLES)
+    readable = encoder.model.tower.kind in RECURRENT and bool(encoder.encode_query(queries).any())
+    near_titles = random_sample(known, TITLES)
     return Report(
-        name, judged_name, about_model(encoder.model), read_history(encoder.model.metrics), ranking, path,
-        "judged queries" if log is None else "queries of the click log", len(asked), words,
-        trust(encoder, judged), found, len(known), len(near_titles),
-        _near(encoder, near_titles, words, queries, progress),
-        map_titles(encoder, known) if can_map() else None,
-    )  # fmt: skip
+        name=name,
+        judged=judged_name,
+        about=about_model(encoder.model),
+        history=read_history(encoder.model.metrics),
+        ranking=ranking,
+        path=path,
+        source="judged queries" if log is None else "queries of the click log",
+        queries=len(available),
+        words=words,
+        trust=trust(encoder, judged),
+        topics=topics(encoder, queries, progress=progress) if readable else None,
+        catalogue=len(known),
+        near_titles=len(near_titles),
+        near=_near(Neighbours(encoder, near_titles, progress=progress), words, queries),
+        map=map_titles(encoder, known) if can_map() else None,
+    )
 
 
 def read_history(metrics: str) -> tuple[dict[str, Any], ...]:
-    """The rows of a model's metrics.jsonl that have an epoch and a loss."""
-    rows = (_row(line) for line in metrics.splitlines())
-    return tuple(row for row in rows if row is not None)
-
-
-def _row(line: str) -> dict[str, Any] | None:
-    try:
-        row = parse_json(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and _is_number(row.get("epoch")) and _is_number(row.get("loss")) else None
+    """Return the rows of a model's metrics.jsonl that hold an epoch and a loss."""
+    rows = []
+    for line in metrics.splitlines():
+        try:
+            row = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and all(_is_number(row.get(name)) for name in ("epoch", "loss")):
+            rows.append(row)
+    return tuple(rows)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _near(
-    encoder: Encoder, titles: list[str], words: QueryWords, queries: Sequence[str], progress: Progress | None
-) -> tuple[WordNeighbours, ...]:
-    """The neighbours of the most frequent keywords, or of the most frequent words where there are no keywords."""
-    asked = [use.word for use in words.keywords if " " not in use.word]
+def _near(neighbours: Neighbours, words: QueryWords, queries: Sequence[str]) -> tuple[WordNeighbours, ...]:
+    """Return the neighbours of the most frequent keywords, or of the most frequent words if there are no keywords."""
+    candidates = [use.word for use in words.keywords if " " not in use.word]
     if not words.detects:
-        damped = {use.word for use in words.unimportant} | STOP_WORDS
-        counted = Counter(word for query in queries for word in canonical(query).split() if word not in damped)
-        asked = sorted(counted, key=lambda word: (-counted[word], word))
-    learned = Neighbours(encoder, titles, progress=progress)
-    found = (WordNeighbours(*(learned.nearest(word, k=6, unlike=unlike) for unlike in (False, True))) for word in asked)
-    return tuple(islice((one for one in found if one.near.known), NEAR))
+        ignored = {use.word for use in words.unimportant} | STOP_WORDS
+        counts = Counter(word for query in queries for word in canonical(query).split() if word not in ignored)
+        candidates = sorted(counts, key=lambda word: (-counts[word], word))
+    near: list[WordNeighbours] = []
+    for word in candidates:
+        nearest = neighbours.nearest(word, k=6)
+        if nearest.known:
+            near.append(WordNeighbours(nearest, neighbours.nearest(word, k=6, unlike=True)))
+        if len(near) == NEAR:
+            break
+    return tuple(near)

@@ -136,7 +136,7 @@ def attenuate(words: Sequence[str], vector: Floats, without: Floats, reading: Re
 
 def _mean(reading: Reading | None, *names: str) -> tuple[float, ...] | None:
     """Return, for each word, the mean magnitude of the product of these activations over cells and directions."""
-    if reading is None or not all(name in way.values for way in reading.ways for name in names):
+    if reading is None or not all(name in way.values for way in reading.directions for name in names):
         return None
-    products = [np.prod([way.values[name] for name in names], axis=0) for way in reading.ways]
+    products = [np.prod([way.values[name] for name in names], axis=0) for way in reading.directions]
     return tuple(np.mean([np.abs(product).mean(axis=1) for product in products], axis=0).tolist()) if products else ()

@@ -1,13 +1,13 @@
-"""Why not first: a title beside the one that ranked first, word by word and cell by cell, and what would change it.
+"""Why a title does not rank above another one, word by word and cell by cell, and which edits would change that.
 
-Both scores are sums over the words of the query and over cells, so the gap between them is the sum of the differences.
-What would change it is tried, not guessed: every edit is encoded and scored.
+Both scores are sums over the words of the query and over the cells, so the gap between them is the sum of the
+differences. The edits are not guessed: each is encoded and scored.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,25 +18,25 @@ from clickvec.explanation.side import Side
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_words
 
-CELLS = 10  # that are named
-WORDS = 16  # words that are tried in the title
-EDITS = 6  # on the way past the first, at most
-_SLACK = 1e-6  # the last digits of a float32 score depend on the company in which a text is encoded
+CELLS = 10  # listed
+WORDS = 16  # most words tried in the title
+EDITS = 6  # most edits on the way past the other title
+_TOLERANCE = 1e-6  # the last digits of a float32 score depend on which texts are encoded together
 
 
 @dataclass(frozen=True)
 class Share:
-    """A word of the query, and what it gives to the two scores."""
+    """A word of the query, and what it contributes to both scores."""
 
     word: str
     title: float
     first: float
-    difference: float  # first - title; these add up to the gap, where contributions add up to the score
+    difference: float  # first - title; these add up to the gap if the contributions add up to the score
 
 
 @dataclass(frozen=True)
 class CellShare:
-    """A cell, and what it gives to the two scores."""
+    """A cell, and what it contributes to both scores."""
 
     cell: int
     way: str
@@ -47,7 +47,7 @@ class CellShare:
 
 @dataclass(frozen=True)
 class Part:
-    """A word of a title, and what it gives to its score."""
+    """A word of a title, and what it contributes to the score."""
 
     word: str
     contribution: float
@@ -58,157 +58,142 @@ class Edit:
     """One change of a title."""
 
     kind: str  # "leave out", "add" or "replace"
-    out: str | None  # the word that goes
-    put: str | None  # the word that comes, at the end or in place of the other
-    title: str  # after it
+    out: str | None  # word removed
+    put: str | None  # word added, at the end or in place of the other
+    title: str  # after the change
     score: float
     change: float  # of the score
 
 
 @dataclass(frozen=True)
 class WhyNot:
-    """What stands between a title and the one that ranked first."""
+    """What keeps a title from ranking above another one, the `first`."""
 
     query: str
     method: str
     title: Pair
     first: Pair
-    gap: float  # first.score - title.score; not above 0 where there is nothing to explain
+    gap: float  # first.score - title.score; 0 or less if the title already ranks above
     words: tuple[Share, ...]  # of the query
-    cells: tuple[CellShare, ...]  # those whose difference is largest
-    missing: tuple[Part, ...]  # words that help the first title, and that this one lacks; the most helpful first
-    burdens: tuple[Part, ...]  # words of this title that cost score; the costliest first
-    edits: tuple[Edit, ...]  # each by itself; the highest score first
-    path: tuple[Edit, ...]  # one after another, as far as they raise the score
-    reached: bool  # whether the title stands above the first one at the end of the path
+    cells: tuple[CellShare, ...]  # with the largest differences
+    missing: tuple[Part, ...]  # words that help the first title and are not in this one, most helpful first
+    burdens: tuple[Part, ...]  # words of this title that lower its score, worst first
+    edits: tuple[Edit, ...]  # single edits, highest score first
+    path: tuple[Edit, ...]  # successive edits, while they raise the score
+    reached: bool  # whether the title ranks above the first one at the end of the path
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return dataclasses.asdict(self)
 
 
 def why_not(
     encoder: Encoder, query: str, title: str, first: str, *, method: str = METHODS[0], rule: Rule = RULE
 ) -> WhyNot:
-    """Compare a title with the one that ranked first for the query."""
-    one, best = (Side(encoder, "title", text, rule) for text in (title, first))
-    return why_not_of(Side(encoder, "query", query, rule), one, best, method)
+    """Compare a title with one that ranks above it for the query."""
+    title_side, first_side = (Side(encoder, "title", text, rule) for text in (title, first))
+    return why_not_of(Side(encoder, "query", query, rule), title_side, first_side, method)
 
 
 def why_not_of(query: Side, title: Side, first: Side, method: str = METHODS[0]) -> WhyNot:
-    """The same of halves, which keep what was computed."""
-    one, best = (pair_of(query, half, method) for half in (title, first))
-    gap = best.score - one.score
-    bench = _Bench(query, title, _candidates(one, best))
-    edits = bench.edits(_Draft.of(one.title_words), one.score)
-    path = bench.climb(edits, best.score) if gap > 0 else ()
-    has = set(split_words(title.text))
+    """Compare two titles, reusing what the sides have already computed."""
+    here, there = (pair_of(query, side, method) for side in (title, first))
+    gap = there.score - here.score
+    candidates = _candidates(here, there)
+    draft = _Draft(tuple(word.word for word in here.title_words), tuple(word.contribution for word in here.title_words))
+    tried = _try_edits(query, title, draft, candidates, here.score)
+    path = _climb(query, title, tried, candidates, there.score) if gap > 0 else ()
+    present = set(split_words(title.text))
+    cells = [
+        CellShare(one.cell, one.way, one.contribution, two.contribution, two.contribution - one.contribution)
+        for one, two in zip(here.cells, there.cells, strict=True)
+    ]
     return WhyNot(
-        query.text, method, one, best, gap,
+        query.text, method, here, there, gap,
         words=tuple(
-            Share(here.word, here.contribution, there.contribution, there.contribution - here.contribution)
-            for here, there in zip(one.query_words, best.query_words, strict=True)
+            Share(one.word, one.contribution, two.contribution, two.contribution - one.contribution)
+            for one, two in zip(here.query_words, there.query_words, strict=True)
         ),
-        cells=_cells(one, best),
+        cells=tuple(sorted(cells, key=lambda share: -abs(share.difference))[:CELLS]),
         missing=_parts(
-            word for word in best.title_words if word.contribution > 0 and not has.issuperset(word.word.split())
+            word for word in there.title_words if word.contribution > 0 and not present.issuperset(word.word.split())
         ),
-        burdens=_parts(word for word in one.title_words if word.contribution < 0),
-        edits=tuple(edit for edit, _ in edits),
+        burdens=_parts(word for word in here.title_words if word.contribution < 0),
+        edits=tuple(edit for edit, _ in tried),
         path=path,
-        reached=gap <= 0 or bool(path and path[-1].score > best.score + _SLACK),
+        reached=gap <= 0 or bool(path and path[-1].score > there.score + _TOLERANCE),
     )  # fmt: skip
 
 
-def _cells(one: Pair, best: Pair) -> tuple[CellShare, ...]:
-    shares = [
-        CellShare(here.cell, here.way, here.contribution, there.contribution, there.contribution - here.contribution)
-        for here, there in zip(one.cells, best.cells, strict=True)
-    ]
-    return tuple(sorted(shares, key=lambda share: -abs(share.difference))[:CELLS])
-
-
 def _parts(words: Iterable[Word]) -> tuple[Part, ...]:
-    return tuple(
-        sorted((Part(word.word, word.contribution) for word in words), key=lambda part: -abs(part.contribution))
-    )
+    parts = (Part(word.word, word.contribution) for word in words)
+    return tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
 
 
-def _candidates(one: Pair, best: Pair) -> list[str]:
-    """Words to try in the title: the query's, then the first title's, the most helpful first; none that it has."""
-    has = set(split_words(one.title))
-    helpful = sorted(best.title_words, key=lambda word: -word.contribution)
-    tokens = [word.word for word in (*one.query_words, *helpful)]
-    found = dict.fromkeys(word for token in tokens for word in token.split())  # a token may be many words
-    return [word for word in found if word not in has][:WORDS]
+# --- edits -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """A title that is being edited: its words, and what each was worth; one that was put in is here to stay."""
+class _Draft(NamedTuple):
+    """A title that is being edited: its words, and what each contributes. Words added by an edit count as infinite."""
 
     words: tuple[str, ...]
     worth: tuple[float, ...]
 
-    @classmethod
-    def of(cls, words: Sequence[Word]) -> "_Draft":
-        return cls(tuple(word.word for word in words), tuple(word.contribution for word in words))
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.words)
-
-    @property
-    def worst(self) -> int | None:
-        """The place of the word that is worth least."""
-        place = int(np.argmin(self.worth)) if self.worth else None
-        return place if place is not None and self.worth[place] < np.inf else None
-
-    def changed(self, first: int, last: int, word: str | None) -> "_Draft":
-        """With the words from `first` to before `last` out, and `word` in their place."""
-        put = () if word is None else (word,)
+    def replaced(self, start: int, end: int, word: str | None) -> "_Draft":
+        """Return the draft with `word`, if any, in place of the words from `start` to before `end`."""
+        words, worth = ((), ()) if word is None else ((word,), (np.inf,))
         return _Draft(
-            (*self.words[:first], *put, *self.words[last:]),
-            (*self.worth[:first], *(np.inf for _ in put), *self.worth[last:]),
+            (*self.words[:start], *words, *self.words[end:]), (*self.worth[:start], *worth, *self.worth[end:])
         )
 
 
-class _Bench:
-    """Tries edits of a title against one query: all that are possible at once, in one batch."""
+def _candidates(here: Pair, there: Pair) -> list[str]:
+    """Return words to try in the title: those of the query, then those of the other title, most helpful first."""
+    present = set(split_words(here.title))
+    helpful = sorted(there.title_words, key=lambda word: -word.contribution)
+    tokens = [word.word for word in (*here.query_words, *helpful)]
+    words = dict.fromkeys(word for token in tokens for word in token.split())  # the last token may be several words
+    return [word for word in words if word not in present][:WORDS]
 
-    def __init__(self, query: Side, title: Side, candidates: Sequence[str]) -> None:
-        self._query, self._encode, self._candidates = query.vector, title.encode, candidates
 
-    def edits(self, draft: _Draft, score: float) -> list[tuple[Edit, _Draft]]:
-        """Every single edit with its outcome, the highest score first; of those with the same outcome, one."""
-        tried: dict[str, tuple[str, str | None, str | None, _Draft]] = {}
-        for kind, out, put, after in self._possible(draft):
-            tried.setdefault(after.text, (kind, out, put, after))
-        scores = (self._encode(list(tried)) @ self._query).tolist()
-        found = [
-            (Edit(kind, out, put, text, reached, reached - score), after)
-            for (text, (kind, out, put, after)), reached in zip(tried.items(), scores, strict=True)
-        ]
-        return sorted(found, key=lambda one: -one[0].score)
+def _try_edits(
+    query: Side, title: Side, draft: _Draft, candidates: Sequence[str], score: float
+) -> list[tuple[Edit, _Draft]]:
+    """Score every single edit in one batch. Return one edit for each resulting title, highest score first."""
+    possible: dict[str, tuple[str, str | None, str | None, _Draft]] = {}
+    for kind, out, put, after in _possible(draft, candidates):
+        possible.setdefault(" ".join(after.words), (kind, out, put, after))
+    scores = (title.encode(list(possible)) @ query.vector).tolist()
+    edits = [
+        (Edit(kind, out, put, text, new_score, new_score - score), after)
+        for (text, (kind, out, put, after)), new_score in zip(possible.items(), scores, strict=True)
+    ]
+    return sorted(edits, key=lambda entry: -entry[0].score)
 
-    def _possible(self, draft: _Draft) -> Iterable[tuple[str, str | None, str | None, _Draft]]:
-        end, worst = len(draft.words), draft.worst
-        fresh = [word for word in self._candidates if word not in draft.words]
+
+def _possible(draft: _Draft, candidates: Sequence[str]) -> Iterator[tuple[str, str | None, str | None, _Draft]]:
+    """Yield every edit: add a candidate, leave out a word, or put a candidate in place of the least useful word."""
+    fresh = [word for word in candidates if word not in draft.words]
+    end = len(draft.words)
+    for word in fresh:
+        yield "add", None, word, draft.replaced(end, end, word)
+    for at, out in enumerate(draft.words):
+        yield "leave out", out, None, draft.replaced(at, at + 1, None)
+    worst = int(np.argmin(draft.worth)) if draft.worth else 0
+    if draft.worth and draft.worth[worst] < np.inf:
         for word in fresh:
-            yield "add", None, word, draft.changed(end, end, word)
-        for place, out in enumerate(draft.words):
-            yield "leave out", out, None, draft.changed(place, place + 1, None)
-        if worst is not None:
-            for word in fresh:
-                yield "replace", draft.words[worst], word, draft.changed(worst, worst + 1, word)
+            yield "replace", draft.words[worst], word, draft.replaced(worst, worst + 1, word)
 
-    def climb(self, edits: list[tuple[Edit, _Draft]], goal: float) -> tuple[Edit, ...]:
-        """The best edit, then the best edit of the outcome, until the score is above the goal or rises no more."""
-        path: list[Edit] = []
-        while edits and edits[0][0].change > _SLACK:
-            best, draft = edits[0]
-            path.append(best)
-            if best.score > goal + _SLACK or len(path) == EDITS:
-                break
-            edits = self.edits(draft, best.score)
-        return tuple(path)
+
+def _climb(
+    query: Side, title: Side, edits: list[tuple[Edit, _Draft]], candidates: Sequence[str], goal: float
+) -> tuple[Edit, ...]:
+    """Return the best edit, then the best edit of its result, until the score passes the goal or rises no more."""
+    path: list[Edit] = []
+    while edits and edits[0][0].change > _TOLERANCE:
+        best, draft = edits[0]
+        path.append(best)
+        if best.score > goal + _TOLERANCE or len(path) == EDITS:
+            break
+        edits = _try_edits(query, title, draft, candidates, best.score)
+    return tuple(path)

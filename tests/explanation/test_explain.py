@@ -91,11 +91,11 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
     both = encoder_of(name, pooling).model
     text = "how to fix bath tub wont turn off"
     reading = read(encoder_of(name, pooling), "title", text)
-    assert [way.name for way in reading.ways] == ["left to right", "right to left"]
-    assert [way.backward for way in reading.ways] == [False, True]
-    assert [way.first for way in reading.ways] == [0, 7]
+    assert [way.name for way in reading.directions] == ["left to right", "right to left"]
+    assert [way.backward for way in reading.directions] == [False, True]
+    assert [way.first for way in reading.directions] == [0, 7]
     for way, changes, embedding, prefix in zip(
-        reading.ways, reading.changes, reading.embeddings, ("forward", "backward"), strict=True
+        reading.directions, reading.changes, reading.embeddings, ("forward", "backward"), strict=True
     ):
         one_way = Encoder(
             both._replace(
@@ -110,10 +110,10 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
         backward = prefix == "backward"
         alone = read(one_way, "title", " ".join(text.split()[::-1]) if backward else text)
         order = slice(None, None, -1 if backward else 1)
-        assert set(way.values) == set(alone.ways[0].values)
+        assert set(way.values) == set(alone.directions[0].values)
         for key, value in way.values.items():
-            np.testing.assert_allclose(value, alone.ways[0].values[key][order], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(way.outputs, alone.ways[0].outputs, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(value, alone.directions[0].values[key][order], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(way.outputs, alone.directions[0].outputs, rtol=0, atol=1e-6)
         np.testing.assert_allclose(changes, alone.changes[0][order], rtol=0, atol=1e-6)
         np.testing.assert_allclose(embedding, alone.embeddings[0], rtol=0, atol=1e-6)
 
@@ -136,7 +136,7 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
     reading = read(encoder, "query", "a b")
     assert reading.words == ("a", "b")
     assert reading.pooling == pooling
-    np.testing.assert_allclose(reading.ways[0].values["output"], [[0.6], [-0.8]], atol=1e-6)
+    np.testing.assert_allclose(reading.directions[0].values["output"], [[0.6], [-0.8]], atol=1e-6)
     np.testing.assert_allclose(reading.changes[0], [[0.6], [-1.4]], atol=1e-6)
     np.testing.assert_allclose(reading.embeddings[0], [embedding], atol=1e-6)
     np.testing.assert_allclose(reading.parts[:, 0], parts, atol=1e-5)
@@ -147,7 +147,7 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
 @pytest.mark.parametrize("text", ["", " \t\u3000"])
 def test_a_text_without_words_is_nothing(name: str, text: str) -> None:
     reading = read(encoder_of(name), "title", text)
-    assert (reading.words, reading.ways, reading.changes, reading.embeddings) == ((), (), (), ())
+    assert (reading.words, reading.directions, reading.changes, reading.embeddings) == ((), (), (), ())
     assert reading.parts.shape == (0, encoder_of(name).dimensions)
     assert not reading.vector.any()
 
@@ -158,7 +158,7 @@ def test_a_text_without_a_known_trigram_has_outputs_and_no_parts(name: str, pool
     """The outputs are what the biases make of nothing; the encoder gives no vector."""
     reading = read(encoder_of(name, pooling), "query", "zzz qqq")
     assert reading.words == ("zzz", "qqq")
-    assert all(way.values["output"].any() for way in reading.ways)
+    assert all(way.values["output"].any() for way in reading.directions)
     assert not reading.vector.any()
     assert not np.concatenate(reading.embeddings).any()
     assert reading.parts.shape == (2, encoder_of(name).dimensions)
@@ -170,14 +170,14 @@ def test_a_long_text_ends_in_a_token_of_many_words(name: str) -> None:
     title = "how do you paint a bathtub and what paint should you use yahoo answers"
     reading = read(encoder_of(name), "title", title)
     assert reading.words[-2:] == ("paint", "should you use yahoo answers")
-    assert {len(way.values["output"]) for way in reading.ways} == {len(reading.words)} == {10}
+    assert {len(way.values["output"]) for way in reading.directions} == {len(reading.words)} == {10}
 
 
 def test_readings_are_float64() -> None:
     reading = read(encoder_of("bilstm-all", "mean"), "query", QUERY)
     arrays = [reading.vector, reading.parts, *reading.changes, *reading.embeddings]
     assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
-    assert {value.dtype for way in reading.ways for value in way.values.values()} == {np.dtype(np.float64)}
+    assert {value.dtype for way in reading.directions for value in way.values.values()} == {np.dtype(np.float64)}
 
 
 @pytest.mark.parametrize("name", ["dssm", "clsm"])
@@ -188,7 +188,7 @@ def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
         lambda: attenuation(encoder_of(name), QUERY),
         lambda: explain_pair(encoder_of(name), QUERY, TITLE, method="changes"),
     ):
-        with pytest.raises(ClickvecError, match=rf"a {name.upper()}, .* does not read word by word.* --tower") as error:
+        with pytest.raises(ClickvecError, match=rf"{name.upper()}.*--tower rnn, lstm or bilstm") as error:
             asked()
         assert "\n" not in str(error.value)
 
@@ -444,7 +444,7 @@ def test_two_hundred_words(name: str) -> None:
 
 @pytest.mark.parametrize(("query", "title"), [(QUERY, TITLE), ("", "")])
 def test_an_unknown_method_is_named(query: str, title: str) -> None:
-    with pytest.raises(ClickvecError, match="no method 'magic'; the methods are shapley, changes") as error:
+    with pytest.raises(ClickvecError, match=r"'magic'.*shapley, changes") as error:
         explain_pair(encoder_of("lstm"), query, title, method="magic")
     assert "\n" not in str(error.value)
 
@@ -505,5 +505,5 @@ def test_the_rule_for_keywords(name: str) -> None:
     assert [word.detected_by for word in found.title_words] == [
         {way: row[at] for way, row in voted.counts.items()} for at in range(len(voted.words))
     ]
-    with pytest.raises(ClickvecError, match="share above 0 and at most 1"):
+    with pytest.raises(ClickvecError, match=r"share.* and 2"):
         explain_pair(encoder, QUERY, TITLE, rule=Rule(share=2))

@@ -127,13 +127,13 @@ def test_a_phrase_is_counted_where_its_words_stand_together() -> None:
 
 @pytest.mark.parametrize("word", ["", " \t", "\u3000"])
 def test_no_word_is_refused(word: str) -> None:
-    with pytest.raises(ClickvecError, match="has no words; give a word or a phrase"):
+    with pytest.raises(ClickvecError, match="no words"):
         Neighbours(KITCHEN, CARDS).nearest(word)
 
 
 @pytest.mark.parametrize("numbers", [{"k": 0}, {"k": -1}, {"least": 0}])
 def test_k_and_least_are_at_least_1(numbers: dict[str, int]) -> None:
-    with pytest.raises(ClickvecError, match="k and least are at least 1"):
+    with pytest.raises(ClickvecError, match=r"k and least.*at least 1"):
         Neighbours(KITCHEN, CARDS).nearest("pizza", **numbers)
 
 

@@ -89,13 +89,13 @@ def test_detections_are_those_of_the_keywords_of_each_text(
     texts = MANY * (BATCH // len(MANY) + 1)  # more than one batch
     found = detect(encoder, texts, active=active, threshold=threshold)
     expected = one_by_one(encoder, MANY, active, threshold)
-    places = zip(found.text.tolist(), found.dimension.tolist(), found.place.tolist(), strict=True)
+    places = zip(found.text.tolist(), found.dimension.tolist(), found.position.tolist(), strict=True)
     got = Counter((text % len(MANY), *found.cells[dimension], place) for text, dimension, place in places)
     assert set(got) == set(expected)
     assert set(got.values()) <= {len(texts) // len(MANY)}
     assert len(expected) > 20
     for text, dimension, place, word, positive in zip(
-        found.text, found.dimension, found.place, found.word, found.positive, strict=True
+        found.text, found.dimension, found.position, found.word, found.positive, strict=True
     ):
         reading = read(encoder, "query", texts[text]) if text < len(MANY) else None
         if reading:
@@ -105,12 +105,12 @@ def test_detections_are_those_of_the_keywords_of_each_text(
 
 def test_the_first_word_read_is_never_detected_and_the_order_is_that_of_the_texts() -> None:
     found = detect(Encoder(tiny("bilstm")), MANY, threshold=1e-9)
-    order = list(zip(found.text.tolist(), found.dimension.tolist(), found.place.tolist(), strict=True))
+    order = list(zip(found.text.tolist(), found.dimension.tolist(), found.position.tolist(), strict=True))
     assert order == sorted(order)
     last = np.array([len(text.split()) - 1 if len(text.split()) <= 10 else 9 for text in MANY])
     backward = found.dimension >= 7
-    assert (found.place[~backward] > 0).all()
-    assert (found.place[backward] < last[found.text[backward]]).all()
+    assert (found.position[~backward] > 0).all()
+    assert (found.position[backward] < last[found.text[backward]]).all()
     assert found.chosen[:, :7].sum(axis=1).max() == found.chosen[:, 7:].sum(axis=1).max() == 5
     assert not found.chosen[MANY.index(UNKNOWN)].any()
 
@@ -130,12 +130,12 @@ def test_the_title_tower_reads_titles() -> None:
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ClickvecError, match="does not read word by word"):
+    with pytest.raises(ClickvecError, match="--tower rnn, lstm or bilstm"):
         topics(Encoder(tiny("clsm")), TEXTS)
     for bad in ({"active": 0}, {"threshold": 0.0}, {"threshold": float("nan")}):
-        with pytest.raises(ClickvecError, match="active is at least 1 and threshold above 0"):
+        with pytest.raises(ClickvecError, match=r"active.*threshold"):
             topics(Encoder(tiny()), TEXTS, **bad)  # type: ignore[arg-type]
-    with pytest.raises(ClickvecError, match="none of the 2 texts has a letter trigram"):
+    with pytest.raises(ClickvecError, match="2 texts"):
         topics(Encoder(tiny()), [UNKNOWN, ""])
 
 

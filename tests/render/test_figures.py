@@ -93,15 +93,15 @@ def test_each_map_shows_its_cells_down_and_its_words_across(
     found, query, title = explained(**tower)
     figures.draw_gates(found, tmp_path / "gates.png")
     drawn_maps = maps(drawn[0])
-    columns = [(reading, way) for way in range(len(query.ways)) for reading in (query, title)]
+    columns = [(reading, way) for way in range(len(query.directions)) for reading in (query, title)]
     assert len(drawn_maps) == len(columns) * (len(kinds) + 1)
     for place, (reading, way) in enumerate(columns):
         column = drawn_maps[place * (len(kinds) + 1) : (place + 1) * (len(kinds) + 1)]
         for axes, kind in zip(column, kinds, strict=False):
-            np.testing.assert_array_equal(values(axes), reading.ways[way].values[kind].T)
+            np.testing.assert_array_equal(values(axes), reading.directions[way].values[kind].T)
         assert words_of(column[0]) == words_of(column[-1]) == list(reading.words)
         best = most_active(reading.embeddings[way], 10)
-        np.testing.assert_array_equal(values(column[-1]), reading.ways[way].values["output"].T[best])
+        np.testing.assert_array_equal(values(column[-1]), reading.directions[way].values["output"].T[best])
     assert clipped(drawn[0]) == []
 
 
@@ -126,7 +126,7 @@ def test_colours_are_adjusted_to_each_kind_of_map_or_the_same_for_all(drawn: Dra
     assert adjusted[:6] == adjusted[6:]  # one range for the query's map and the title's
     assert adjusted[5] == adjusted[4]  # the most active cells are shown by their output
     gates, cells = (
-        np.concatenate([reading.ways[0].values[kind].ravel() for reading in (query, title)])
+        np.concatenate([reading.directions[0].values[kind].ravel() for reading in (query, title)])
         for kind in ("input_gate", "cell")
     )
     assert adjusted[0] == pytest.approx(np.quantile(gates, (0.02, 0.98)))  # but for a few, as open as they come
@@ -146,7 +146,7 @@ def test_dots_are_where_a_cell_detects_a_word_and_keywords_stand_out(drawn: Draw
         cells = [int(label.get_text().removeprefix("cell ")) for label in axes.get_yticklabels()]
         assert cells == most_active(reading.embeddings[way], 10).tolist()
         dots = {(int(word), cells[int(row)]) for word, row in axes.collections[-1].get_offsets()}
-        detected = voted.cells[reading.ways[way].name]
+        detected = voted.cells[reading.directions[way].name]
         assert dots == {(word, cell) for word, some in enumerate(detected) for cell in some}
         bold = [label.get_fontweight() == "bold" for label in axes.get_xticklabels()]
         assert bold == [bool(verdict) for verdict in voted.verdicts]

@@ -55,7 +55,7 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
             raise ClickvecError(f"there is nothing to draw: the {side} has no words")
         if text and text.reading and text.keywords:
             texts[side] = text.reading, text.keywords
-    ways = range(len(texts["query"][0].ways))
+    ways = range(len(texts["query"][0].directions))
     columns = [_column(side, *text, way) for way in ways for side, text in texts.items()]
     heading = [f"query  {explanation.query}"]
     if explanation.pair:
@@ -125,9 +125,9 @@ def _heading(axes: "Axes", text: str) -> None:
 
 
 def _column(side: str, reading: Reading, voted: Keywords, place: int) -> Column:
-    way = reading.ways[place]
+    way = reading.directions[place]
     return Column(
-        f"{side}, {way.name}" if len(reading.ways) > 1 else side,
+        f"{side}, {way.name}" if len(reading.directions) > 1 else side,
         reading.words,
         {name: way.values[name].T for name in ACTIVATIONS if name in way.values},
         most_active(reading.embeddings[place], voted.active),

@@ -114,7 +114,7 @@ def _vote(count: int | None, found: Keywords) -> Html:
 def active_cells(name: str, reading: Reading, rule: Rule = RULE) -> Html:
     """The output of the most active cells at each word, for each direction; where a cell detects a word, underlined."""
     tables, voted = [], keywords_of(reading, **rule._asdict())
-    for way, embedding in zip(reading.ways, reading.embeddings, strict=True):
+    for way, embedding in zip(reading.directions, reading.embeddings, strict=True):
         chosen = most_active(embedding, rule.active)
         outputs = way.values["output"]
         rows = [
@@ -129,9 +129,9 @@ def active_cells(name: str, reading: Reading, rule: Rule = RULE) -> Html:
 def gate_maps(query: Reading, title: Reading) -> Html:
     """Heat maps of query and title side by side, a pair for each gate and direction, each pair with one range."""
     parts = []
-    for at, way in enumerate(query.ways or title.ways):
-        both = [reading.ways[at].values if reading.ways else None for reading in (query, title)]
-        if len(query.ways or title.ways) > 1:
+    for at, way in enumerate(query.directions or title.directions):
+        both = [reading.directions[at].values if reading.directions else None for reading in (query, title)]
+        if len(query.directions or title.directions) > 1:
             parts.append(tag("h3", way.name.capitalize()))
         for key, (name, centre) in MAPS.items():
             values = [one[key] for one in both if one is not None and key in one]

@@ -22,7 +22,8 @@ from clickvec.errors import ClickvecError
 from clickvec.lab import simulate
 from clickvec.lab.simulate import Impressions, Site, Summary, traffic
 from clickvec.lab.simulate import vocabulary as simulated_topics
-from clickvec.lab.simulate.site import BUY, DEV, NAVIGATE, TEST, TRAIN, Text, Texts
+from clickvec.lab.simulate.phrasing import BUY, NAVIGATE, Text
+from clickvec.lab.simulate.site import DEV, TEST, TRAIN, Texts
 
 SHANGHAI, BATH_TUB = simulated_topics.PAPER_PAIRS
 
@@ -380,6 +381,6 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, built: Site) -> None:
 def test_numbers_that_cannot_be_had_are_refused_and_nothing_is_written(
     tmp_path: Path, built: Site, wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(ClickvecError, match=r"negative|were asked for"):
+    with pytest.raises(ClickvecError, match=r"negative|ask for fewer"):
         simulate.write(tmp_path / "out", **wrong)
     assert list(tmp_path.iterdir()) == []

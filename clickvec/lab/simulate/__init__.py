@@ -1,6 +1,7 @@
 """The built-in click log: a small simulated search site with known topics and grades.
 
-topics.py is its vocabulary, site.py its titles, queries and grades, traffic.py its page views, clicks and files.
+vocabulary.py is plain data; phrasing.py makes titles and queries from it, site.py lists and grades them, and traffic.py
+simulates page views and clicks and writes the files.
 """
 
 from clickvec.lab.simulate.site import Site, grade

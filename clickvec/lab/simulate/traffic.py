@@ -1,8 +1,9 @@
 """Page views on the simulated site, and the files of the built-in log.
 
-A page view shows ten of a query's fifteen titles; the reader looks at a title the less the lower it stands, and clicks
-the more the better it is. Everything follows from the seed. Page views are drawn in blocks, each with a generator of
-its own, so a log of any length takes the same memory, and a short log is the beginning of a longer one.
+A page view shows ten of the fifteen titles of a query. The lower a title, the less often the reader looks at it; the
+better its grade, the more often the reader clicks. The seed determines everything. Page views are generated in blocks,
+each with its own random generator, so that memory does not grow with the log and a short log is the start of a longer
+one.
 """
 
 from __future__ import annotations
@@ -16,57 +17,58 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.lab.simulate.site import BUY, DEV, LIST_LENGTH, MISSPELLINGS, NAVIGATE, TEST, Flags, Ints, Site
+from clickvec.lab.simulate.phrasing import BUY, NAVIGATE
+from clickvec.lab.simulate.site import DEV, LIST_LENGTH, MISSPELLINGS, TEST, Flags, Ints, Site
 from clickvec.storage.files import replacing
 
 MISSPELLED_SHARE = 0.2
-PAGE_LENGTH = 10  # titles shown at a page view, so impressions a view
-EXAMINED = 1 / np.arange(1, PAGE_LENGTH + 1) ** 0.6  # chance that a reader looks at a position
-CLICK_BY_GRADE = np.array([0.02, 0.13, 0.45, 0.75])  # chance of a click on a title that was looked at
+PAGE_LENGTH = 10  # titles shown per page view
+EXAMINED = 1 / np.arange(1, PAGE_LENGTH + 1) ** 0.6  # probability that a reader looks at a position
+CLICK_BY_GRADE = np.array([0.02, 0.13, 0.45, 0.75])  # probability of a click on a title that the reader looks at
 BLOCK_VIEWS, BLOCK_SECONDS = 10_000, 20_000
 START = 1_451_606_400  # 2016-01-01 00:00 UTC
 CLIENTS = 50_000
 
 _NAMES = ("impressions", "clicks", "train_judged", "dev", "test", "titles", "topics")
 _FILES = tuple(f"{name}.tsv.gz" for name in _NAMES)
-_MARKER = "topics.tsv.gz"  # the file that no folder of another log has
+_MARKER = "topics.tsv.gz"  # only simulated logs have this file
 
 
 # --- the traffic -------------------------------------------------------------------------------------------------
 
 
 class Impressions(NamedTuple):
-    """A block of impressions, one array element each; query and title are ids of the site's tables."""
+    """A block of impressions as columns. Query and title are ids of the site's tables."""
 
     time: Ints  # seconds since 1970
     client: Ints
     query: Ints
     title: Ints
-    slot: Ints  # the title's place in the query's list
+    slot: Ints  # position of the title in the list of the query
     position: Ints  # from 1
     clicked: Flags
 
 
 def impressions(site: Site, count: int, seed: int = 0) -> Iterator[Impressions]:
-    """`count` impressions of training queries, block by block; zero give no block."""
+    """Yield `count` impressions of training queries, block by block."""
     size = BLOCK_VIEWS * PAGE_LENGTH
     rising = np.cumsum(site.share)
     for block, start in enumerate(range(0, count, size)):
         rng = np.random.default_rng((seed, 1, block))
         time = START + block * BLOCK_SECONDS + np.sort(rng.integers(0, BLOCK_SECONDS, BLOCK_VIEWS))
         meant = np.searchsorted(rising, rng.random(BLOCK_VIEWS) * rising[-1], "right")
-        # The whole block is drawn and then cut: the random numbers must not depend on where the log ends.
+        # Generate the whole block, then cut it: the random numbers must not depend on the length of the log.
         drawn = _views(site, time, meant, rng)
         yield Impressions._make(column[: count - start] for column in drawn)
 
 
 def _views(site: Site, time: Ints, meant: Ints, rng: np.random.Generator) -> Impressions:
-    """Who typed what for these queries, what was shown, and what was clicked."""
+    """Simulate page views: the typed queries, the shown titles and the clicks."""
     views = len(meant)
-    client = (CLIENTS * rng.random(views) ** 2).astype(np.int64)  # some search far more than others
+    client = (CLIENTS * rng.random(views) ** 2).astype(np.int64)  # some clients search far more often than others
     typed = site.misspellings[meant, rng.integers(0, MISSPELLINGS, views)]
     query = np.where(rng.random(views) < MISSPELLED_SHARE, typed, meant)
-    # Scores waver a little from view to view, so that a title is seen at more than one position.
+    # Scores vary a little between views, so that a title appears at more than one position.
     scores = site.engine[meant] + rng.random((views, LIST_LENGTH), dtype=np.float32)
     slot = np.argsort(-scores, axis=1)[:, :PAGE_LENGTH]
     chance = EXAMINED * CLICK_BY_GRADE[np.take_along_axis(site.grades[meant], slot, axis=1)]
@@ -85,7 +87,7 @@ def _views(site: Site, time: Ints, meant: Ints, rng: np.random.Generator) -> Imp
 
 
 class Summary(NamedTuple):
-    """What `write` wrote. Shares are of impressions, `no_common_word` of distinct clicked pairs; 0 where none is."""
+    """Counts of the written log. Shares are of impressions; `no_common_word` is a share of distinct clicked pairs."""
 
     impressions: int
     clicks: int
@@ -101,7 +103,7 @@ class Summary(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """How often each title of each query's list was shown and clicked: (queries, LIST_LENGTH)."""
+    """How often each listed title was shown and clicked: (queries, LIST_LENGTH)."""
 
     shown: Ints
     clicked: Ints
@@ -115,10 +117,10 @@ def write(
     test_queries: int = 600,
     log: bool = True,
 ) -> Summary:
-    """Write the log, its counts, the judged sets, the catalogue and the labels to the folder `out`, as gzip TSV.
+    """Write the log, its clicks, the judged sets, the catalogue and the labels to the folder `out`, as gzip TSV.
 
-    Zero impressions are allowed: the log and its counts then have a header only, the other files are complete. The
-    folder takes the place of an earlier one in one step; a folder with anything else in it is left alone.
+    With 0 impressions, the log and its clicks have only a header; the other files are complete. An earlier log in `out`
+    is replaced atomically. Raise ClickvecError if the folder contains anything else.
     """
     if min(impressions, seed, dev_queries, test_queries) < 0:
         raise ClickvecError("the seed and the numbers of impressions, dev and test queries cannot be negative")
@@ -139,27 +141,25 @@ def write(
 
 
 def _check_only_ours(out: Path) -> None:
-    """The folder is replaced as a whole, so nothing that a user put there may be lost with it."""
+    """Refuse a folder with other files in it, because the folder is replaced as a whole."""
     others = sorted(path.name for path in out.iterdir() if path.name not in _FILES) if out.is_dir() else []
     if others:
-        raise ClickvecError(f"{out} holds {others[0]}, which no simulated log has; choose a new or an empty folder")
+        raise ClickvecError(f"{out} contains {others[0]}, which is not part of a simulated log; choose an empty folder")
 
 
 def _judged(site: Site, split: int, count: int, seed: int) -> Ints:
-    """`count` queries of a split, the paper's first, and a fifth of the others misspelled."""
+    """Return `count` queries of a split, the paper's first; a fifth of the others are misspelled."""
     found = np.flatnonzero(site.split[: len(site.lists)] == split)
     if count > len(found):
         name = "dev" if split == DEV else "test"
-        raise ClickvecError(
-            f"the simulated site has {len(found)} {name} queries, {count} were asked for; ask for fewer"
-        )
+        raise ClickvecError(f"the simulated site has only {len(found)} {name} queries, not {count}; ask for fewer")
     chosen = found[:count]
     slips = np.random.default_rng((seed, 2, split)).random(count) < MISSPELLED_SHARE
     return np.where(slips & (chosen >= site.paper), site.misspellings[chosen, 0], chosen)
 
 
 def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Counts:
-    """Count all impressions, and write them too where there is a folder."""
+    """Count all impressions and, given a folder, write them."""
     size = len(site.queries) * LIST_LENGTH
     shown, clicked = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
 
@@ -180,7 +180,7 @@ def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Count
 
 
 def encoded_lines(site: Site, blocks: Iterable[Impressions]) -> Iterator[bytes]:
-    """The lines of each block as TSV. A line is its page view's beginning and one of the few known ends."""
+    """Yield the lines of each block as TSV. All possible ends of lines are prepared once, which is fast."""
     ends = [
         f"{title}\t{position}\t{clicked}\n".encode()
         for title in site.titles.text
@@ -200,7 +200,7 @@ def encoded_lines(site: Site, blocks: Iterable[Impressions]) -> Iterator[bytes]:
 
 
 def _write_counts(folder: Path, site: Site, counts: _Counts) -> None:
-    """The pairs that were clicked, and all that were shown; by query id, then title id."""
+    """Write the clicked pairs and all shown pairs, by query id, then title id."""
     query, title, clicks = _pairs(site, counts.clicked)
     q, t = site.queries.text, site.titles.text
     rows = zip(query.tolist(), title.tolist(), clicks.tolist(), strict=True)
@@ -211,7 +211,7 @@ def _write_counts(folder: Path, site: Site, counts: _Counts) -> None:
 
 
 def _pairs(site: Site, counts: Ints) -> tuple[Ints, Ints, Ints]:
-    """(query, title, count) of the counts that are not zero."""
+    """Return (query, title, count) of the counts that are not 0."""
     query, slot = np.nonzero(counts)
     return query, site.lists[site.clean[query], slot], counts[query, slot]
 
@@ -228,7 +228,7 @@ def _doc_id(title: int) -> str:
 
 
 def _labels(site: Site, asked: Ints) -> Iterator[str]:
-    """The known topic and intent of these queries and of all titles."""
+    """Yield the topic and intent of these queries and of all titles."""
     for kind, texts, ids in (("query", site.queries, asked), ("title", site.titles, np.arange(len(site.titles)))):
         for i in ids.tolist():
             yield f"{texts.text[i]}\t{kind}\t{site.names.topics[texts.topic[i]]}\t{site.intent(texts, i)}\n"
@@ -240,7 +240,7 @@ def _write_lines(path: Path, header: str, lines: Iterable[str]) -> None:
 
 
 def _write_bytes(path: Path, header: str, chunks: Iterable[bytes]) -> None:
-    """Write a gzip file; it holds no name and no time, so the same lines are the same bytes."""
+    """Write a gzip file without name and time, so that the same lines give the same bytes."""
     with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
         packed.write(header.replace(" ", "\t").encode() + b"\n")
         for chunk in chunks:

@@ -1,15 +1,17 @@
-"""The words of the simulated site: topics, families, intents, sites and phrases. Data only; simulate.py reads it.
+"""The words of the simulated site: topics, families, intents, sites and phrases.
+
+This file is long because it is one vocabulary, as plain data. phrasing.py reads it.
 
 How to read a topic:
 - `sites`: invented names; "spoon wick" is the site spoonwick, which people also type as two words.
-- `attributes`: what a query may ask for on top of its intent; the spellings of one attribute stand between slashes.
-- `words`: synonyms, one set a line. The first is what people type, the later ones are what titles tend to say. A word
-  of an intent that starts a line stands for the whole line. `_` joins the parts of a synonym with more than one word.
+- `attributes`: refinements of an intent that a query may ask for; slashes separate the spellings of one attribute.
+- `words`: synonyms, one set per line. People type the first; titles prefer the later ones. A word of an intent that
+  starts a line may be replaced by any word of the line. `_` joins the parts of a synonym of several words.
 - `families`: family name (spellings between slashes) -> intent -> its forms, between bars. A form that begins with "to"
-  is something one does ("to stop leak tap"), any other is a thing. Early forms are typical of queries, late ones of
-  titles, so that a query and its title often share no word.
+  is an action ("to stop leak tap"), any other a thing. Queries prefer the first forms and titles the last, so that a
+  query and its title often share no word.
 
-Every brand here is invented; "yahoo answers" stands only in the paper's own example title.
+Every brand is invented; "yahoo answers" occurs only in the paper's own example title.
 """
 
 from __future__ import annotations

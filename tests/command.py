@@ -65,6 +65,12 @@ def sentence(err: str) -> str:
     return said[0].removeprefix("clickvec: ")
 
 
+def check_tells(message: str, *parts: str | Path) -> None:
+    """Check that a message contains each of these: a file, a line, a value, or how to fix it."""
+    missing = [str(part) for part in parts if str(part) not in message]
+    assert not missing, message
+
+
 def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
     """Run a command as a program."""
     command = [*PROGRAM, *map(str, arguments)]

@@ -57,8 +57,8 @@ def demo(out: Out = Path("out/demo")) -> None:
 
 for verb in (
     train.prepare, train.train, train.evaluate,
-    use.shrink, use.encode, use.index, use.search, use.rerank,
-    explain.explain, inside.topics, inside.nearest, inside.report, use.info,
+    use.index, use.search, use.rerank, use.encode, use.shrink,
+    explain.explain, inside.nearest, inside.topics, inside.report, use.info,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 

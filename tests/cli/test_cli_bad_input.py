@@ -11,7 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, contents, ok, program, refused, run, sentence, small_disk, started, wait_for, wrong_usage
+from command import (
+    SMALL,
+    check_tells,
+    contents,
+    ok,
+    program,
+    refused,
+    run,
+    sentence,
+    small_disk,
+    started,
+    wait_for,
+    wrong_usage,
+)
 from ondisk import change_config, read_arrays, sign
 from tiny import tiny_model
 
@@ -107,7 +120,7 @@ def test_a_log_to_learn_nothing_from_is_said_in_words(
     (tmp_path / "log.tsv").write_text("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in pairs))
     done = run("train", tmp_path / "log.tsv", "--out", tmp_path / "m", "--recipe", recipe, *SMALL)
     assert done.status == 0
-    assert "no pair had a title to beat, so nothing was learned" in done.err
+    assert "othing was learned" in done.err
     assert np.isfinite(Encoder.load(tmp_path / "m").encode_query("a")).all()
 
 
@@ -127,7 +140,7 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
     ]
     log.write_bytes(log.read_bytes() + b"\n".join([*bad, b"x" * 10_000_001, b""]))
     arguments = ("train", log, "--out", tmp_path / "m", *SMALL)
-    assert "9 of 13 lines (69.2%) are bad, more than --max-bad 0.01 allows; first: " in refused(*arguments)
+    check_tells(refused(*arguments), "9 of 13 lines", "69.2%", "--max-bad 0.01", f"{log}:6:")
     assert not (tmp_path / "m").exists()
     done = run(*arguments, "--max-bad", "0.7")
     assert done.status == 0
@@ -141,7 +154,7 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
         assert line.startswith(f"  {log}:{number}: {reason}")
     log.write_bytes(b"\n".join([HEADERS["log"].strip().encode(), *bad]))
     none = refused("train", log, "--out", tmp_path / "none", "--max-bad", "1")
-    assert "none of its 8 lines is a good pair with a click; first: " in none
+    check_tells(none, log, "8 lines", f"{log}:2:")
 
 
 # --- files that cannot be read -----------------------------------------------------------------------------------
@@ -282,7 +295,7 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
         (lambda path: change_config(path, max_words=3), "config.json was changed: its fingerprint disagrees"),
         (other_weights(wrong_shape), "query.input_gate.recurrent should have the shape (7, 7), and has (7, 6)"),
         (other_weights(nan_in_a_gate), "title.output_gate.bias"),
-        (other_weights(nan_in_the_input), "NaN"),
+        (other_weights(nan_in_the_input), "NaN|not a number"),
     ],
 )
 def test_a_damaged_model_is_one_sentence_in_every_verb(
@@ -299,7 +312,8 @@ def test_a_damaged_model_is_one_sentence_in_every_verb(
         ("evaluate", model, "--judged", site / "dev.tsv.gz"),
         ("rerank", model),
     ]:
-        assert said in refused(*arguments, stdin="hotels\t1\thotels in shanghai\n"), arguments
+        message = refused(*arguments, stdin="hotels\t1\thotels in shanghai\n")
+        assert any(part in message for part in said.split("|")), (arguments, message)
     refused("search", index, "pizza")
     assert not (tmp_path / "out").exists()
 
@@ -311,13 +325,13 @@ def test_an_index_of_another_model(indexed: Path, tmp_path: Path) -> None:
     about = json.loads((tmp_path / "index" / "index.json").read_text())
     about["files"] = {name: size for name, size in about["files"].items() if not name.startswith("model/")}
     (tmp_path / "index" / "index.json").write_text(json.dumps(about))
-    assert "index is an index of another model: it was built with" in refused("search", tmp_path / "index", "pizza")
+    check_tells(refused("search", tmp_path / "index", "pizza"), tmp_path / "index", "another model")
 
 
 def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp_path: Path) -> None:
     shutil.copytree(indexed, tmp_path / "index")
     (tmp_path / "index" / "index.json").write_text(json.dumps({"format": 3}))
-    assert "is of index format 3, newer than 2: update clickvec" in refused("search", tmp_path / "index", "pizza")
+    check_tells(refused("search", tmp_path / "index", "pizza"), tmp_path / "index", "format 3", "2", "update clickvec")
     (tmp_path / "index" / "index.json").unlink()
     assert "index.json is missing" in refused("search", tmp_path / "index", "pizza")
     ok("prepare", log, "--out", tmp_path / "data")
@@ -328,13 +342,13 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     about = json.loads((tmp_path / "data" / "data.json").read_text())
     del about["files"]  # as of a folder that was written before they were recorded
     (tmp_path / "data" / "data.json").write_text(json.dumps(about))
-    assert "the data is damaged: tokens holds numbers that lead nowhere; make it again with prepare" in refused(*train)
+    check_tells(refused(*train), "damaged", "tokens", "prepare")
     write_arrays(tmp_path / "data" / "data.safetensors", {"pair_query": np.zeros(1, np.int32)})
-    assert "data is damaged: it lacks or misspells 'pair_title'; make it again with prepare" in refused(*train)
+    check_tells(refused(*train), "damaged", "'pair_title'", "prepare")
     (tmp_path / "data" / "data.safetensors").unlink()
     assert "data.safetensors is missing" in refused(*train)
     (tmp_path / "data" / "data.json").write_text('{"format": 9}')
-    assert "is a data folder of format 9; here it is 1: prepare it again" in refused(*train)
+    check_tells(refused(*train), tmp_path / "data", "format 9", "1", "prepare")
 
 
 # --- writing -----------------------------------------------------------------------------------------------------
@@ -358,13 +372,12 @@ def test_a_full_disk_leaves_everything_as_it_was(site: Path, trained: Path, inde
     for command in commands:
         with small_disk(8000):
             said = refused(*command)
-        assert said.startswith("cannot write ")
-        assert said.endswith("; what was there before is unchanged")
+        check_tells(said, "cannot write", tmp_path, "unchanged")
         assert contents(tmp_path) == before
     with small_disk(2000):
         done = run("evaluate", trained, "--judged", judged, "--run", tmp_path / "run")
     assert done.status == 1
-    assert sentence(done.err) == f"cannot write {tmp_path / 'run'}: File too large; what was there before is unchanged"
+    check_tells(sentence(done.err), "cannot write", tmp_path / "run", "File too large", "unchanged")
     assert contents(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "index", "model", "run", "site", "titles.npy"]
 
@@ -460,11 +473,11 @@ def test_what_somebody_has_beside_the_model_is_not_the_place_of_a_run(log: Path,
     (tmp_path / "b.run").mkdir()
     (tmp_path / "b.run" / "thesis.txt").write_text("years of work")
     before = contents(tmp_path)
-    assert "a.run is a file, and training keeps its state there" in refused("train", log, "--out", tmp_path / "a")
-    assert "b.run holds thesis.txt" in refused("train", log, "--out", tmp_path / "b", "--overwrite")
+    check_tells(refused("train", log, "--out", tmp_path / "a"), "a.run", "file")
+    check_tells(refused("train", log, "--out", tmp_path / "b", "--overwrite"), "b.run", "thesis.txt")
     ok("train", log, "--out", tmp_path / "c", *SMALL)
     (tmp_path / "c" / "notes.txt").write_text("mine")
-    assert "c holds notes.txt" in refused("train", log, "--out", tmp_path / "c", "--overwrite")
+    check_tells(refused("train", log, "--out", tmp_path / "c", "--overwrite"), tmp_path / "c", "notes.txt")
     assert (tmp_path / "c" / "notes.txt").read_text() == "mine"
     shutil.rmtree(tmp_path / "c")
     assert contents(tmp_path) == before
@@ -492,13 +505,12 @@ def regraded(path: Path, out: Path, change: Callable[[str], str]) -> Path:
 
 def test_a_comparison_of_what_there_is_not(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     unknown = refused(*comparison, "--systems", "bm25,gpt,lstm")
-    assert unknown.startswith("there is no system 'gpt' under default; the systems are skipthought, doc2vec, ")
-    assert unknown.endswith("hybrid-rrf, hybrid-mix")
-    assert "there is no recipe 'papper'; the recipes are default, paper" in refused(*comparison, "--recipe", "papper")
-    assert "there is no setting 'cels'; the nearest is 'cells'" in refused(*comparison, "--set", "cels=8")
-    assert "--set takes key=value, not 'cells'" in refused(*comparison, "--set", "cells")
-    assert "there is no CUDA device" in refused(*comparison, "--device", "cuda:99")
-    assert "cannot read" in refused(*comparison, "--systems", "skipthought", "--prose", tmp_path / "none")
+    check_tells(unknown, "'gpt'", "default", "skipthought, doc2vec, ", "hybrid-rrf, hybrid-mix")
+    check_tells(refused(*comparison, "--recipe", "papper"), "'papper'", "default, paper")
+    check_tells(refused(*comparison, "--set", "cels=8"), "'cels'", "'cells'")
+    check_tells(refused(*comparison, "--set", "cells"), "key=value", "'cells'")
+    check_tells(refused(*comparison, "--device", "cuda:99"), "cuda:99")
+    check_tells(refused(*comparison, "--systems", "skipthought", "--prose", tmp_path / "none"), tmp_path / "none")
     assert not (tmp_path / "out" / "scores").exists()
 
 
@@ -537,8 +549,7 @@ def test_a_library_that_a_comparison_lacks_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(f"clickvec.lab.compare.{place}.find_spec", lambda name: None if name == module else name)
-    lacking = f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'"
-    assert lacking in refused(*comparison, "--systems", systems)
+    check_tells(refused(*comparison, "--systems", systems), module, f"pip install 'clickvec[{extra}]'")
 
 
 def test_judged_sets_of_a_comparison_that_hold_nothing(
@@ -561,20 +572,20 @@ def test_an_id_that_trec_files_cannot_hold_is_told_at_once(
     site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     spaced = regraded(site / "test.tsv.gz", tmp_path / "spaced.tsv", lambda line: "a " + line)
-    assert "holds white space" in refused(*comparison, "--test", spaced)
+    assert "white space" in refused(*comparison, "--test", spaced)
 
 
 def test_a_folder_without_skip_thought_files_is_told_at_once(
     comparison: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     none = ("--systems", "skipthought,dssm", "--skip-thoughts", tmp_path / "none")
-    assert "there is no folder of Skip-Thought files" in refused(*comparison, *none)
+    check_tells(refused(*comparison, *none), "Skip-Thought", tmp_path / "none")
 
 
 def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with locked(tmp_path / "out" / "lock", "out"):
-        assert "out is in use by another process; wait for it or choose another --out" in refused(*comparison)
+        check_tells(refused(*comparison), "another process", "--out")
 
 
 # --- runs that are stopped, and runs that meet -------------------------------------------------------------------
@@ -588,16 +599,15 @@ def test_ctrl_c_saves_and_resume_completes_and_two_runs_do_not_meet(site: Path, 
         wait_for(tmp_path / "m.run" / "checkpoint.safetensors", running)
         running.send_signal(signal.SIGSTOP)  # it holds still while others try
         for way in ("--resume", "--overwrite"):
-            assert "m is in use by another process; wait for it or choose another --out" in refused(*arguments, way)
-        assert "holds an unfinished run; go on with --resume" in refused(*arguments)
+            check_tells(refused(*arguments, way), "another process", "--out")
+        check_tells(refused(*arguments), "--resume")
         running.send_signal(signal.SIGINT)
         running.send_signal(signal.SIGCONT)
         out, err = running.communicate(timeout=60)
         assert (running.returncode, out) == (130, "")
-    assert sentence(err).startswith("stopped in epoch ")
-    assert sentence(err).endswith("; go on with --resume")
+    check_tells(sentence(err), "epoch", "--resume")
     assert not (tmp_path / "m").exists()
-    assert "begun with seed=1, not 2" in refused(*arguments, "--resume", "--set", "seed=2")
+    check_tells(refused(*arguments, "--resume", "--set", "seed=2"), "seed=1", "2")
     verify_model(tmp_path / "m.run" / "best")
     assert "epoch 15 of 15" in ok(*arguments, "--resume")
     verify_model(tmp_path / "m")

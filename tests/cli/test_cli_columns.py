@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, ok, program, refused, run, wrong_usage
+from command import SMALL, check_tells, ok, program, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Index
@@ -74,9 +74,9 @@ VERBS: dict[str, tuple[Callable[[Path, Callable[[str], Path]], Arguments], str]]
         lambda at, path: ("topics", at / "model", path("log"), "--labels", path("labels"), "--clicks", path("log")),
         f"{LOG_NAMES},text=phrase,topic=area",
     ),
-    "nearest": (lambda at, path: ("nearest", at / "model", "hotel", "--titles", path("titles")), TITLE_NAMES),
+    "nearest": (lambda at, path: ("nearest", at / "model", "hotel", "--catalogue", path("titles")), TITLE_NAMES),
     "report": (
-        lambda at, path: ("report", at / "model", "--judged", path("judged"), "--titles", path("titles"), "--clicks",
+        lambda at, path: ("report", at / "model", "--judged", path("judged"), "--catalogue", path("titles"), "--clicks",
                           path("log"), "--out", at / "out", "--overwrite"),
         f"{JUDGED_NAMES},clicks=n",
     ),
@@ -199,12 +199,11 @@ def test_a_file_called_minus(files: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_has_to_be_read_twice_is_not_read_from_standard_input(files: Path) -> None:
-    done = "standard input is no plain file, and --resume and Parquet have to read it twice; save it first"
     titles = (files / "ours-titles.tsv").read_text()
     call = ("encode", files / "model", "-", "--out")
-    assert done in refused(*call, files / "out.npy", "--resume", stdin=titles)
+    check_tells(refused(*call, files / "out.npy", "--resume", stdin=titles), "standard input", "--resume")
     pytest.importorskip("pyarrow")
-    assert done in refused(*call, files / "out.parquet", stdin=titles)
+    check_tells(refused(*call, files / "out.parquet", stdin=titles), "standard input", "Parquet")
 
 
 def test_lines_of_standard_input_have_its_name(files: Path) -> None:

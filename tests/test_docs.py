@@ -40,16 +40,16 @@ def test_no_page_says_that_keywords_and_topics_are_missing() -> None:
         assert "not in this release" not in page.read_text(encoding="utf-8"), page.name
 
 
-def test_the_readme_names_verbs_and_options_that_exist() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_verbs_and_options_that_exist(page: Path) -> None:
     from typer.testing import CliRunner
 
     from clickvec.cli.app import app
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"(?:\$ |`)clickvec ([a-z]+) ([^\n`]*)", text)
-    assert len(commands) >= 6
+    commands = re.findall(r"(?:\$ |`)clickvec ((?:lab )?[a-z]+) ([^\n`]*)", page.read_text(encoding="utf-8"))
+    assert len(commands) >= 6 or page.name != "README.md" or page.parent != ROOT
     for verb, rest in commands:
-        shown = CliRunner().invoke(app, [verb, "--help"])
+        shown = CliRunner().invoke(app, [*verb.split(), "--help"])
         assert shown.exit_code == 0, verb
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in shown.output, f"{verb} {option}"

@@ -40,7 +40,10 @@ def about(
 
 @app.command(cls=Verb)
 def demo(out: Out = Path("out/demo")) -> None:
-    """Try everything on a simulated click log: train, evaluate, index, search, explain, report."""
+    """Try the main verbs on a simulated click log.
+
+    The demo simulates a log, trains, evaluates, indexes, searches, explains a hit and writes a report.
+    """
     from clickvec.cli.demo import run
 
     def run_verb(arguments: list[str]) -> None:
@@ -63,7 +66,7 @@ for verb in (
     app.command(cls=Verb)(verb)
 
 lab = typer.Typer(cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(lab, name="lab", help="Reproduce the paper: a simulated click log and the comparison table.")
+app.add_typer(lab, name="lab", help="Reproduce the paper's table of results.")
 for lab_verb in (lab_verbs.simulate, lab_verbs.compare):
     lab.command(cls=Verb)(lab_verb)
     app.command(cls=Verb, hidden=True)(lab_verb)  # the old names: `clickvec simulate`, `clickvec compare`

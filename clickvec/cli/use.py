@@ -38,7 +38,10 @@ def shrink(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a smaller copy of a model. Every verb accepts it in place of the original."""
+    """Write a smaller copy of a model.
+
+    Every verb accepts it in place of the original.
+    """
     from clickvec.model.shrink import write_shrunk
     from clickvec.storage.outputs import check_output
 
@@ -66,7 +69,9 @@ def encode(
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Encode titles and write one vector per row: .npy, or .parquet with ids and titles.
+    """Encode titles and write one vector per row.
+
+    The result is .npy, or .parquet with ids and titles.
 
     Titles without any known trigram become zero vectors. Skipped lines produce no row.
 
@@ -184,9 +189,10 @@ def _lines_of_stdin(bad: "BadLines") -> Iterator[list[str]]:
 
 
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
-    """Re-order the results of another search engine and append a score to each line.
+    """Re-order the results of another search engine.
 
-    Reads lines of query, id and title, separated by tabs, from stdin; the lines of a query must be consecutive.
+    Reads lines of query, id and title, separated by tabs, from stdin; the lines of a query must be
+    consecutive. Appends the score to each line.
 
     Queries, ids and titles are copied byte for byte. Lines end with LF, even if they ended with CRLF.
     """
@@ -206,7 +212,10 @@ def info(
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and check it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a model: tower, size, training data, recipe, scores, and the code that encodes on this machine."""
+    """Describe a model.
+
+    Prints the tower, size, training data, recipe, scores, and the code that encodes on this machine.
+    """
     from clickvec.model.about import about_model, computed_by
     from clickvec.model.folder import open_model, verify_model
 

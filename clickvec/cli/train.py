@@ -39,7 +39,7 @@ def prepare(
 
     check_output(out, [*logs, shown])
     config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
-    dataset.check_place(out, overwrite)
+    dataset.check_target(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, (*logs, shown))
     data = inputs.prepare_dataset(logs, shown, max_words, max_trigrams, max_bad, columns)
     columns.check_used()

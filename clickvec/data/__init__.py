@@ -1,8 +1,9 @@
-"""Readers of what users have: click logs, judged sets, titles, result lists. Import them from here.
+"""Read click logs, judged sets, catalogues and result lists. Import the readers from here.
 
-Texts are given as they stand in the file; text.py makes words of them. A bad line is skipped, counted and named in
-`.bad`; ClickvecError comes only when nothing is left or more than `max_bad` of the lines are bad. How bytes become
-lines is in lines.py, how lines become fields in records.py. `Columns` says how the columns of a file are named.
+Bytes become lines in lines.py, lines become fields in records.py, and fields get their meaning in clicks.py, judged.py,
+titles.py and texts.py. Texts are returned as they are in the file; the package `text` splits them. A bad line is
+skipped, counted and listed in `.bad`; ClickvecError is raised only if nothing is left or more than `max_bad` of the
+lines are bad. `Columns` says how the columns of a file are named. dataset.py turns a click log into arrays.
 """
 
 from clickvec.data.clicks import ClickLog, read_clicks

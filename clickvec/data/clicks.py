@@ -1,7 +1,7 @@
-"""Click logs: (query, title, clicks), or every impression with whether it was clicked."""
+"""Read click logs: (query, title, clicks), or every impression with whether it was clicked."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
@@ -14,8 +14,8 @@ from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines, name_of
 from clickvec.data.records import open_source, read_blocks
 
-MIN_CLICKS = 1e-6  # log2(1 + clicks) is above 0 in float32; fewer clicks, unless 0, would weigh nothing
-MAX_CLICKS = 1e12  # sums over a log stay finite in float32, and exact enough
+MIN_CLICKS = 1e-6  # with fewer clicks, log2(1 + clicks) would be 0 in float32
+MAX_CLICKS = 1e12  # sums over a log stay finite in float32
 
 _CLICKS = Schema(
     columns=("query", "title", "clicks"),
@@ -32,7 +32,7 @@ _CLICKS = Schema(
 
 @dataclass(frozen=True)
 class ClickLog:
-    """Pairs of (query, clicked title) with their clicks, in the order of the log; the same pair may come again."""
+    """Pairs of (query, clicked title) with their clicks, in the order of the log. A pair may occur several times."""
 
     queries: list[str]
     titles: list[str]
@@ -45,57 +45,58 @@ class ClickLog:
 
 
 def read_clicks(
-    paths: str | Path | Sequence[str | Path], max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+    paths: str | Path | Sequence[str | Path],
+    max_bad: float = MAX_BAD,
+    columns: Columns | Mapping[str, str] = OWN_NAMES,
 ) -> ClickLog:
-    """The pairs of one log in one or several files: `query title [clicks]`, or impressions with a column `clicked`.
+    """Read a click log from one or several files: TSV, CSV (.csv) or JSON lines (.jsonl), plain or gzip.
 
-    A line with 0 clicks is a good line, and no pair.
+    The columns are query, title and, optionally, clicks; or those of impressions, with a column `clicked`. `columns`
+    maps these names to the names in the files, as in {"query": "search_term"}. Lines with 0 clicks are skipped. Bad
+    lines are skipped, counted and listed in `.bad`; ClickvecError is raised if more than `max_bad` of the lines are
+    bad, or no pair is left.
     """
+    names = columns if isinstance(columns, Columns) else Columns(columns)
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    name = (
-        f"{name_of(files[0])} and {len(files) - 1} more"
-        if len(files) > 1
-        else name_of(files[0])
-        if files
-        else "the click log"
-    )
     bad, queries, titles, clicks = BadLines(), list[str](), list[str](), array("d")
     for path in files:
-        source = open_source(path, bad, columns)
+        source = open_source(path, bad, names)
         for numbers, (query, title, counts) in read_blocks(source, _CLICKS):
-            known = {text: _count(text) for text in set(counts)}
-            values = list(map(known.__getitem__, counts))
+            values_of = {text: _parse_clicks(text) for text in set(counts)}
+            values = [values_of[text] for text in counts]
             if min(values) < 0 or not (all(map(str.strip, query)) and all(map(str.strip, title))):
-                for place, row in enumerate(zip(numbers, query, title, counts, values, strict=True)):
-                    if not _is_good(source.name, row, bad):
-                        values[place] = 0.0
+                for row, number in enumerate(numbers):
+                    problem = _problem(query[row], title[row], counts[row], values[row])
+                    if problem:
+                        values[row] = 0
+                        bad.add(source.name, number, *problem)
             queries += compress(query, values)
             titles += compress(title, values)
             clicks.fromlist(list(filter(None, values)))
+    name = name_of(files[0]) if files else "the click log"
+    name += f" and {len(files) - 1} more" if files[1:] else ""
     bad.check(name, max_bad, len(queries), "pair with a click")
+    if names is not columns:  # nobody else can check the names of a mapping
+        names.check_used()
     return ClickLog(queries, titles, np.frombuffer(clicks, np.float64), bad)
 
 
-def _is_good(name: str, row: tuple[int, str, str, str, float], bad: BadLines) -> bool:
-    """Whether a row is a pair; where it is none, it is counted."""
-    number, query, title, count, value = row
-    if not query.strip():
-        bad.add(name, number, "blank query")
-    elif not title.strip():
-        bad.add(name, number, "blank title")
-    elif value < 0:
-        allowed = f"not 0 and no number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
-        bad.add(name, number, f"clicks is {allowed}", f"clicks is {count[:40]!r}, {allowed}")
-    else:
-        return True
-    return False
+def _problem(query: str, title: str, count: str, clicks: float) -> tuple[str, str] | None:
+    """Return the reason, and its detail, why a line is bad; None if it is good."""
+    for name, text in (("query", query), ("title", title)):
+        if not text.strip():
+            return f"blank {name}", f"blank {name}"
+    if clicks >= 0:
+        return None
+    allowed = f"neither 0 nor a number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
+    return f"clicks is {allowed}", f"clicks is {count[:40]!r}, {allowed}"
 
 
-def _count(text: str) -> float:
-    """The clicks in a field; -1 where it holds none."""
+def _parse_clicks(text: str) -> float:
+    """Return the clicks in a field, -1 if they are not a number in range."""
     try:
-        value = float(text)
+        clicks = float(text)
     except ValueError:
         return {"true": 1.0, "false": 0.0}.get(text.lower(), -1.0)
-    possible = value == 0 or MIN_CLICKS <= value <= MAX_CLICKS
-    return value if possible and text.isascii() and "_" not in text else -1.0  # float() takes 1_0 and ١
+    in_range = clicks == 0 or MIN_CLICKS <= clicks <= MAX_CLICKS
+    return clicks if in_range and text.isascii() and "_" not in text else -1.0  # float() also parses 1_0 and ١

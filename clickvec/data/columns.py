@@ -1,4 +1,4 @@
-"""How the columns of a user's files are named, and the error where a file lacks the columns that a reader needs."""
+"""The names of columns in a user's files, and the error for a file that lacks columns that a reader needs."""
 
 import csv
 import shlex
@@ -9,7 +9,7 @@ from clickvec.errors import ClickvecError
 
 NAMES = ("query", "title", "clicks", "query_id", "doc_id", "grade", "text", "kind", "topic")
 
-# Parts of the names that people give to our columns, for the example in an error.
+# Parts of the names that people give to these columns, for the example in an error.
 _HINTS = {
     "query": ("query", "search", "term", "keyword"),
     "title": ("title", "name", "product", "document", "text", "query"),
@@ -19,17 +19,17 @@ _HINTS = {
     "text": ("text", "query", "title", "name"),
     "topic": ("topic", "label", "category", "class"),
 }
-_MOST_SHOWN = 20  # columns in a message, and the first characters of each
-_MOST_LETTERS = 40
+_MAX_COLUMNS = 20  # shown in a message
+_MAX_LETTERS = 40  # of each
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of columns in files: `names` has ours and the file's, as in {"query": "search_term"}.
+    """The names of columns in files: `names` maps our names to the file's, as in {"query": "search_term"}.
 
-    A name applies to every file that has such a column; the other files are read by our own names. Pass one object to
-    all readers of a task, then call `check_used`. With `header=False`, a file without header is read by the number of
-    its columns.
+    A name applies to every file that has such a column; other files are read by our own names. Pass one object to all
+    readers of a task, then call `check_used`. With `header=False`, the columns of a file without a header are told by
+    their number.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Columns:
     _files: dict[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse names that no reader knows, and names where there is no header to hold them."""
+        """Refuse names that no reader knows, and names for files without a header."""
         for name, column in self.names.items():
             if name not in NAMES:
                 raise ClickvecError(f"there is no column {name!r} to name; the columns are {', '.join(NAMES)}")
@@ -49,7 +49,7 @@ class Columns:
 
     @classmethod
     def parse(cls, texts: Sequence[str], *, header: bool = True) -> "Columns":
-        """Parse `query=search_term,title=name`; as in CSV, quotes around one part keep a comma in it."""
+        """Parse `query=search_term,title=name`. As in CSV, a part with a comma is put in quotes."""
         try:
             parts = [part for row in csv.reader(texts) for part in row or [""]]
         except csv.Error as error:
@@ -67,13 +67,13 @@ class Columns:
         return cls(names, header)
 
     def note(self, file: str, found: Iterable[str], used: Iterable[str]) -> None:
-        """Remember the columns found in a file, and which of our columns have been found by the user's names."""
+        """Remember the columns of a file, and which of our columns it has under the user's names."""
         if self.names:
             self._files.setdefault(file, list(found))
             self._used.update(used)
 
     def check_used(self) -> None:
-        """Raise if a name applied to none of the files read so far: a typing error must not pass in silence."""
+        """Raise if a name applied to none of the files read so far: it may be misspelled."""
         for name, column in self.names.items():
             if name not in self._used:
                 files = "; ".join(f"{file} has {listed(found)}" for file, found in self._files.items())
@@ -87,23 +87,23 @@ OWN_NAMES = Columns()
 
 
 def listed(names: Sequence[str]) -> str:
-    """Column names for a message; the first of them, where there are many."""
-    shown = [name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..." for name in names[:_MOST_SHOWN]]
+    """Return column names for a message, only the first ones if there are many."""
+    shown = [name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}..." for name in names[:_MAX_COLUMNS]]
     more = len(names) - len(shown)
     return (", ".join(name or "''" for name in shown) or "none") + (f" and {more} more" if more else "")
 
 
-def lacking(
-    place: str, found: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
+def missing_columns(
+    position: str, found: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
 ) -> ClickvecError:
-    """Make the error of a file that lacks columns: those found, those missing, and the option that helps.
+    """Return the error for a file that lacks columns: those found, those missing, and the option that helps.
 
-    `free` are the columns found that may be the missing ones; `header` is false if it is sure that names were found.
+    `free` are the columns that may be the missing ones; `header` is whether the first line may not be a header.
     """
-    said = f"{place}: found the columns {listed(found)}; {_are(missing)} missing"
+    problem = f"{position}: found the columns {listed(found)}; {_are(missing)} missing"
     separator = _other_separator(found)
     if separator:
-        return ClickvecError(f"{said}. {separator}")
+        return ClickvecError(f"{problem}. {separator}")
     example = _example(free, missing)
     options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]
     if header:
@@ -111,17 +111,17 @@ def lacking(
     if len(found) == 1 and "," in found[0]:
         options.append("name the file .csv if its columns are separated by commas")
     cure = ", or ".join(options)
-    return ClickvecError(f"{said}. {cure[0].upper()}{cure[1:]}")
+    return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
 
 
 def _are(names: Sequence[str]) -> str:
-    """`query is`, `query and title are`, `query, title and grade are`."""
+    """Return `query is`, `query and title are`, `query, title and grade are`."""
     *others, last = names
     return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
 def _other_separator(found: Sequence[str]) -> str | None:
-    """What to do with a line that is one column only because its columns are separated in another way."""
+    """Return the cure for a line that is one column only because it has another separator; None if it has not."""
     line = found[0] if len(found) == 1 else ""
     if line.lstrip().startswith("{"):
         return "If the file holds JSON lines, name it .jsonl"
@@ -134,8 +134,8 @@ def _other_separator(found: Sequence[str]) -> str | None:
 
 
 def _example(free: Sequence[str], missing: Sequence[str]) -> str | None:
-    """Write `query=search_term,title=name` for these columns; None if none of them looks like a missing one."""
-    free = [name for name in free if len(name) <= _MOST_LETTERS and not set(",\"'\n") & set(name)]
+    """Return an example such as `query=search_term,title=name`; None if no column looks like a missing one."""
+    free = [name for name in free if len(name) <= _MAX_LETTERS and not set(",\"'\n") & set(name)]
     parts = []
     for column in missing:
         likely = (name for hint in _HINTS.get(column, ()) for name in free if hint in name.lower())

@@ -1,39 +1,39 @@
-"""A gzip file as a stream of bytes in large pieces; GzipFile gives twenty kilobytes at a time, which costs more."""
+"""Read gzip files in large pieces. GzipFile returns twenty kilobytes at a time, which is slower."""
 
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-_PACKED_BYTES = 1 << 19  # read at once
-_AT_ONCE = 1 << 20  # bytes unpacked in one piece, at most
+_COMPRESSED_BYTES = 1 << 19  # read at once
+_PIECE_BYTES = 1 << 20  # decompressed at once, at most
 
 
-class Unpacked:
-    """The bytes of a gzip file."""
+class GzipReader:
+    """The decompressed bytes of a gzip file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._pieces = _pieces(file)
+        self._pieces = _decompress(file)
 
     def read(self, _: int = -1) -> bytes:
-        """The next piece, or nothing at the end of the file."""
+        """Return the next piece, empty at the end of the file."""
         return next(self._pieces, b"")
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """The members of a gzip file, one after the other; zeros may stand behind each, as tapes have them."""
-    packed, member = b"", zlib.decompressobj(zlib.MAX_WBITS | 16)
+def _decompress(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the contents of all members of a gzip file. There may be padding, zeros, between them."""
+    compressed, member = b"", zlib.decompressobj(zlib.MAX_WBITS | 16)
     while True:
-        packed = packed or file.read(_PACKED_BYTES)
+        compressed = compressed or file.read(_COMPRESSED_BYTES)
         if member.eof:
-            if not packed:
+            if not compressed:
                 return
-            packed = packed.lstrip(b"\0")
-            if packed:
+            compressed = compressed.lstrip(b"\0")
+            if compressed:
                 member = zlib.decompressobj(zlib.MAX_WBITS | 16)
             continue
-        piece = member.decompress(packed, _AT_ONCE)
-        if not (packed or piece or member.eof):
+        piece = member.decompress(compressed, _PIECE_BYTES)
+        if not (compressed or piece or member.eof):
             raise EOFError("it ends too early")
-        packed = member.unused_data if member.eof else member.unconsumed_tail
+        compressed = member.unused_data if member.eof else member.unconsumed_tail
         if piece:
             yield piece

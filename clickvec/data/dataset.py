@@ -1,7 +1,7 @@
-"""A click log as arrays, ready to train on: distinct queries, titles and tokens, and who was clicked for what.
+"""A click log as arrays, ready for training, and the data folder that holds them.
 
-Preparing needs text and Python; training from the arrays needs numpy, torch and safetensors alone, so a data folder
-made here can be carried to a machine where nothing can be installed.
+Training from the arrays needs only NumPy, torch and safetensors, so a data folder can be copied to a machine on which
+nothing can be installed.
 """
 
 from collections.abc import Mapping
@@ -21,27 +21,27 @@ from clickvec.text.ragged import Ints, Ragged, concatenate
 from clickvec.text.trigrams import Vocabulary
 
 FORMAT = 1
-_TEXTS_AT_ONCE = 2**15
+_TEXTS_AT_ONCE = 2**15  # to limit memory
 
 
 class Dataset(NamedTuple):
-    """Texts are rows of token ids; a token is a row of trigram ids."""
+    """A click log as numbers. A text is a row of token ids; a token is a row of trigram ids."""
 
     trigrams: tuple[str, ...]
     max_words: int
     tokens: Ragged  # the trigram ids of each token
     queries: Ragged  # the token ids of each distinct query
-    titles: Ragged  # of each distinct title: the clicked ones first, then those that were only shown
-    clicked_titles: int  # how many of the titles were clicked
+    titles: Ragged  # the token ids of each distinct title: first the clicked titles, then those that were only shown
+    clicked_titles: int  # the number of clicked titles
     pair_query: NDArray[np.int32]  # the distinct (query, clicked title) pairs
     pair_title: NDArray[np.int32]
     pair_clicks: NDArray[np.float32]
     clicked: Ragged  # the clicked titles of each query
-    shown: Ragged  # the titles of each query that were shown and not clicked; no rows' values without `shown`
+    shown: Ragged  # the titles of each query that were shown and not clicked; empty rows if that is not known
 
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
-    """Return the arrays of a click log; `shown` adds titles of grade 0 as titles that were seen and not clicked."""
+    """Return the arrays of a click log. `shown` is a judged set; its titles of grade 0 were shown and not clicked."""
     tokens, queries, titles = token_table(max_words), token_table(max_words=0), token_table(max_words=0)
     query, query_tokens = _read(log.queries, queries, tokens)
     title, title_tokens = _read(log.titles, titles, tokens)
@@ -55,7 +55,7 @@ def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | No
         passed_over, others = _passed_over(query, title, grades, clicked, width)
         texts = [titles[number : number + 1][0] for number in others.tolist()]
         title_tokens = concatenate([title_tokens, tokens.read(texts)])
-    del queries, titles  # to spare memory
+    del queries, titles  # free their memory
     times = _times(query_tokens, pair_query, len(tokens)) + _times(title_tokens, pair_title, len(tokens))
     vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
     return Dataset(
@@ -126,25 +126,24 @@ def _passed_over(
 
 
 _FILES = ("data.json", "data.safetensors", "trigrams.txt")
-# Fields and the names of their arrays on disk, which stay as they were so that older folders open.
+# The fields and the names of their arrays on disk. The names on disk never change, so that older folders open.
 _RAGGED = {"tokens": "steps", "queries": "queries", "titles": "titles", "clicked": "clicked", "shown": "shown"}
-_PLAIN = ("pair_query", "pair_title", "pair_clicks")
-_DTYPES = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
-_DTYPES |= {
+_PLAIN = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
+_DTYPES = _PLAIN | {
     f"{name}.{part}": dtype for name in _RAGGED.values() for part, dtype in (("values", "int32"), ("offsets", "int64"))
 }
-_AT_ONCE = 2**18  # pairs that are counted at a time
+_ROWS_AT_ONCE = 2**18  # to limit memory
 
 
-def check_place(path: Path, overwrite: bool) -> None:
-    """Refuse to write a data folder over something else; over another one, when not told to."""
+def check_target(path: Path, overwrite: bool) -> None:
+    """Raise if `path` holds something else than a data folder, or a data folder and `overwrite` is false."""
     files.check_replaceable(path, "data.json", _FILES)
     if (path / "data.json").exists() and not overwrite:
         raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
 
 
 def save(data: Dataset, path: Path) -> None:
-    """Write the arrays as a data folder, whole or not at all."""
+    """Write a data folder. On error, what was at `path` before is unchanged."""
     arrays = {name: getattr(data, name) for name in _PLAIN}
     for field, name in _RAGGED.items():
         arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
@@ -157,12 +156,13 @@ def save(data: Dataset, path: Path) -> None:
 
 
 def load(path: Path) -> Dataset:
-    """Open a data folder; the arrays stay on disk until they are used."""
+    """Open a data folder. The arrays are memory-mapped. Raise if the folder is damaged or of another format."""
     with open_folder(path, _FILES, "data folder") as opened:
         about = opened.json("data.json")
         if about.get("format") != FORMAT:
             raise ClickvecError(
-                f"{path} is a data folder of format {about.get('format')}; here it is {FORMAT}: prepare it again"
+                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT}; "
+                "make it again with prepare"
             )
         try:
             opened.check(about.get("files", {}), "data.json")  # folders written before have none
@@ -174,7 +174,7 @@ def load(path: Path) -> Dataset:
 
 
 def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
-    """The dataset of a folder; ValueError names an array that is not of its type."""
+    """Return the dataset of a folder. Raise ValueError for an array of the wrong type."""
     for name, dtype in _DTYPES.items():
         if arrays[name].dtype != dtype or arrays[name].ndim != 1:
             raise ValueError(
@@ -186,10 +186,10 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], 
 
 
 def check(data: Dataset) -> None:
-    """Refuse numbers that lead outside of the arrays, as a damaged folder may hold: compiled code does not look."""
+    """Raise if an index is out of bounds, as in a damaged folder: compiled code does not check."""
     queries, titles, tokens = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.tokens))
     ends = {"tokens": len(data.trigrams), "queries": tokens, "titles": tokens, "clicked": titles, "shown": titles}
-    bad = [name for name, end in ends.items() if not _lead_inside(getattr(data, name), end)]
+    bad = [name for name, end in ends.items() if not _are_rows_below(getattr(data, name), end)]
     bad += [name for name in ("clicked", "shown") if len(getattr(data, name).offsets) != queries + 1]
     for name, end in (("pair_query", queries), ("pair_title", data.clicked_titles)):
         column = getattr(data, name)
@@ -200,18 +200,16 @@ def check(data: Dataset) -> None:
     if len(data.pair_clicks) and not (data.pair_clicks.min() > 0 and np.isfinite(data.pair_clicks.max())):
         bad.append("pair_clicks")
     if bad:
-        raise ClickvecError(
-            f"the data is damaged: {bad[0]} holds numbers that lead nowhere; make it again with prepare"
-        )
+        raise ClickvecError(f"the data is damaged: {bad[0]} has values out of range; make it again with prepare")
 
 
-def _lead_inside(rows: Ragged, end: int) -> bool:
-    """Whether the offsets are rows of the values, and the values below `end`."""
+def _are_rows_below(rows: Ragged, end: int) -> bool:
+    """Whether the offsets are valid, and all values below `end`."""
     offsets = rows.offsets
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(rows.values):
         return False
-    some = (offsets[first : first + _AT_ONCE + 1] for first in range(0, len(offsets) - 1, _AT_ONCE))
-    return all((part[1:] >= part[:-1]).all() for part in some) and _are_below(rows.values, end)
+    blocks = (offsets[first : first + _ROWS_AT_ONCE + 1] for first in range(0, len(offsets) - 1, _ROWS_AT_ONCE))
+    return all((block[1:] >= block[:-1]).all() for block in blocks) and _are_below(rows.values, end)
 
 
 def _are_below(numbers: NDArray[np.integer], end: int) -> bool:
@@ -219,11 +217,11 @@ def _are_below(numbers: NDArray[np.integer], end: int) -> bool:
 
 
 def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict[str, int | float]:
-    """Counts for the model card and for the alarms; `by_title`, zeros, is room for the clicks of each title."""
+    """Return counts for the model card and the warnings. `by_title` may be an array of zeros, one for each title."""
     by_title = np.zeros(data.clicked_titles) if by_title is None else by_title
-    for first in range(0, len(data.pair_title), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        np.add.at(by_title, data.pair_title[some].astype(np.intp), data.pair_clicks[some].astype(np.float64))
+    for first in range(0, len(data.pair_title), _ROWS_AT_ONCE):
+        block = slice(first, first + _ROWS_AT_ONCE)
+        np.add.at(by_title, data.pair_title[block].astype(np.intp), data.pair_clicks[block].astype(np.float64))
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
         "trigrams": len(data.trigrams), "distinct steps": len(data.tokens.offsets) - 1, "shown": len(data.shown.values),

@@ -1,14 +1,14 @@
-"""Which column of a file is which: by our names, by the user's, or, without a header, by the number of columns."""
+"""Find out which column of a file is which: by our names, by the user's, or by the number of columns."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from clickvec.data.columns import Columns, lacking
+from clickvec.data.columns import Columns, missing_columns
 from clickvec.errors import ClickvecError
 
-LOOK_AHEAD = 100  # lines that vote on the layout of a file without header: the first one alone may be a bad line
+LOOK_AHEAD = 100  # lines that decide on the columns of a file without a header: the first one alone may be bad
 
 Row = tuple[int, Sequence[str]]  # line number, fields
 
@@ -17,24 +17,24 @@ class Schema(NamedTuple):
     """The columns of one kind of file."""
 
     columns: tuple[str, ...]  # what a record holds, in this order
-    layouts: tuple[tuple[str, ...], ...]  # without a header: told apart by length; messages speak of the first
+    layouts: tuple[tuple[str, ...], ...]  # possible columns of a file without a header, told apart by their number
     aliases: Mapping[str, str] = {}  # other name -> column
-    defaults: Mapping[str, str] = {}  # for the columns that may be absent
-    foreign: Mapping[str, str] = {}  # column of another kind of file, which has no default column -> what it is
+    defaults: Mapping[str, str] = {}  # the value of a column that may be absent
+    foreign: Mapping[str, str] = {}  # column that only another kind of file has -> what that file is
 
     def own_names(self, column: str) -> list[str]:
-        """List our names of a column; the first that a file has is the one to read."""
+        """Return our names of a column; the first one that a file has is read."""
         return [column, *(alias for alias, name in self.aliases.items() if name == column)]
 
     def missing(self, present: Collection[str]) -> list[str]:
-        """List the columns that a file must have and that are not present."""
+        """Return the columns that a file must have and that are not present."""
         return [column for column in self.columns if column not in present and column not in self.defaults]
 
     def other_kind(self, present: Collection[str], names: Collection[str]) -> str | None:
-        """Say what a file is that only looks like one of this kind because a default fills the gap."""
+        """Return what a file is if it only looks like one of this kind because a default fills the gap."""
         if all(column in present for column in self.defaults):
             return None
-        return next((what for column, what in self.foreign.items() if column in names), None)
+        return next((kind for column, kind in self.foreign.items() if column in names), None)
 
 
 class Header(NamedTuple):
@@ -46,7 +46,7 @@ class Header(NamedTuple):
 
 
 def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns) -> Header:
-    """Find the columns of a table by its first rows; refuse a header that lacks what the reader needs."""
+    """Find the columns of a table by its first rows. Raise if the header lacks a column that the reader needs."""
     if head:
         number, fields = head[0]
         header = _by_names(name, number, [field.strip() for field in fields], schema, columns)
@@ -56,7 +56,7 @@ def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns
 
 
 def _by_names(name: str, number: int, found: list[str], schema: Schema, columns: Columns) -> Header | None:
-    """Read the first line as a header; None if it is none and need not be one."""
+    """Read the first line as a header. Return None if it is not one and does not have to be."""
     lower = [field.lower() for field in found]
     known = {*schema.columns, *schema.aliases, *chain.from_iterable(schema.layouts)}
     named = {column: columns.names[column].strip().lower() for column in schema.columns if column in columns.names}
@@ -69,12 +69,12 @@ def _by_names(name: str, number: int, found: list[str], schema: Schema, columns:
             at[column] = lower.index(chosen)
             twice += [chosen] if lower.count(chosen) > 1 else []
     missing, hits = schema.missing(at), sum(field in known for field in lower)
-    # Without a header, one cell of a row may be one of our names by chance: a film called Title.
+    # If the file has no header, a field may be one of our names by chance: a film called Title.
     if not columns.header and (missing or hits < min(2, len(found))):
         return None
     if missing:
         free = [field for index, field in enumerate(found) if index not in at.values()]
-        raise lacking(f"{name}:{number}", found, missing, free, header=not hits)
+        raise missing_columns(f"{name}:{number}", found, missing, free, header=not hits)
     other_kind = schema.other_kind(at, lower)
     if other_kind:
         raise ClickvecError(f"{name}:{number}: {other_kind}")
@@ -86,7 +86,7 @@ def _by_names(name: str, number: int, found: list[str], schema: Schema, columns:
 
 
 def _by_number(head: Sequence[Row], schema: Schema) -> Header:
-    """Choose the layout of a file without header: the one that most of its first lines have."""
+    """Choose the layout of a file without a header: the one that most of its first lines have."""
     layouts = {len(layout): layout for layout in schema.layouts}
     votes = Counter(len(fields) for _, fields in head if len(fields) in layouts)
     names = layouts[votes.most_common(1)[0][0]] if votes else schema.layouts[0]
@@ -101,14 +101,14 @@ class Keys:
         self._name, self._schema, self._columns = name, schema, columns
         self._names = [(column, schema.own_names(column), columns.names.get(column)) for column in schema.columns]
         self._mapped: set[str] = set()
-        self._lacking: ClickvecError | None = None  # what the first object lacks
-        self._complete = False  # whether an object has had all the keys that are needed
-        self._last: tuple[str, ...] | None = None  # the keys of the last object: most have the keys of the one before
+        self._error: ClickvecError | None = None  # about the first object, if it lacks columns
+        self._complete = False  # whether an object had all the columns that are needed
+        self._last: tuple[str, ...] | None = None  # the keys of the last object; most objects have the same
         self._found: dict[str, str] = {}
-        self.other_kind: str | None = None  # what the last object is, if it is one of another kind of file
+        self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
-        """Give the key of each column that an object has; once found by the user's name, a column has no other."""
+        """Return the key of each column of an object. A column once found by the user's name has no other name."""
         names = tuple(value)
         if names != self._last:
             self._columns.note(self._name, names, ())
@@ -116,10 +116,10 @@ class Keys:
             self.other_kind = self._schema.other_kind(self._found, names)
             missing = [] if self._complete else self._schema.missing(self._found)
             self._complete = not missing
-            if missing and self._lacking is None:
+            if missing and self._error is None:
                 used = self._found.values()
                 free = [name for name in names if name not in used]
-                self._lacking = lacking(f"{self._name}:{number}", names, missing, free, header=False)
+                self._error = missing_columns(f"{self._name}:{number}", names, missing, free, header=False)
         return self._found
 
     def _look_up(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -136,6 +136,6 @@ class Keys:
         return keys
 
     def check(self) -> None:
-        """Raise if there were objects and none of them had the keys that are needed."""
-        if self._lacking and not self._complete:
-            raise self._lacking
+        """Raise if there were objects and none of them had all the columns that are needed."""
+        if self._error and not self._complete:
+            raise self._error

@@ -1,4 +1,4 @@
-"""Reads judged sets: queries, each with titles that people graded for it. One file, or TREC qrels and two more."""
+"""Read judged sets: queries, each with titles that people graded for it. One file, or TREC qrels and two others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines, file_lines, name_of
 from clickvec.data.records import open_source, records, wrong_width
 
-MAX_GRADE = 50  # 2^grade - 1 stays exact; a higher one is a score in per cent or an id in the wrong column
+MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column
 
 _JUDGED = Schema(
     columns=("query_id", "query", "doc_id", "title", "grade"),
@@ -37,7 +37,7 @@ class JudgedQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class Judged:
-    """A judged set: its queries in the order in which the file first names them."""
+    """A judged set: queries in the order of their first line in the file."""
 
     queries: tuple[JudgedQuery, ...]
     bad: BadLines = field(default_factory=BadLines)
@@ -47,16 +47,16 @@ class Judged:
         return len(self.queries)
 
     def __iter__(self) -> Iterator[JudgedQuery]:
-        """The queries, in order."""
+        """Iterate over the queries, in order."""
         return iter(self.queries)
 
     def __getitem__(self, index: int) -> JudgedQuery:
-        """The query at a place."""
+        """Return the query at an index."""
         return self.queries[index]
 
 
 class _JudgedRows:
-    """Gathers the rows of a judged set, which may come in any order, into queries."""
+    """Group the rows of a judged set, which may be in any order, by query."""
 
     def __init__(self, bad: BadLines) -> None:
         self.bad = bad
@@ -64,7 +64,7 @@ class _JudgedRows:
         self.rows: dict[str, dict[str, tuple[str, int]]] = {}
 
     def add(self, name: str, number: int, row: Sequence[str], grade: int) -> None:
-        """Take (query_id, query, doc_id, title) and its grade, or count the line as bad."""
+        """Add a row (query_id, query, doc_id, title) and its grade, or count the line as bad."""
         query_id, query, doc_id, title = row
         blank = next((column for column, text in zip(_JUDGED.columns, row, strict=False) if not text.strip()), None)
         if blank:
@@ -96,7 +96,10 @@ class _JudgedRows:
 
 
 def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Judged:
-    """A judged set in one file: `query_id query doc_id title grade`."""
+    """Read a judged set with the columns query_id, query, doc_id, title and grade.
+
+    Bad lines are skipped, counted and listed in `.bad`; ClickvecError is raised if more than `max_bad` of them are bad.
+    """
     bad = BadLines()
     rows, source = _JudgedRows(bad), open_source(path, bad, columns)
     for number, (*row, text) in records(source, _JUDGED):
@@ -115,9 +118,9 @@ def read_qrels(
     max_bad: float = MAX_BAD,
     columns: Columns = OWN_NAMES,
 ) -> Judged:
-    """A judged set from TREC qrels (`qid 0 docid grade`), `query_id query` and `doc_id title` files.
+    """Read a judged set from TREC qrels (`qid 0 docid grade`), a file of query_id, query and one of doc_id, title.
 
-    A negative grade counts as 0, as trec_eval has it. Each file is held to `max_bad` by itself.
+    A negative grade counts as 0, as in trec_eval. `max_bad` applies to each file by itself.
     """
     bad, name = BadLines(), name_of(Path(qrels))
     lines = list(_qrels_lines(Path(qrels), bad))
@@ -157,7 +160,7 @@ def _qrels_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str, int
 def _texts(
     path: str | Path, schema: Schema, wanted: set[str], max_bad: float, columns: Columns
 ) -> tuple[dict[str, str], BadLines]:
-    """The texts of the wanted ids, and those only: a catalogue may be far larger than the set that is judged."""
+    """Return the texts of the wanted ids only: a catalogue may be far larger than the judged set."""
     bad, texts, read = BadLines(), dict[str, str](), 0
     source = open_source(path, bad, columns)
     for _, (key, text) in records(source, schema):

@@ -1,7 +1,6 @@
-"""Files as lines of text: plain or gzip, UTF-8, every bad line counted and named, no line longer than memory allows.
+"""Files to lines of text: plain or gzip, in UTF-8. Bad lines are counted and listed, and no line is endless.
 
-A line ends with "\\n" or "\\r\\n" and with nothing else: U+2028, form feed and their like are text. This file knows
-nothing of columns: records.py splits lines into fields; clicks.py, judged.py and titles.py give them their meaning.
+A line ends with "\\n" or "\\r\\n". U+2028, form feed and the like are text.
 """
 
 import io
@@ -15,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from clickvec.data.compression import Unpacked
+from clickvec.data.compression import GzipReader
 from clickvec.errors import ClickvecError
 
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
-MAX_BAD = 0.01  # the share of bad lines that a reader takes by default
-STDIN = Path("-")  # standard input; a file of this name is given by its whole path
+MAX_BAD = 0.01  # the share of bad lines that readers accept by default
+STDIN = Path("-")  # standard input; a file with this name needs a longer path, such as ./-
 _CHUNK_BYTES = 1 << 20
 
-LineBlock = tuple[int, list[str]]  # the number of the first line, lines without their ends
+LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
 
-# What people hand over in place of text, by its first bytes. Read as text it would only give strange bad lines.
+# Files that are not text, by their first bytes. Read as text, they would only give strange bad lines.
 _FOREIGN = {
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
@@ -38,15 +37,15 @@ _FOREIGN = {
 
 @dataclass
 class BadLines:
-    """The lines that a reader skipped, and why: counted, and the first few kept as `file:line: reason`."""
+    """The lines that a reader skipped: how many for which reason, and the first few as `file:line: reason`."""
 
     count: int = 0
-    total: int = 0  # lines read, good and bad, without headers and blank lines
+    total: int = 0  # good and bad lines, without headers and blank lines
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     _files: dict[str, int] = field(default_factory=dict, repr=False)
     _first_of: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
-    _first: list[tuple[int, int, str]] = field(default_factory=list, repr=False)  # file, line, what to show
+    _first: list[tuple[int, int, str]] = field(default_factory=list, repr=False)  # file, line, message
 
     @property
     def examples(self) -> list[str]:
@@ -54,42 +53,42 @@ class BadLines:
         return [text for _, _, text in self._first]
 
     def first_of(self, name: str) -> tuple[int, str] | None:
-        """The first bad line of a file: its number, and what to show."""
+        """Return the number of the first bad line of a file, and its message."""
         return self._first_of.get(name)
 
     def add(self, name: str, line: int, reason: str, detail: str | None = None, lines: int = 1) -> None:
-        """Count a bad line; `reason` is the kind, and `detail`, where given, is what the example says in its place."""
+        """Count a bad line. Lines are counted by `reason`; the example shows `detail` instead, if there is one."""
         self.count += lines
         self.reasons[reason] += lines
-        place = (self._files.setdefault(name, len(self._files)), line, f"{name}:{line}: {detail or reason}")
-        if len(self._first) < MAX_EXAMPLES or place < self._first[-1]:
-            insort(self._first, place)  # bytes, columns and values are looked at in turn, and not line by line
+        example = (self._files.setdefault(name, len(self._files)), line, f"{name}:{line}: {detail or reason}")
+        if len(self._first) < MAX_EXAMPLES or example < self._first[-1]:
+            insort(self._first, example)  # bytes, columns and values are checked block by block, not line by line
             del self._first[MAX_EXAMPLES:]
         if name not in self._first_of or line < self._first_of[name][0]:
-            self._first_of[name] = (line, place[2])
+            self._first_of[name] = (line, example[2])
 
     def merge(self, other: "BadLines") -> None:
-        """Take over the counts of another file."""
+        """Add the counts and examples of another file."""
         self.count += other.count
         self.total += other.total
         self.headers += other.headers
         self.reasons += other.reasons
         later = len(self._files)
-        self._files |= {name: later + place for name, place in other._files.items()}
-        self._first += [(later + place, line, text) for place, line, text in other._first]
+        self._files |= {name: later + file for name, file in other._files.items()}
+        self._first += [(later + file, line, text) for file, line, text in other._first]
         del self._first[MAX_EXAMPLES:]
 
-    def check(self, name: str, max_bad: float, kept: int, what: str) -> None:
-        """Raise unless something was kept and the share of bad lines is within `max_bad`; `what` names what is kept."""
+    def check(self, name: str, max_bad: float, kept: int, kind: str) -> None:
+        """Raise if nothing was kept or the share of bad lines is above `max_bad`; `kind` names what is kept."""
         if not self.total:
             raise ClickvecError(f"{name} has a header and no lines below it" if self.headers else f"{name} is empty")
         if not kept and self.count:
             raise ClickvecError(
-                f"{name}: none of its {self.total:,} lines is a good {what}; first: {self.examples[0]}"
+                f"{name}: none of its {self.total:,} lines is a good {kind}; first: {self.examples[0]}"
                 " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines)"
             )
         if not kept:
-            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {what}")
+            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {kind}")
         if self.count > max_bad * self.total:
             raise ClickvecError(
                 f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
@@ -98,26 +97,26 @@ class BadLines:
 
 
 def name_of(path: Path) -> str:
-    """What messages call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if path == STDIN else str(path)
 
 
 def standard_input() -> BinaryIO:
-    """The bytes of standard input, which may be closed: then there are none."""
+    """Return standard input as a binary stream, an empty one if it is closed."""
     return sys.stdin.buffer if sys.stdin else io.BytesIO()
 
 
 def file_lines(path: Path, bad: BadLines) -> Iterator[LineBlock]:
-    """The lines of a plain or gzip file, as `stream_lines` gives them."""
+    """Yield the lines of a plain or gzip file, as `stream_lines` does."""
     with _open(path) as stream:
         yield from stream_lines(stream, name_of(path), bad)
 
 
 def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlock]:
-    """Blocks of (number of the first line, lines without their ends).
+    """Yield blocks of (number of the first line, lines without their line ends).
 
-    A line that is no text is counted in `bad` and leaves an empty line in its place, which callers skip; so numbers
-    stay true. Blocks, because one decode and one split for thousands of lines is what makes the readers fast.
+    A line that is not text is counted in `bad` and replaced by an empty line, which callers skip, so that line numbers
+    stay right. Lines come in blocks because one decode and one split for thousands of lines is much faster.
     """
     first = 1
     for block in _blocks(stream, name):
@@ -132,8 +131,8 @@ def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlo
 
 
 def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
-    """Pieces of the stream that end where a line ends, less that line end. A line over the limit comes cut off."""
-    # read1 gives what is there; read would keep a pipe's first lines waiting for the megabyte to fill.
+    """Yield pieces of whole lines, without the last line end. A line over the limit is cut off."""
+    # read1 returns what is there; read would wait until a pipe has filled a megabyte.
     read = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
     tail = bytearray()
     while chunk := _read(read, name):
@@ -142,7 +141,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
             tail += chunk[:cut]
             yield tail
             tail = bytearray(chunk[cut + 1 :])
-        elif len(tail) <= MAX_LINE_BYTES:  # past the limit the line is bad however it goes on: keep no more of it
+        elif len(tail) <= MAX_LINE_BYTES:  # beyond the limit the line is bad: keep no more of it
             tail += chunk
     if tail:
         yield tail
@@ -160,7 +159,7 @@ def _read(read: Callable[[int], bytes], name: str) -> bytes:
 
 
 def _decode(block: bytearray) -> list[str] | None:
-    """The lines of a block in which nothing is wrong, else None."""
+    """Return the lines of a block; None if a line is bad."""
     if len(block) > MAX_LINE_BYTES or b"\0" in block:
         return None
     try:
@@ -190,19 +189,18 @@ def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked where its first bytes, not its name, say gzip."""
-    with _open_packed(path) as file:
+    """Open a file, decompressed if its first bytes, not its name, say gzip."""
+    with _open_bytes(path) as file:
         start = _read(file.peek, name_of(path))
-        foreign = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
+        foreign = next((kind for magic, kind in _FOREIGN.items() if start.startswith(magic)), None)
         if foreign:
             raise ClickvecError(f"{name_of(path)} is {foreign}")
-        yield cast(BinaryIO, Unpacked(file)) if start.startswith(b"\x1f\x8b") else file
+        yield cast(BinaryIO, GzipReader(file)) if start.startswith(b"\x1f\x8b") else file
 
 
-def _open_packed(path: Path) -> AbstractContextManager[io.BufferedReader]:
-    """The bytes of a file as they are."""
+def _open_bytes(path: Path) -> AbstractContextManager[io.BufferedReader]:
     if path == STDIN:
-        stream = cast(io.BufferedReader, standard_input())  # not ours to close
+        stream = cast(io.BufferedReader, standard_input())  # stays open
         return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
     try:
         return path.open("rb")

@@ -1,4 +1,4 @@
-"""Reads plain texts: the queries or titles of whatever file has them, and texts whose topics are known."""
+"""Read plain texts: the queries or titles of any file that has them, and texts with known topics."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from clickvec.text.tokens import canonical
 
 _JUDGED = ("query_id", "query", "doc_id", "title", "grade")
 _IMPRESSIONS = ("time", "client", "query", "title", "position", "clicked")
-# What is wanted stands first; the other of the two is read along, and may be absent. Two columns without a header may
-# be a query and a title, or an id and a query: no query is taken from those.
+# The wanted column comes first; the other one may be absent. There is no layout of two columns for queries: without a
+# header they may be a query and a title, or an id and a query.
 _SCHEMAS = {
     "query": Schema(
         columns=("query", "title"),
@@ -33,51 +33,51 @@ _LABELS = Schema(
 
 
 class Texts(NamedTuple):
-    """The distinct texts of a file, in its order."""
+    """The distinct texts of a file, in order of first appearance."""
 
     texts: tuple[str, ...]
     bad: BadLines
 
 
 class Labels(NamedTuple):
-    """The known topics of the texts of one kind. The texts are as `text.canonical` writes them."""
+    """The topics of the texts of one kind. All texts are in canonical form."""
 
     topics: dict[str, str]
-    texts: tuple[str, ...]  # all that the file names, of whatever kind
+    texts: tuple[str, ...]  # all texts of the file, of any kind
     bad: BadLines
 
 
 def read_texts(
     path: str | Path, column: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
 ) -> Texts:
-    """The column `query` or `title` of a click log, a judged set or a catalogue."""
-    bad, found = BadLines(), dict[str, None]()
+    """Read the column `query` or `title` of a click log, a judged set or a catalogue."""
+    bad, texts = BadLines(), dict[str, None]()
     source = open_source(path, bad, columns)
     for number, (text, _) in records(source, _SCHEMAS[column]):
         if text.strip():
-            found[text] = None
+            texts[text] = None
         else:
             bad.add(source.name, number, f"blank {column}")
-    bad.check(source.name, max_bad, len(found), column)
-    return Texts(tuple(found), bad)
+    bad.check(source.name, max_bad, len(texts), column)
+    return Texts(tuple(texts), bad)
 
 
 def read_labels(
     path: str | Path, kind: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
 ) -> Labels:
-    """`text topic`, and where there is a column `kind` only the lines that have this one or none."""
-    bad, found, texts = BadLines(), dict[str, str](), dict[str, None]()
+    """Read the columns text and topic. If there is a column `kind`, use only lines with this kind or none."""
+    bad, topics, texts = BadLines(), dict[str, str](), dict[str, None]()
     source = open_source(path, bad, columns)
-    for number, (text, of, topic) in records(source, _LABELS):
+    for number, (text, text_kind, topic) in records(source, _LABELS):
         key = canonical(text)
         if not key or not topic.strip():
             bad.add(source.name, number, "blank topic" if key else "blank text")
             continue
         texts[key] = None
-        if of not in ("", kind):
+        if text_kind not in ("", kind):
             continue
-        if found.setdefault(key, topic) != topic:
-            detail = f"the topic of {text[:40]!r} is {topic!r} here and {found[key]!r} before"
+        if topics.setdefault(key, topic) != topic:
+            detail = f"the topic of {text[:40]!r} is {topic!r} here and {topics[key]!r} before"
             bad.add(source.name, number, "a text with two topics", detail)
     bad.check(source.name, max_bad, len(texts), "text with its topic")
-    return Labels(found, tuple(texts), bad)
+    return Labels(topics, tuple(texts), bad)

@@ -1,4 +1,4 @@
-"""Reads catalogues (titles with ids, and whatever else their lines hold) and result lists of another search engine."""
+"""Read catalogues (titles with ids and any other columns) and the result lists of another search engine."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ TITLES = Schema(
 
 
 class Title(NamedTuple):
-    """A title of a catalogue, its id, and whatever else its line holds."""
+    """A title of a catalogue with its id; the payload holds the other columns of its line."""
 
     id: str
     title: str
@@ -40,16 +40,16 @@ class Titles:
         return len(self.entries)
 
     def __iter__(self) -> Iterator[Title]:
-        """The titles, in order."""
+        """Iterate over the titles, in order."""
         return iter(self.entries)
 
     def __getitem__(self, index: int) -> Title:
-        """The title at a place."""
+        """Return the title at an index."""
         return self.entries[index]
 
 
 class ResultList(NamedTuple):
-    """What some search engine gave for a query, in its order."""
+    """The results of a search engine for a query, best first."""
 
     query: str
     ids: tuple[str, ...]
@@ -168,9 +168,9 @@ def _without_blanks(source: Source, block: _Block) -> _Block:
 def read_result_lists(
     stream: BinaryIO, bad: BadLines | None = None, max_bad: float = MAX_BAD, name: str = "standard input"
 ) -> Iterator[ResultList]:
-    """Lists from lines `query<TAB>id<TAB>title`: consecutive lines with one query are one list, given as it ends.
+    """Yield result lists from lines `query<TAB>id<TAB>title`. Consecutive lines with the same query are one list.
 
-    The share of bad lines can only be judged at the end, after the last list. Pass `bad` to read the counts there.
+    A list is yielded as soon as it ends. `max_bad` is checked after the last one. Pass `bad` to see the bad lines.
     """
     bad = BadLines() if bad is None else bad
     lists = 0

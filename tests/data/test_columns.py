@@ -125,17 +125,24 @@ def test_without_a_header_only_if_so_told(kind: str, file: Callable[..., Path]) 
     read, row = KINDS[kind][0], ROWS[kind].split(",")
     content = "\t".join([row[1], row[0], row[2]] if kind == "log" else row) + "\n"
     path = file(row[1] + "\n" if kind == "queries" else content)
-    with pytest.raises(ClickvecError, match=r":1: .*Give --no-header if the file has no header"):
+    with pytest.raises(ClickvecError, match=r":1: .*--no-header"):
         read(path)
     assert any(text in repr(read(path, columns=NO_HEADER)) for text in ("pizza near me", "Fresh dough"))
 
 
 def test_a_swapped_log_is_not_read_by_position(file: Callable[..., Path]) -> None:
     path = file("product_title\tsearch_query\tclicks\n" + "Pizza\tpizza near me\t3\n" * 200)
-    with pytest.raises(ClickvecError, match="query and title are missing"):
+    with pytest.raises(ClickvecError, match=r"query and title .*missing"):
         read_clicks(path)
     log = read_clicks(path, columns=Columns({"query": "Search_Query ", "title": "product_title"}))
     assert (log.queries[0], log.titles[0], log.clicks[0], len(log)) == ("pizza near me", "Pizza", 3, 200)
+
+
+def test_names_as_a_mapping(file: Callable[..., Path]) -> None:
+    path = file("search_term\tname\npizza\tFresh dough\n")
+    assert read_clicks([path], columns={"query": "search_term", "title": "name"}).queries == ["pizza"]
+    with pytest.raises(ClickvecError, match=r"clicks=cliks.*search_term, name"):
+        read_clicks(path, columns={"query": "search_term", "title": "name", "clicks": "cliks"})
 
 
 def test_a_header_is_never_a_document(file: Callable[..., Path]) -> None:
@@ -268,7 +275,7 @@ def test_a_csv_file_with_tabs(file: Callable[..., Path]) -> None:
 
 
 def test_a_stray_quote_in_the_header(file: Callable[..., Path]) -> None:
-    with pytest.raises(ClickvecError, match=r"a\.csv:1: not CSV: .*; this may be the header"):
+    with pytest.raises(ClickvecError, match=r"a\.csv:1: not CSV.*header"):
         read_clicks(file('"query"x,title\nquery,title\na,b\n', "a.csv"))
 
 
@@ -287,7 +294,7 @@ def test_a_header_is_a_header_without_one_too(file: Callable[..., Path]) -> None
 
 def test_clicks_that_cannot_be_added_up(file: Callable[..., Path]) -> None:
     for count in ("1e-46", "9e-7", "1.1e12", "1e39", "-1", "nan", "inf", "1e999"):
-        with pytest.raises(ClickvecError, match=f":2: clicks is '{count}', not 0 and no number from 1e-06 to 1e\\+12"):
+        with pytest.raises(ClickvecError, match=rf":2: clicks is '{count}'.* 1e-06 to 1e\+12"):
             read_clicks(file(f"query\ttitle\tclicks\na\tb\t{count}\n"))
     log = read_clicks(file("query\ttitle\tclicks\na\tb\t1e-6\na\tc\t1e12\na\td\t-0\n"))
     assert log.clicks.tolist() == [1e-6, 1e12]
@@ -323,10 +330,10 @@ def test_errors_call_it_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClickvecError, match=r"^standard input:1: found the columns a, b; "):
         read_clicks(STDIN)
     give(b"PK\x03\x04....")
-    with pytest.raises(ClickvecError, match=r"^standard input is a zip archive"):
+    with pytest.raises(ClickvecError, match=r"^standard input .*zip"):
         read_judged(STDIN)
     give(gzip.compress(b"query\ttitle\n" * 100)[:-9])
-    with pytest.raises(ClickvecError, match=r"^standard input: the gzip file is cut short"):
+    with pytest.raises(ClickvecError, match=r"^standard input.*gzip"):
         read_titles(STDIN)
     give(b"query\nx\ty\n")
     with pytest.raises(ClickvecError, match=r"^standard input: none .* first: standard input:2: 2 columns"):

@@ -177,7 +177,7 @@ def changed(rows: Ragged, values: int = 0, offsets: int = 0) -> Ragged:
 def test_numbers_that_lead_outside_are_refused(name: str, change: dict[str, int]) -> None:
     data = dataset.prepare(log_of([("a b", "b c", 1.0), ("c", "d e", 2.0), ("e f", "b c", 1.0)]), 10, 50)
     dataset.check(data)
-    with pytest.raises(ClickvecError, match=f"damaged: {name} holds numbers that lead nowhere"):
+    with pytest.raises(ClickvecError, match=f"damaged: {name} .* prepare"):
         dataset.check(data._replace(**{name: changed(getattr(data, name), **change)}))
 
 
@@ -190,7 +190,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         {"pair_title": data.pair_title[:-1]},
         {"clicked_titles": 3},
     ):
-        with pytest.raises(ClickvecError, match=f"damaged: {next(iter(wrong))} holds numbers that lead nowhere"):
+        with pytest.raises(ClickvecError, match=f"damaged: {next(iter(wrong))} .* prepare"):
             dataset.check(data._replace(**wrong))  # type: ignore[arg-type]
-    with pytest.raises(ClickvecError, match="damaged: tokens holds numbers"):
+    with pytest.raises(ClickvecError, match="damaged: tokens"):
         dataset.check(data._replace(trigrams=data.trigrams[:-1]))

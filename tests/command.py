@@ -1,4 +1,4 @@
-"""The command line under test: in this process, which is fast, or as a program of its own."""
+"""Run the command line in tests: in this process, which is fast, or as a program."""
 
 import contextlib
 import os
@@ -28,20 +28,20 @@ class Done(NamedTuple):
 
 
 def run(*arguments: str | Path, stdin: str | bytes = "") -> Done:
-    """Run a command in this process. What it does not catch comes out here, and fails the test."""
+    """Run a command in this process. An error that it does not catch fails the test."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
     return Done(done.exit_code, done.stdout, done.stderr)
 
 
 def ok(*arguments: str | Path, stdin: str | bytes = "") -> str:
-    """What a command that must succeed gives as its result."""
+    """Run a command that must succeed, and return its stdout."""
     done = run(*arguments, stdin=stdin)
     assert done.status == 0, done.err
     return done.out
 
 
 def refused(*arguments: str | Path, stdin: str | bytes = "", status: int = 1) -> str:
-    """The one sentence of a command that must fail, and must give no result."""
+    """Run a command that must fail without a result, and return its error message."""
     done = run(*arguments, stdin=stdin)
     assert done.status == status, done
     assert done.out == ""
@@ -49,7 +49,7 @@ def refused(*arguments: str | Path, stdin: str | bytes = "", status: int = 1) ->
 
 
 def wrong_usage(*arguments: str | Path) -> str:
-    """What is wrong with how a command was called."""
+    """Run a command with wrong usage, and return the error."""
     done = run(*arguments)
     assert (done.status, done.out) == (2, ""), done
     assert done.err.startswith("Usage: ")
@@ -57,7 +57,7 @@ def wrong_usage(*arguments: str | Path) -> str:
 
 
 def sentence(err: str) -> str:
-    """The last line of stderr, and the only one that says why it failed."""
+    """Return the error message: the last line of stderr, and the only one of its kind."""
     said = [line for line in err.splitlines() if line.startswith("clickvec: ")]
     assert len(said) == 1, err
     assert err.splitlines()[-1] == said[0]
@@ -79,7 +79,7 @@ def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProce
 
 @contextlib.contextmanager
 def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """A command that runs as a program, and ends at the end if it has not before."""
+    """Run a command as a program, and kill it at the end if it is still running."""
     command = [*PROGRAM, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True) as running:
@@ -90,7 +90,7 @@ def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def wait_for(path: Path, running: subprocess.Popen[str]) -> None:
-    """Return when a running program has written a file."""
+    """Wait until a running program has written a file."""
     deadline = time.monotonic() + 60
     while not path.exists() and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -99,7 +99,7 @@ def wait_for(path: Path, running: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def small_disk(size: int) -> Iterator[None]:
-    """Let no file grow beyond `size` bytes: to whoever writes, this is a full disk. Python ignores the signal."""
+    """Let no file grow beyond `size` bytes, like a full disk. Python ignores the signal."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -109,12 +109,12 @@ def small_disk(size: int) -> Iterator[None]:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """Return the content of every file below a folder."""
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
 def in_a_terminal(*arguments: str | Path, **environment: str) -> str:
-    """What a program prints when its output is a terminal."""
+    """Return what a program prints if its output is a terminal."""
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "TERM")}
     with subprocess.Popen(

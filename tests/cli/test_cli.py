@@ -32,7 +32,7 @@ def unpacked(packed: Path, out: Path) -> Path:
     return out
 
 
-# --- help, and how the program behaves as a program --------------------------------------------------------------
+# --- help, and behaviour as a program ---------------------------------------------------------------------------
 
 
 def test_help_names_every_verb() -> None:
@@ -83,7 +83,7 @@ def test_wrong_usage_is_status_2(trained: Path, indexed: Path, site: Path) -> No
     assert "is given twice" in wrong_usage("evaluate", trained, "bm25", trained, *judged)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(indexed: Path, trained: Path) -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error(indexed: Path, trained: Path) -> None:
     commands = [
         f'search "{indexed}" pizza hotel -k 1000',
         f'search "{indexed}" pizza -k 1',
@@ -99,14 +99,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(indexed: Path, trained: Path)
             assert len(done.stdout.splitlines()) <= 1
 
 
-def test_a_full_disk_behind_stdout_is_one_sentence(indexed: Path) -> None:
+def test_a_full_stdout_is_an_error_in_one_sentence(indexed: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = program("search", indexed, "pizza", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert sentence(done.stderr).startswith("cannot write to standard output: ")
 
 
-def test_bytes_that_are_no_text_and_streams_that_are_closed(indexed: Path) -> None:
+def test_invalid_utf8_arguments_and_a_closed_stdin(indexed: Path) -> None:
     strict = {"env": os.environ | {"PYTHONIOENCODING": "utf-8:strict"}}
     done = program("search", indexed, b"\xff pizza".decode(errors="surrogateescape"), "-k", "1", "--json", **strict)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def test_simulate_says_what_it_wrote(site: Path, tmp_path: Path) -> None:
     assert all(there[name] == data for name, data in here.items())
 
 
-def test_simulate_replaces_a_log_only_when_told_to(site: Path) -> None:
+def test_simulate_overwrites_a_log_only_with_overwrite(site: Path) -> None:
     before = contents(site)
     check_tells(refused("lab", "simulate", site), site, "--overwrite")
     assert contents(site) == before
@@ -140,7 +140,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert ok("--version") == f"clickvec {__version__}\n"
 
 
-def test_train_gives_its_result_to_stdout_and_its_progress_to_stderr(site: Path, tmp_path: Path) -> None:
+def test_train_prints_its_result_to_stdout_and_progress_to_stderr(site: Path, tmp_path: Path) -> None:
     arguments = ("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", *SMALL)
     done = run(*arguments, "--out", tmp_path / "one")
     assert done.out.startswith(f"{tmp_path / 'one'}: epoch 1 of 1, loss ")
@@ -210,7 +210,7 @@ def test_recipe_tower_file_and_settings_reach_the_model(site: Path, tmp_path: Pa
         (["--resume"], ("m.run", "without --resume")),
     ],
 )
-def test_what_training_does_not_take(
+def test_train_refuses_wrong_options(
     arguments: list[str], parts: tuple[str, ...], site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -219,7 +219,7 @@ def test_what_training_does_not_take(
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
-def test_too_little_memory_is_one_sentence(
+def test_out_of_memory_is_one_sentence(
     error: Exception, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clickvec.training import loop
@@ -278,7 +278,7 @@ def test_evaluate_over_a_catalogue(site: Path, trained: Path, tmp_path: Path) ->
     assert f"{tmp_path / 'few.tsv'}:101: 1 column, expected doc_id, title" in done.err
 
 
-def test_qrels_give_what_the_one_file_gives(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_qrels_give_the_same_result_as_one_judged_file(site: Path, trained: Path, tmp_path: Path) -> None:
     judged = read_judged(site / "test.tsv.gz")
     rows = [(q.query_id, d, g) for q in judged for d, g in zip(q.doc_ids, q.grades.tolist(), strict=True)]
     (tmp_path / "qrels").write_text("".join(f"{query_id} 0 {doc_id} {grade}\n" for query_id, doc_id, grade in rows))
@@ -299,7 +299,7 @@ def test_qrels_give_what_the_one_file_gives(site: Path, trained: Path, tmp_path:
 
 
 @pytest.mark.parametrize("system", ["model", "bm25"])
-def test_trec_eval_finds_the_same_in_the_run_file(system: str, site: Path, trained: Path, tmp_path: Path) -> None:
+def test_trec_eval_agrees_on_the_run_file(system: str, site: Path, trained: Path, tmp_path: Path) -> None:
     name = str(trained) if system == "model" else system
     ours = means(name, "--judged", site / "test.tsv.gz", "--run", tmp_path / "new" / "run")
     judged = read_judged(site / "test.tsv.gz")
@@ -318,7 +318,7 @@ def test_trec_eval_finds_the_same_in_the_run_file(system: str, site: Path, train
 # --- encode, index, search, rerank, info -------------------------------------------------------------------------
 
 
-def test_encode_writes_what_the_encoder_gives(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_encode_writes_the_vectors_of_the_encoder(site: Path, trained: Path, tmp_path: Path) -> None:
     encoder, titles = Encoder.load(trained), [title.title for title in read_titles(site / "titles.tsv.gz")]
     out = ok("encode", trained, site / "titles.tsv.gz", "--out", tmp_path / "new" / "titles.npy")
     assert out == f"{tmp_path / 'new' / 'titles.npy'}: {len(titles):,} vectors of 8 dimensions\n"
@@ -364,7 +364,7 @@ def test_search_reads_queries_from_arguments_or_from_stdin(indexed: Path) -> Non
     assert len(many.splitlines()) == len(Index.open(indexed))
 
 
-def test_search_shows_control_characters_and_does_not_obey_them(tmp_path: Path, trained: Path) -> None:
+def test_search_replaces_control_characters(tmp_path: Path, trained: Path) -> None:
     payloads = [{"note": "\x9b2J"}, None]
     titles = ["pizza \x1b[2J\tfresh\x07", "ЖЖЖ"]
     Index.build(Encoder.load(trained), titles, ids=["a\u202e", "b"], payloads=payloads).save(tmp_path / "index")
@@ -375,7 +375,7 @@ def test_search_shows_control_characters_and_does_not_obey_them(tmp_path: Path, 
     assert (hit["id"], hit["title"], hit["payload"]) == ("a\u202e", titles[0], payloads[0])
 
 
-def test_search_skips_and_counts_lines_that_are_no_text(indexed: Path) -> None:
+def test_search_skips_and_counts_invalid_lines(indexed: Path) -> None:
     done = run("search", indexed, "-k", "1", "--json", stdin=b"\xff\nfoo\0bar\npizza\n")
     assert done.status == 0
     assert [json.loads(line)["query"] for line in done.out.splitlines()] == ["", "", "pizza"]
@@ -437,7 +437,7 @@ def test_info_counts_the_parameters(trained: Path) -> None:
 # --- demo --------------------------------------------------------------------------------------------------------
 
 
-def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_runs_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     for key, value in {"cells": 8, "epochs": 2}.items():
         monkeypatch.setitem(config.DEFAULT, key, value)
@@ -453,7 +453,7 @@ def test_demo_tells_the_whole_story(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     demo._check(tmp_path / "demo")  # its own it may replace
 
 
-def test_demo_replaces_nothing_but_an_earlier_demo(site: Path, trained: Path) -> None:
+def test_demo_overwrites_only_an_earlier_demo(site: Path, trained: Path) -> None:
     before = contents(site.parent)  # a site and a model of the names that the demo uses
     message = refused("demo", "--out", site.parent)
     assert str(site.parent) in message

@@ -1,4 +1,4 @@
-"""Input as it comes, through the command line: valid variants work, bad ones are one sentence, and nothing is lost."""
+"""Valid variants of input work, bad input is refused in one sentence, and nothing is lost."""
 
 import gzip
 import json
@@ -114,9 +114,7 @@ def test_every_script_in_texts_and_in_names(log: Path, tmp_path: Path) -> None:
     ids=["one pair", "one title", "one query"],
 )
 @pytest.mark.parametrize("recipe", ["paper", "default"])
-def test_a_log_to_learn_nothing_from_is_said_in_words(
-    pairs: list[tuple[str, str]], recipe: str, tmp_path: Path
-) -> None:
+def test_a_log_without_negatives_is_reported(pairs: list[tuple[str, str]], recipe: str, tmp_path: Path) -> None:
     (tmp_path / "log.tsv").write_text("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in pairs))
     done = run("train", tmp_path / "log.tsv", "--out", tmp_path / "m", "--recipe", recipe, *SMALL)
     assert done.status == 0
@@ -161,7 +159,7 @@ def test_bad_lines_are_skipped_counted_and_shown(log: Path, tmp_path: Path) -> N
 
 
 def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
-    """Files that are wrong in ways of their own, and what is said of them."""
+    """Return unreadable files and what the error says about each."""
     rows = b"".join(b"%d\tpizza %d\n" % (number, number) for number in range(5000))
     whole = gzip.compress(b"query_id\tquery\tdoc_id\ttitle\tclicks\tgrade\n" + rows)
     written = {
@@ -208,7 +206,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence_in_every_verb(
     assert not (tmp_path / "out.run").exists()
 
 
-def test_a_header_and_nothing_below_it(trained: Path, tmp_path: Path) -> None:
+def test_a_header_without_lines(trained: Path, tmp_path: Path) -> None:
     for kind, header in HEADERS.items():
         (tmp_path / kind).write_text(header)
     out = ("--out", tmp_path / "out")
@@ -222,7 +220,7 @@ def test_a_header_and_nothing_below_it(trained: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_one_kind_of_file_in_the_place_of_another(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_wrong_kind(site: Path, trained: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     clicks, judged = site / "clicks.tsv.gz", site / "dev.tsv.gz"
     a_judged_set = "dev.tsv.gz:1: this is a judged set (it has grade and no clicks), and a click log was expected"
@@ -261,7 +259,7 @@ def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], Non
 
 
 def other_weights(change: Callable[[dict[str, np.ndarray]], None]) -> Callable[[Path], None]:
-    """Write other weights, with hashes and a fingerprint that agree with them."""
+    """Write other weights, with matching hashes and fingerprint."""
 
     def apply(path: Path) -> None:
         arrays = {name: np.array(array) for name, array in read_arrays(path / "weights.safetensors").items()}
@@ -354,7 +352,7 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_leaves_everything_as_it_was(site: Path, trained: Path, indexed: Path, tmp_path: Path) -> None:
+def test_a_full_disk_changes_nothing(site: Path, trained: Path, indexed: Path, tmp_path: Path) -> None:
     titles, clicks, judged = site / "titles.tsv.gz", site / "clicks.tsv.gz", site / "dev.tsv.gz"
     for name, folder in {"model": trained, "index": indexed, "site": site}.items():
         shutil.copytree(folder, tmp_path / name)
@@ -382,7 +380,7 @@ def test_a_full_disk_leaves_everything_as_it_was(site: Path, trained: Path, inde
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "index", "model", "run", "site", "titles.npy"]
 
 
-def test_what_is_there_is_not_replaced_unasked(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten_without_overwrite(site: Path, trained: Path, tmp_path: Path) -> None:
     titles, clicks = site / "titles.tsv.gz", site / "clicks.tsv.gz"
     shutil.copytree(trained, tmp_path / "model")
     ok("prepare", clicks, "--out", tmp_path / "data")
@@ -412,7 +410,7 @@ def test_what_is_there_is_not_replaced_unasked(site: Path, trained: Path, tmp_pa
     assert contents(tmp_path) == before
 
 
-def test_what_is_read_is_not_replaced(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_inputs_are_not_overwritten(site: Path, trained: Path, tmp_path: Path) -> None:
     for name in ("titles.tsv.gz", "dev.tsv.gz", "clicks.tsv.gz"):
         shutil.copy(site / name, tmp_path / name)
     (tmp_path / "link").symlink_to("titles.tsv.gz")
@@ -434,7 +432,7 @@ def test_what_is_read_is_not_replaced(site: Path, trained: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("place", [".", "", "/", "..", "new/../.."])
-def test_places_that_are_no_names(
+def test_invalid_output_paths(
     place: str, site: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -446,7 +444,7 @@ def test_places_that_are_no_names(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written(site: Path, trained: Path) -> None:
+def test_an_output_path_that_cannot_be_written(site: Path, trained: Path) -> None:
     for command in [
         ("train", site / "clicks.tsv.gz", "--out"),
         ("prepare", site / "clicks.tsv.gz", "--out"),
@@ -457,7 +455,7 @@ def test_a_place_that_cannot_be_written(site: Path, trained: Path) -> None:
         assert refused(*command, "/proc/clickvec").startswith("cannot write /proc/clickvec: ")
 
 
-def test_a_link_is_followed(log: Path, tmp_path: Path) -> None:
+def test_a_symlink_is_followed(log: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("there")
     first = fingerprint(log, out=tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
@@ -468,7 +466,7 @@ def test_a_link_is_followed(log: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "log.tsv", "there"]
 
 
-def test_what_somebody_has_beside_the_model_is_not_the_place_of_a_run(log: Path, tmp_path: Path) -> None:
+def test_files_of_the_user_next_to_the_model_are_not_overwritten(log: Path, tmp_path: Path) -> None:
     (tmp_path / "a.run").write_text("q Q0 d 1 0.5 tag\n")
     (tmp_path / "b.run").mkdir()
     (tmp_path / "b.run" / "thesis.txt").write_text("years of work")
@@ -488,7 +486,7 @@ def test_what_somebody_has_beside_the_model_is_not_the_place_of_a_run(log: Path,
 
 @pytest.fixture
 def comparison(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
-    """A comparison that must be refused before anything is fitted."""
+    """Return a comparison that must be refused before anything is fitted."""
     for library in ("torch", "bm25s", "scipy", "matplotlib"):
         pytest.importorskip(library)
     monkeypatch.setattr("clickvec.lab.compare.bench.Bench.record", lambda *given: pytest.fail("something was fitted"))
@@ -497,13 +495,13 @@ def comparison(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t
 
 
 def regraded(path: Path, out: Path, change: Callable[[str], str]) -> Path:
-    """A judged set with other lines."""
+    """Write a judged set with changed lines."""
     head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     out.write_text("".join(f"{line}\n" for line in (head, *map(change, lines))))
     return out
 
 
-def test_a_comparison_of_what_there_is_not(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
+def test_a_comparison_with_unknown_names(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     unknown = refused(*comparison, "--systems", "bm25,gpt,lstm")
     check_tells(unknown, "'gpt'", "default", "skipthought, doc2vec, ", "hybrid-rrf, hybrid-mix")
     check_tells(refused(*comparison, "--recipe", "papper"), "'papper'", "default, paper")
@@ -520,7 +518,9 @@ def test_a_comparison_that_is_wrong_usage(comparison: tuple[str | Path, ...]) ->
     assert "Missing option '--test'" in wrong_usage(*comparison[:5], "--out", "out")
 
 
-def test_a_comparison_is_not_put_among_other_things(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
+def test_a_comparison_is_not_written_into_a_folder_of_other_files(
+    comparison: tuple[str | Path, ...], tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = contents(tmp_path)
@@ -540,7 +540,7 @@ def test_a_comparison_is_not_put_among_other_things(comparison: tuple[str | Path
         ("result_page", "scipy", "dssm", "eval"),
     ],
 )
-def test_a_library_that_a_comparison_lacks_is_told_at_once(
+def test_a_library_that_a_comparison_lacks_is_reported_first(
     place: str,
     module: str,
     systems: str,
@@ -552,9 +552,7 @@ def test_a_library_that_a_comparison_lacks_is_told_at_once(
     check_tells(refused(*comparison, "--systems", systems), module, f"pip install 'clickvec[{extra}]'")
 
 
-def test_judged_sets_of_a_comparison_that_hold_nothing(
-    site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
-) -> None:
+def test_empty_judged_sets_of_a_comparison(site: Path, comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "empty").write_text(HEADERS["judged"])
     for option in ("--dev", "--test"):
         assert "has a header and no lines below it" in refused(*comparison, option, tmp_path / "empty")
@@ -568,14 +566,14 @@ def test_judged_sets_of_a_comparison_without_a_relevant_title(
     assert "relevant title (grade 1 or more)" in refused(*comparison, option, nothing)
 
 
-def test_an_id_that_trec_files_cannot_hold_is_told_at_once(
+def test_an_id_that_trec_files_cannot_hold_is_reported_first(
     site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     spaced = regraded(site / "test.tsv.gz", tmp_path / "spaced.tsv", lambda line: "a " + line)
     assert "white space" in refused(*comparison, "--test", spaced)
 
 
-def test_a_folder_without_skip_thought_files_is_told_at_once(
+def test_a_folder_without_skip_thought_files_is_reported_first(
     comparison: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     none = ("--systems", "skipthought,dssm", "--skip-thoughts", tmp_path / "none")
@@ -588,12 +586,12 @@ def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Pat
         check_tells(refused(*comparison), "another process", "--out")
 
 
-# --- runs that are stopped, and runs that meet -------------------------------------------------------------------
+# --- interrupted and concurrent runs -----------------------------------------------------------------------------
 
 LONG = ("--set", "cells=8", "--set", "epochs=15", "--set", "batch_size=64")
 
 
-def test_ctrl_c_saves_and_resume_completes_and_two_runs_do_not_meet(site: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_resume_completes_and_two_runs_exclude_each_other(site: Path, tmp_path: Path) -> None:
     arguments = ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *LONG)
     with started(*arguments) as running:
         wait_for(tmp_path / "m.run" / "checkpoint.safetensors", running)
@@ -614,7 +612,7 @@ def test_ctrl_c_saves_and_resume_completes_and_two_runs_do_not_meet(site: Path, 
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_killed_run_can_be_started_again(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_a_killed_run_can_be_restarted(site: Path, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "m")
     before = contents(tmp_path / "m")
     arguments = ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", "--overwrite")
@@ -642,7 +640,7 @@ def test_ctrl_c_in_other_verbs_is_status_130(trained: Path, monkeypatch: pytest.
     assert refused("info", trained, status=130) == "stopped"
 
 
-def test_a_full_disk_in_a_program_of_its_own(site: Path, trained: Path, tmp_path: Path) -> None:
+def test_a_full_disk_in_another_process(site: Path, trained: Path, tmp_path: Path) -> None:
     done = program(
         "index", trained, site / "titles.tsv.gz", "--out", tmp_path / "index",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)),

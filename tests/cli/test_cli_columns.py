@@ -38,7 +38,7 @@ JUDGED_NAMES = "query_id=qid,query=search_term,doc_id=sku,title=name,grade=ratin
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A model, and each kind of file with our names, with the names of others, and without any."""
+    """Write a model, and each kind of file with our column names, with other names, and without a header."""
     tiny_model(tmp_path / "model")
     for kind, lines in {"log": LOG, "judged": JUDGED, "titles": TITLES, "labels": LABELS}.items():
         for name, header in {"ours": [OURS[kind]], "theirs": [THEIRS[kind]], "bare": []}.items():
@@ -84,7 +84,7 @@ VERBS: dict[str, tuple[Callable[[Path, Callable[[str], Path]], Arguments], str]]
 
 
 def result(*arguments: str | Path, stdin: str | bytes = "") -> object:
-    """What a verb prints and writes, less how long it took."""
+    """Return what a verb prints and writes."""
     out = ok(*arguments, stdin=stdin)
     if arguments[0] == "encode":
         return out, Path(arguments[4]).read_bytes()
@@ -98,7 +98,7 @@ def named(files: Path, name: str) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_reads_columns_that_are_named_or_not_at_all(verb: str, files: Path) -> None:
+def test_every_verb_reads_mapped_columns_and_files_without_header(verb: str, files: Path) -> None:
     if verb.startswith("train"):
         pytest.importorskip("torch")
     call, names = VERBS[verb]
@@ -153,7 +153,7 @@ def test_standard_input_is_read_once(files: Path) -> None:
         assert "- is standard input" in wrong_usage(*arguments), arguments
 
 
-def test_a_comparison_reads_them_too(files: Path) -> None:
+def test_a_comparison_reads_mapped_columns_too(files: Path) -> None:
     pytest.importorskip("scipy")
     judged, log, out = files / "theirs-judged.tsv", files / "theirs-log.tsv", ("--out", files / "out")
     call = ("compare", "--clicks", log, "--dev", judged, "--test", judged, "--systems", "bm25", *out)
@@ -181,7 +181,7 @@ def test_wrong_usage_of_the_options(options: tuple[str, ...], said: str, files: 
     assert not (files / "out").exists()
 
 
-def test_names_of_a_data_folder(files: Path) -> None:
+def test_columns_do_not_apply_to_a_data_folder(files: Path) -> None:
     pytest.importorskip("torch")
     ok("prepare", files / "ours-log.tsv", "--out", files / "data")
     said = refused("train", files / "data", "--out", files / "m", *SMALL, "--columns", "query=search_term")
@@ -198,7 +198,7 @@ def test_a_file_called_minus(files: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [hit.title for hit in Index.open("index")] == ["something else"]
 
 
-def test_what_has_to_be_read_twice_is_not_read_from_standard_input(files: Path) -> None:
+def test_a_file_that_is_read_twice_cannot_be_standard_input(files: Path) -> None:
     titles = (files / "ours-titles.tsv").read_text()
     call = ("encode", files / "model", "-", "--out")
     check_tells(refused(*call, files / "out.npy", "--resume", stdin=titles), "standard input", "--resume")
@@ -206,7 +206,7 @@ def test_what_has_to_be_read_twice_is_not_read_from_standard_input(files: Path) 
     check_tells(refused(*call, files / "out.parquet", stdin=titles), "standard input", "Parquet")
 
 
-def test_lines_of_standard_input_have_its_name(files: Path) -> None:
+def test_bad_lines_of_standard_input_are_named(files: Path) -> None:
     rows = "title\n" + "hotels\n" * 200 + "a\tb\n" + "hotels\n"
     done = run("encode", files / "model", "-", "--out", files / "out.npy", stdin=rows)
     assert done.status == 0
@@ -215,7 +215,7 @@ def test_lines_of_standard_input_have_its_name(files: Path) -> None:
     assert len(np.load(files / "out.npy")) == 201
 
 
-def test_standard_input_that_is_closed(files: Path) -> None:
+def test_a_closed_standard_input(files: Path) -> None:
     done = program("prepare", "-", "--out", files / "out", preexec_fn=lambda: os.close(0))
     assert (done.returncode, done.stderr) == (1, "clickvec: standard input is empty\n")
 

@@ -1,4 +1,4 @@
-"""Standard output and standard error that are closed, full or broken; how a program ends, and what it says."""
+"""Closed, full and broken standard streams, exit statuses, signals, and messages."""
 
 import shlex
 import signal
@@ -27,7 +27,7 @@ TRAINER = (sys.executable, "-m", "clickvec.training")
 def shell(
     arguments: Sequence[str | Path], redirect: str, program: Sequence[str] = PROGRAM, **options: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with its streams redirected; the status is its own, also in a pipe."""
+    """Run a command with redirected streams. The status is that of the command, also in a pipe."""
     command = f"{shlex.join([*program, *map(str, arguments)])} {redirect}; exit ${{PIPESTATUS[0]}}"
     return subprocess.run(["bash", "-c", command], **{"capture_output": True, "text": True} | options)  # type: ignore[call-overload, no-any-return]
 
@@ -65,10 +65,10 @@ def clicks(tmp_path: Path) -> Path:
     return path
 
 
-# --- nobody reads stderr -----------------------------------------------------------------------------------------
+# --- stderr is broken --------------------------------------------------------------------------------------------
 
 
-def test_training_whose_messages_nobody_reads_still_trains(clicks: Path, tmp_path: Path) -> None:
+def test_training_continues_if_stderr_is_broken(clicks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     train = ("train", clicks, *SMALL, "--set", "epochs=20")
     for name, redirect in {"broken": "2>&1 | head -c 1", "full": "2> /dev/full", "closed": "2>&-"}.items():
@@ -93,7 +93,7 @@ def test_a_closed_stderr_changes_nothing(model: Path, titles: Path, judged: Path
     assert (done.returncode, done.stdout.startswith(f"{tmp_path / 'm'}: epoch 1 of 1")) == (0, True), done
 
 
-def test_no_file_takes_the_number_of_a_closed_stream() -> None:
+def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
     code = (
         "import os, sys, tempfile\nfrom clickvec.cli import streams\nstreams.open_streams()\n"
         "with tempfile.TemporaryFile() as file:\n    number = file.fileno()\n"
@@ -104,7 +104,7 @@ def test_no_file_takes_the_number_of_a_closed_stream() -> None:
         assert shell(["-c", code], redirect, [sys.executable]).returncode == 0, redirect
 
 
-def test_telling_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_messages_never_raise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     closed = (tmp_path / "closed").open("w")
     closed.close()
     with Path("/dev/full").open("w") as full:
@@ -116,7 +116,7 @@ def test_telling_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         streams._discard(full)  # otherwise closing it fails
 
 
-# --- nobody reads stdout -----------------------------------------------------------------------------------------
+# --- stdout is broken --------------------------------------------------------------------------------------------
 
 
 def test_a_result_that_cannot_be_printed_is_an_error(model: Path, index: Path, judged: Path) -> None:
@@ -157,7 +157,7 @@ def test_help_of_training_to_a_full_device() -> None:
     assert LOST in sentence(done.stderr)
 
 
-def test_wrong_usage_keeps_its_status_whoever_reads_it() -> None:
+def test_wrong_usage_keeps_its_status_if_stderr_is_broken() -> None:
     for redirect in ("2> /dev/full", "2>&-", "2>&1 | true"):
         assert shell(["serach"], redirect).returncode == 2
         assert shell([], redirect).returncode == 2
@@ -183,7 +183,7 @@ def test_a_pipe_that_is_not_stdout_is_an_error(
     assert sentence(done.err) == "Broken pipe"
 
 
-def test_a_demo_that_nobody_watches_goes_on_to_its_end(tmp_path: Path) -> None:
+def test_the_demo_continues_if_stdout_is_closed(tmp_path: Path) -> None:
     for module in ("torch", "bm25s", "matplotlib"):
         pytest.importorskip(module)
     code = (
@@ -196,11 +196,11 @@ def test_a_demo_that_nobody_watches_goes_on_to_its_end(tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "gates.png").exists()
 
 
-# --- how errors end ----------------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------------
 
 
 class OutOfMemoryError(RuntimeError):
-    """As torch calls it."""
+    """Has the name of torch's exception."""
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_what_is_not_out_of_memory() -> None:
         assert ending.describe(bug, True) is None
 
 
-def test_an_error_of_the_system_names_the_file_or_only_the_reason() -> None:
+def test_an_os_error_names_the_file_if_there_is_one() -> None:
     assert ending.describe(FileNotFoundError(2, "No such file or directory", "x.tsv"), True) == (
         "x.tsv: No such file or directory"
     )
@@ -286,7 +286,7 @@ cli.main()
 
 
 def stopped(folder: Path, number: int, *before: str) -> tuple[int, str]:
-    """The status and the message of a verb that has a temporary folder when a signal comes."""
+    """Return the status and the message of a verb that a signal stops while it has a temporary folder."""
     folder.mkdir()
     command = [*before, sys.executable, "-c", WAITING, "wait", str(folder)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
@@ -309,7 +309,7 @@ def test_a_signal_leaves_no_temporary_folder(number: signal.Signals, tmp_path: P
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["ready"]
 
 
-def test_nohup_stays_in_force(tmp_path: Path) -> None:
+def test_nohup_is_respected(tmp_path: Path) -> None:
     status, _ = stopped(tmp_path / "here", signal.SIGHUP, "nohup")
     assert status == 128 + signal.SIGTERM
 
@@ -330,14 +330,14 @@ def test_training_saves_its_state_at_a_signal(number: signal.Signals, clicks: Pa
     assert "--resume" in sentence(err)
 
 
-def test_a_stop_keeps_its_signal_on_the_way_from_a_worker() -> None:
+def test_an_interrupt_keeps_its_signal_when_pickled() -> None:
     import pickle
 
     stop = pickle.loads(pickle.dumps(Interrupted("stopped", 15)))
     assert (str(stop), stop.signal, isinstance(stop, ClickvecError)) == ("stopped", 15, True)
 
 
-# --- what is said ------------------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------------------
 
 
 def test_a_search_that_finds_nothing_says_why(model: Path, index: Path, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_search_that_finds_nothing_says_why(model: Path, index: Path, tmp_path
     assert run("search", index, "ЖЖЖ", "--json").err == ""
 
 
-def test_one_thing_is_counted_as_one(model: Path, judged: Path, tmp_path: Path) -> None:
+def test_messages_use_the_singular(model: Path, judged: Path, tmp_path: Path) -> None:
     (tmp_path / "one.tsv").write_text("doc_id\ttitle\n1\thotels\n")
     (tmp_path / "unknown.tsv").write_text("doc_id\ttitle\n1\tЖЖЖ\n")
     assert ok("index", model, tmp_path / "one.tsv", "--out", tmp_path / "index").endswith(": 1 title\n")

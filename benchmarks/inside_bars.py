@@ -1,4 +1,4 @@
-"""Bars and lines about words: what they gave to a score, what deleting them does, which kinds are damped."""
+"""Draw bars and lines about words: contributions, the effect of deleting words, attenuation of function words."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,13 +17,13 @@ LABEL_WORD = 22
 
 
 def contributions(explanation: Pair, path: Path) -> None:
-    """What each word of the query and the title gave to the score; and which words the same cells answer to."""
+    """Draw the contribution of each word, and the links between the words of the query and the title."""
     sides = {"query": explanation.query_words, "title": explanation.title_words}
     if not any(sides.values()):
         raise ClickvecError("there is nothing to draw: neither the query nor the title has a word")
     given = [word.contribution for words in sides.values() for word in words]
     low, high = min(0.0, *given), max(0.0, *given)
-    room = 0.34 * (high - low or 1)  # for the numbers at the ends of the bars
+    room = 0.34 * (high - low or 1)  # space for the numbers at the ends of the bars
     rows = max(map(len, sides.values()))
     links = explanation.links if explanation.query_words and explanation.title_words else None
     widths = [3.7, 3.7, 1.2 + 0.3 * len(explanation.title_words)] if links else [3.7, 3.7]
@@ -54,7 +54,7 @@ def _bars(axes: "Axes", words: Sequence[Word]) -> None:
 
 
 def _links(axes: "Axes", explanation: Pair) -> None:
-    """The parts of the score that a word of the query and a word of the title have in common."""
+    """Draw the contribution of each pair of a query word and a title word."""
     links = np.array(explanation.links)
     reach = float(np.abs(links).max()) or 1.0
     heat_map(axes, links, (-reach, reach))
@@ -78,7 +78,7 @@ def deletion_curves(
     across: str = "words deleted",
     up: str = "score left, per cent of the full score",
 ) -> None:
-    """The share of the score that is left when 0, 1, 2, ... words are deleted: one line a way of choosing the words.
+    """Draw the remaining share of the score when 0, 1, 2, ... words are deleted, one line per method.
 
     The curve named `random` is drawn as what the others are measured against.
     """
@@ -100,7 +100,7 @@ def deletion_curves(
 
 
 def function_word_bars(measures: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -> None:
-    """Function words beside content words: a panel for each measure (gate, effect), a pair of bars for each model.
+    """Draw function words and content words: a panel for each measure (gate, effect), two bars for each model.
 
     The two numbers of a pair are the mean over function words and the mean over content words.
     """

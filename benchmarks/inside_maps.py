@@ -1,4 +1,4 @@
-"""Two maps of what a model has learned: the topics of its cells, and titles in two dimensions."""
+"""Draw two maps of what a model has learned: the topics of its cells, and titles in two dimensions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ Side = tuple[float, float, str, str]
 
 LONGEST_ROW = 44
 LONGEST_TITLE = 32
-DOT = 7  # half of the room that a named point takes, in pixels
+DOT = 7  # half of the width of a labelled point, in pixels
 
 
 def topic_map(
@@ -44,7 +44,7 @@ def topic_map(
     title: str = "",
     values: str = "",
 ) -> None:
-    """A table of colours, (rows, columns): such as cells with their words down, topics across, and how much they share.
+    """Draw a heat map of (rows, columns), such as cells by topics.
 
     `values` says what the numbers are; they are at least 0.
     """
@@ -79,7 +79,7 @@ def title_map(
     title: str = "",
     labels: int = 40,
 ) -> None:
-    """Titles as points, (titles, 2), in the colour of their group; some, spread over the map, are named."""
+    """Draw titles as points, (titles, 2), in the colour of their group, and label some that are spread over the map."""
     places = np.asarray(points, np.float64)
     if not len(texts):
         raise ClickvecError("there is nothing to draw: there are no titles")
@@ -99,13 +99,13 @@ def title_map(
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, handletextpad=0.2)
         if title:
             axes.set_title(title, fontweight="bold", loc="left")
-        figure.draw_without_rendering()  # puts the axes in their place
+        figure.draw_without_rendering()  # computes the positions of the axes
         taken = _name_groups(axes, in_group) if len(in_group) > 1 else []
         _name_some(axes, places, [shorten(text, LONGEST_TITLE) for text in texts], labels, taken)
 
 
 def _by_group(groups: Sequence[str]) -> dict[str, list[int]]:
-    """The places of the members of each group, by name; past the colours that there are, the small ones are one."""
+    """Return the indices of the members of each group. If there are more groups than colours, join the small ones."""
     found: dict[str, list[int]] = {}
     for place, group in enumerate(groups):
         found.setdefault(group, []).append(place)
@@ -116,7 +116,7 @@ def _by_group(groups: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _name_groups(axes: "Axes", groups: Mapping[str, Points]) -> "list[Bbox]":
-    """Write each group's name over the middle of its points; give back the room that the names take.
+    """Write each group's name over the middle of its points. Return the rectangles of the names.
 
     Not where another name is, nor over a group so small that its name would hide it.
     """
@@ -136,20 +136,20 @@ def _name_groups(axes: "Axes", groups: Mapping[str, Points]) -> "list[Bbox]":
 
 
 def _halo(width: float) -> "list[AbstractPathEffect]":
-    """White around letters, so that they can be read over points."""
+    """Return a white outline, so that text is readable over points."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=width, foreground="white")]
 
 
-# Where a text may stand beside its point: its offset in points, and how it is aligned.
+# Positions of a label next to its point: the offset in points, and the alignment.
 _SIDES: tuple[Side, ...] = (
     (5, 0, "left", "center"), (-5, 0, "right", "center"), (0, 5, "center", "bottom"), (0, -5, "center", "top")
 )  # fmt: skip
 
 
 def _name_some(axes: "Axes", places: Points, texts: Sequence[str], count: int, taken: "list[Bbox]") -> None:
-    """Write up to `count` texts beside their points so that none overlaps another, nor another's point."""
+    """Write up to `count` labels next to their points so that none overlaps another label or its point."""
     from matplotlib.transforms import Bbox
 
     dots = axes.transData.transform(places)
@@ -172,7 +172,7 @@ def _name_some(axes: "Axes", places: Points, texts: Sequence[str], count: int, t
 
 
 def _best_side(label: "Annotation", inside: "BboxBase", taken: "list[Bbox]", dots: Points) -> "Bbox | None":
-    """Put a label on the side of its point where it hides the fewest dots; None where there is no room on any side."""
+    """Put a label on the side of its point where it hides the fewest dots. Return None if no side has room."""
     rooms: list[tuple[int, int, Side, Bbox]] = []
     for place, side in enumerate(_SIDES):
         _stand(label, side)
@@ -188,7 +188,7 @@ def _best_side(label: "Annotation", inside: "BboxBase", taken: "list[Bbox]", dot
 
 
 def _within(room: "Bbox", dots: Points) -> NDArray[np.bool_]:
-    """Which dots are in a room."""
+    """Return which dots are inside a rectangle."""
     return np.asarray(((dots > room.min) & (dots < room.max)).all(axis=1))
 
 
@@ -197,7 +197,7 @@ def _stand(label: "Annotation", side: Side) -> None:
 
 
 def _spread(dots: Points, count: int) -> list[int]:
-    """Up to `count` dots, each the one farthest from those before it; the first is the one nearest to the middle."""
+    """Return up to `count` dots, each the farthest from the previous ones. The first is nearest to the middle."""
     chosen = [int(np.linalg.norm(dots - dots.mean(axis=0), axis=1).argmin())]
     distance = np.linalg.norm(dots - dots[chosen[0]], axis=1)
     while len(chosen) < min(count, len(dots)) and distance.max() > 0:

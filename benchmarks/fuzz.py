@@ -166,7 +166,7 @@ def begin_runs(at: Path) -> None:
     vectors._finish = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     vectors.SAVE_SECONDS = -1.0
     try:
-        vectors.write_vectors(at / "started.npy", Encoder.load(at / "model"), at / "titles.tsv")
+        vectors.write_vectors(vectors.VectorFile(at / "started.npy", at / "titles.tsv"), Encoder.load(at / "model"))
     except Exception as error:
         print(f"encoding stopped: {error}", file=sys.stderr)
     vectors._finish = put

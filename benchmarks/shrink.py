@@ -24,10 +24,11 @@ from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import text_table
 from clickvec.model.encoder import Encoder
-from clickvec.model.shrink import PRECISIONS, one_over_length, shrink_vectors, write_shrunk
+from clickvec.model.shrink import VECTOR_TYPES, inverse_lengths, shrink_vectors, write_shrunk
 from clickvec.search.index import Index
 
 REPEATS, K, QUERIES = 7, 10, 500
+WEIGHT_TYPES = ("float32", "float16", "int8")
 
 
 class SmallVectors:
@@ -43,7 +44,7 @@ class SmallVectors:
     def encode_document(self, titles: list[str], /) -> Any:  # noqa: ANN401
         """Return the vectors of titles as an index would score them."""
         kept = shrink_vectors(self.encoder.encode_document(titles), self.precision)
-        return kept.astype(np.float32) * one_over_length(kept)[:, None]
+        return kept.astype(np.float32) * inverse_lengths(kept)[:, None]
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -64,11 +65,11 @@ def new_words(encoder: Encoder, words: list[str]) -> float:
 
 def measure(model: Path, judged: Judged, titles: list[str], place: Path) -> list[dict[str, Any]]:
     """Return a row for each number format of the weights and of the vectors."""
-    folders = {"float32": model} | {name: place / name for name in PRECISIONS if name != "float32"}
+    folders = {"float32": model} | {name: place / name for name in WEIGHT_TYPES if name != "float32"}
     for name, folder in folders.items():
         if name != "float32":
             write_shrunk(model, folder, name)
-    pairs = [(weights, vectors) for weights in PRECISIONS for vectors in PRECISIONS]
+    pairs = [(weights, vectors) for weights in WEIGHT_TYPES for vectors in VECTOR_TYPES]
     encoders = {name: Encoder.load(folder) for name, folder in folders.items()}
     scored = evaluate([Neural(SmallVectors(encoders[w], v), f"{w} {v}") for w, v in pairs], judged)
     queries = list(dict.fromkeys(query.query for query in judged))[:QUERIES]

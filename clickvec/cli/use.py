@@ -81,17 +81,15 @@ def encode(
     from clickvec.data.lines import name_of
     from clickvec.data.parquet import wanted
     from clickvec.model.encoder import Encoder
-    from clickvec.search.vectors import check_call, write_vectors
+    from clickvec.search.vectors import VectorFile, check_request, write_vectors
     from clickvec.storage.outputs import check_output_file
 
     check_output_file(out, [model, catalogue])
-    check_call(out, catalogue, vectors, resume, overwrite)
     columns = inputs.read_columns(column_names, no_header, [catalogue])
+    request = VectorFile(out, catalogue, columns, queries, vectors, overwrite, resume)
+    check_request(request)
     encoder, bad = Encoder.load(model), BadLines()
-    written = write_vectors(
-        out, encoder, catalogue, queries=queries, precision=vectors,
-        resume=resume, overwrite=overwrite, max_bad=max_bad, bad=bad, columns=columns, progress=Bar(),
-    )  # fmt: skip
+    written = write_vectors(request, encoder, max_bad=max_bad, bad=bad, progress=Bar())
     report_bad_lines(bad)
     if written.out_of_step and not wanted(out):
         print_message(
@@ -119,13 +117,13 @@ def index(
     All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.model.encoder import Encoder
-    from clickvec.model.shrink import check
-    from clickvec.search.index import Index, check_place
+    from clickvec.model.shrink import check_vector_type
+    from clickvec.search.index import Index, check_index_output
     from clickvec.storage.outputs import check_output
 
-    check(vectors, "vectors")  # before encoding, which can take an hour
+    check_vector_type(vectors)  # before encoding, which can take an hour
     check_output(out, [model, catalogue])
-    check_place(out, overwrite)
+    check_index_output(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     encoder, titles = Encoder.load(model), inputs.read_catalogue(catalogue, max_bad, columns)
     columns.check_used()

@@ -139,7 +139,7 @@ def _in_index(
 ) -> tuple[Rank, str | None, str | None]:
     """Return the rank of a title, its text, and the text of the title to compare it with."""
     top = next(iter(index.search(query, k=1)), None)
-    top_id = top.id if top else None
+    top_id = str(top.id) if top else None
     if title is None:
         return Rank(1 if top else None, len(index), top_id, top_id), top.title if top else None, None
     position = index.find(title)
@@ -151,4 +151,4 @@ def _in_index(
     elif top and rank not in (None, 1):
         compare_with = top.title
     text = document.title if document else title
-    return Rank(rank, len(index), document.id if document else None, top_id), text, compare_with
+    return Rank(rank, len(index), str(document.id) if document else None, top_id), text, compare_with

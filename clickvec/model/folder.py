@@ -1,12 +1,12 @@
-"""The model folder, the seam between training and the run time: `train/` writes it, `encoder.py` reads it.
+"""The model folder, which connects training and run time: `training/` writes it, `encoder.py` reads it.
 
 It holds
     config.json           format, tower, text settings, fingerprint, size and hash of each file, how it was trained
     weights.safetensors   the weights, by name: `query.input_gate.recurrent`, ... (`shared.` when one tower serves both)
                           float32; input weights also float16, or int8 with their `.scale` (format 2, see `shrink.py`)
-    trigrams.txt          the vocabulary, one trigram a line; the id of a trigram is its line
+    trigrams.txt          the vocabulary, one trigram per line; the id of a trigram is its line number, from 0
     README.md             the model card
-    metrics.jsonl         one JSON object for each epoch of training
+    metrics.jsonl         one JSON object per epoch of training
 """
 
 import dataclasses
@@ -26,14 +26,14 @@ from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 
-MODEL_FORMAT = 2  # the newest that is known here; a model whose weights are all float32 is written as format 1
+MODEL_FORMAT = 2  # the newest known format; a model whose weights are all float32 is written as format 1
 MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
-_HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint is made of
+_HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint covers
 _BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
 
 
 class Model(NamedTuple):
-    """What a model folder holds. The weights of a tower have its name before theirs: query, title or shared."""
+    """The content of a model folder. The names of weights begin with the tower: query, title or shared."""
 
     tower: Tower
     shared_tower: bool
@@ -45,30 +45,30 @@ class Model(NamedTuple):
     metrics: str = ""  # metrics.jsonl
 
     def tower_weights(self, side: str) -> dict[str, forward.Array]:
-        """The weights of the query tower or the title tower, by their names and in their order in `forward.py`."""
-        found = forward.direction(self.weights, "shared" if self.shared_tower else side)
+        """Return the weights of the query or title tower, with the names and in the order of `forward.shapes`."""
+        weights = forward.direction(self.weights, "shared" if self.shared_tower else side)
         names = forward.shapes(self.tower, len(self.trigrams))
-        scales = (f"{name}.scale" for name in names if f"{name}.scale" in found)
-        return {name: found[name] for name in (*names, *scales)}
+        scales = (f"{name}.scale" for name in names if f"{name}.scale" in weights)
+        return {name: weights[name] for name in (*names, *scales)}
 
     @property
     def precision(self) -> str:
-        """The type of the input weights: float32, or what `shrink` made of it."""
+        """The number format of the input weights: float32, or float16 or int8 after `shrink`."""
         return str(next(weight.dtype for name, weight in self.weights.items() if name.endswith(".input")))
 
 
 def sides(shared_tower: bool) -> tuple[str, ...]:
-    """The names of the towers of a model."""
+    """Return the names of the towers of a model."""
     return ("shared",) if shared_tower else ("query", "title")
 
 
-def check_model_place(path: Path) -> None:
-    """Refuse to write a model where there is anything but a model, or nothing."""
+def check_model_output(path: Path) -> None:
+    """Refuse to write a model over anything but another model."""
     check_replaceable(path, "config.json", MODEL_FILES)
 
 
 def save_model(model: Model, path: Path, card: str) -> str:
-    """Write a model folder, whole or not at all; returns its fingerprint."""
+    """Write a model folder atomically and return its fingerprint."""
     with replacing(path, "config.json", MODEL_FILES) as fresh:
         return _write_model(model, fresh, card)
 
@@ -93,9 +93,9 @@ def _write_model(model: Model, fresh: Path, card: str) -> str:
 
 
 def _tower_fields(tower: Tower) -> dict[str, Any]:
-    """The tower for config.json, without the pooling of the paper: a model from before there was a choice is the same.
+    """Return the tower for config.json, without the default pooling.
 
-    It keeps its fingerprint, and an older clickvec opens a newer model that it can run.
+    So models from before pooling was a choice keep their fingerprint, and older versions can open newer models.
     """
     fields = dataclasses.asdict(tower)
     if tower.pooling == Tower.pooling:
@@ -104,9 +104,9 @@ def _tower_fields(tower: Tower) -> dict[str, Any]:
 
 
 def copy_model(model: Model, source: Path | None, target: Path) -> str:
-    """Put a model into a new folder inside one that is being written (see `replacing`); returns its fingerprint.
+    """Write a model into a new folder and return its fingerprint.
 
-    It is a copy of the folder `source`, byte for byte, as long as that holds this model; else it is written anew.
+    If the folder `source` still holds this model, copy its files. Else write the model from memory.
     """
     target.mkdir()
     if source is not None:
@@ -114,7 +114,7 @@ def copy_model(model: Model, source: Path | None, target: Path) -> str:
             with open_model_folder(source) as opened:
                 if read_model(opened).fingerprint == model.fingerprint:
                     return _copy(opened, target)
-        except ClickvecError:  # it is gone or damaged; the model is in memory
+        except ClickvecError:  # removed or damaged; the model is in memory
             pass
     return _write_model(model, target, _BARE_CARD)
 
@@ -128,18 +128,18 @@ def _copy(opened: Snapshot, target: Path) -> str:
 
 
 def open_model_folder(path: Path) -> Snapshot:
-    """Open the files of a model folder, all of one version."""
+    """Open the files of a model folder, all of one version. See `read_model`."""
     return open_folder(path, MODEL_FILES, "model folder")
 
 
 def open_model(path: Path) -> Model:
-    """Open a model folder, checking header, names, shapes, sizes and fingerprint; the weights stay on disk."""
+    """Open a model folder. Check names, shapes, sizes and fingerprint; the weights are memory-mapped."""
     with open_model_folder(path) as opened:
         return read_model(opened)
 
 
 def read_model(opened: Snapshot) -> Model:
-    """The model in an open folder."""
+    """Return the model in an open folder."""
     config, path = opened.json("config.json"), opened.path
     check_format(config.get("format"), MODEL_FORMAT, path, "model")
     try:
@@ -151,8 +151,8 @@ def read_model(opened: Snapshot) -> Model:
         if set(config["files"]) != set(_HASHED):
             raise ValueError("files")
         opened.check(config["files"], "config.json")
-        opened.check(config.get("samples", {}), "config.json")  # models written before have none
-        if opened.sha256("trigrams.txt") != config["files"]["trigrams.txt"]["sha256"]:  # small, and read anyway
+        opened.check(config.get("samples", {}), "config.json")  # earlier versions wrote none
+        if opened.sha256("trigrams.txt") != config["files"]["trigrams.txt"]["sha256"]:  # it is small, and needed anyway
             raise ClickvecError(f"{path}/trigrams.txt was changed: its hash disagrees; copy the folder again")
         model = Model(
             tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
@@ -172,7 +172,7 @@ def _read_tower(fields: dict[str, Any], path: Path) -> Tower:
 
 
 def _check_kinds(config: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the name of the setting, where one is not of its kind."""
+    """Raise ValueError with the name of a setting that has the wrong type or an unknown value."""
     kinds = {"shared_tower": bool, "max_words": int, "training": dict}
     for name, kind in kinds.items():
         if type(config[name]) is not kind:
@@ -182,7 +182,7 @@ def _check_kinds(config: Mapping[str, Any]) -> None:
 
 
 def verify_model(path: Path) -> Model:
-    """Open a model folder and read every byte of it: hashes, and no weight that is not a number."""
+    """Open a model folder and check every byte: the hashes, and that all weights are finite."""
     with open_model_folder(path) as opened:
         model = read_model(opened)
         for name, about in opened.json("config.json")["files"].items():
@@ -192,16 +192,16 @@ def verify_model(path: Path) -> Model:
     return model
 
 
-def check_format(found: object, known: int, path: Path, what: str) -> None:
-    """Refuse a folder of a format that is not known here."""
-    if not isinstance(found, int):
-        raise ClickvecError(f"{path} is no {what} folder of clickvec: it names no format")
-    if found > known:
-        raise ClickvecError(f"{path} is of {what} format {found}, newer than {known}: update clickvec")
+def check_format(number: object, newest: int, path: Path, kind: str) -> None:
+    """Refuse a folder without a format, or of a newer format than this version knows."""
+    if not isinstance(number, int):
+        raise ClickvecError(f"{path} is not a {kind} folder of clickvec: it names no format")
+    if number > newest:
+        raise ClickvecError(f"{path} has {kind} format {number}, newer than {newest}: update clickvec")
 
 
 def _check_weights(model: Model, path: Path) -> None:
-    """The weights have the names and shapes that the tower asks for; the small ones are numbers."""
+    """Raise if names, shapes or types of weights do not fit the tower, or if a small weight is not finite."""
     expected = {
         f"{side}.{name}": shape
         for side in sides(model.shared_tower)
@@ -212,20 +212,20 @@ def _check_weights(model: Model, path: Path) -> None:
             expected[f"{name}.scale"] = (len(model.trigrams),)
         elif model.weights[name].dtype.kind != "f" or f"{name}.scale" in model.weights:
             raise ClickvecError(
-                f"{path}: {name} is {model.weights[name].dtype}, and only int8 has a scale; copy the folder again"
+                f"{path}: {name} is {model.weights[name].dtype}, but only int8 has a scale; copy the folder again"
             )
     for name, shape in expected.items():
-        found = model.weights[name].shape if name in model.weights else "nothing"
-        if found != shape:
-            raise ClickvecError(f"{path}: {name} should have the shape {shape}, and has {found}; copy the folder again")
-    # The input matrices are large and stay unread; a bad number in them is caught when a vector comes out of it.
+        actual = model.weights[name].shape if name in model.weights else "nothing"
+        if actual != shape:
+            raise ClickvecError(f"{path}: {name} should have the shape {shape}, but has {actual}; copy it again")
+    # The input matrices are large and are not read here. The encoder finds NaN in them when it computes a vector.
     _check_finite({name: w for name, w in model.weights.items() if not name.endswith(".input")}, path)
 
 
 def _check_finite(weights: Mapping[str, forward.Array], path: Path) -> None:
     for name, weight in weights.items():
         if not np.isfinite(weight).all():
-            raise ClickvecError(f"{path}: {name} holds a weight that is not a number; train the model again")
+            raise ClickvecError(f"{path}: {name} holds a NaN or infinite weight; train the model again")
 
 
 def _bytes_and_hash(path: Path) -> dict[str, Any]:
@@ -235,6 +235,6 @@ def _bytes_and_hash(path: Path) -> dict[str, Any]:
 
 
 def _fingerprint(config: Mapping[str, Any]) -> str:
-    """One name for what the model computes: the tower, the text settings, and the hashes of weights and trigrams."""
+    """Return a hash of what the model computes: tower, text settings, and the hashes of weights and trigrams."""
     parts = {key: config[key] for key in ("tower", "shared_tower", "max_words", "files")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

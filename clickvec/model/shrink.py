@@ -1,7 +1,7 @@
-"""Smaller models and smaller vectors: float16, or int8 with a scale for each row.
+"""Shrink models and vectors: float16, or int8 with one scale per row.
 
-Nearly all of a model are its input matrices, one row for each trigram; the rest stays float32. W l(t) is a sum of a few
-rows, which `projection.project` scales as it gathers them: the matrix is never whole in float32, on disk or in memory.
+Nearly all of a model is its input matrices, with one row per trigram; the other weights stay float32. W l(t) is a sum
+of a few rows, which `projection.project` scales as it reads them, so the whole matrix never exists in float32.
 """
 
 import math
@@ -12,26 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.model.folder import Model, check_model_place, open_model, open_model_folder, read_model, save_model
+from clickvec.model.folder import Model, check_model_output, open_model, open_model_folder, read_model, save_model
 
-PRECISIONS = ("float32", "float16", "int8")
-_STEPS = 127  # int8 from -127 to 127: -128 has no counterpart
+VECTOR_TYPES = ("float32", "int8")
+READABLE_VECTOR_TYPES = (*VECTOR_TYPES, "float16")  # earlier versions wrote float16
+_LARGEST = 127  # int8 values go from -127 to 127: -128 has no counterpart
 
 
 class Rows(NamedTuple):
-    """Rows of int8, and what to multiply each by."""
+    """Rows of int8, and the factor of each row."""
 
     values: NDArray[np.int8]
     scales: NDArray[np.float32]
 
 
 def to_int8(rows: NDArray[Any]) -> Rows:
-    """Each row in 255 steps, as wide as its largest value asks for; all that a row holds is on its first axis."""
+    """Round each row, along axis 0, to 255 equally spaced values, as far apart as its largest value needs."""
     flat = np.asarray(rows, np.float32).reshape(len(rows), math.prod(rows.shape[1:]))
-    scales = np.abs(flat).max(axis=1, initial=0) / np.float32(_STEPS)
+    scales = np.abs(flat).max(axis=1, initial=0) / np.float32(_LARGEST)
     scales[scales == 0] = 1  # a row of zeros
-    values = np.rint(flat / scales[:, None]).clip(-_STEPS, _STEPS).astype(np.int8)  # beyond: of the least float32
+    values = np.rint(flat / scales[:, None]).clip(-_LARGEST, _LARGEST).astype(np.int8)  # subnormal scales need the clip
     return Rows(values.reshape(rows.shape), scales)
+
+
+# --- models ------------------------------------------------------------------------------------------------------
 
 
 class Written(NamedTuple):
@@ -43,17 +47,17 @@ class Written(NamedTuple):
 
 
 def write_shrunk(source: Path, out: Path, precision: str, overwrite: bool = False) -> Written:
-    """Read a model folder, and write it to `out` with smaller weights and with its card and its history."""
-    check_model_place(out)
+    """Read a model folder and write it to `out` with smaller weights, its card and its training history."""
+    check_model_output(out)
     if out.exists() and out.samefile(source):
         raise ClickvecError(f"{out} is the model itself, whose weights would be lost; choose another --out")
     if (out / "config.json").exists() and not overwrite:
-        raise ClickvecError(f"{out} holds a model already; choose another --out, or overwrite it with --overwrite")
+        raise ClickvecError(f"{out} already holds a model; choose another --out, or overwrite it with --overwrite")
     with open_model_folder(source) as opened:
         small = shrink_model(read_model(opened), precision)
         card = opened.text("README.md").rstrip("\n")
-    was = small.training["shrunk"]["from"]
-    card += f"\n\n## Shrunk\n\nThe input weights are {precision}; in the model {was} they were float32.\n"
+    original = small.training["shrunk"]["from"]
+    card += f"\n\n## Shrunk\n\nThe input weights are {precision}; in the model {original} they were float32.\n"
     save_model(small, out, card.lstrip("\n"))
     return Written(open_model(out), _size(out), _size(source))
 
@@ -63,46 +67,44 @@ def _size(folder: Path) -> int:
 
 
 def shrink_model(model: Model, precision: str) -> Model:
-    """The model with its input weights in float16 or int8; the small weights stay as they are."""
-    check(precision, "weights")
+    """Return the model with its input weights in float16 or int8. The other weights stay as they are."""
+    if precision not in ("float16", "int8"):
+        raise ClickvecError(f"weights can be shrunk to float16 or int8, not {precision!r}")
     if model.precision != "float32":
-        raise ClickvecError(f"the model is shrunk already, to {model.precision}; shrink the one that it was made from")
-    if precision == "float32":
-        raise ClickvecError("the model is in float32 already; choose float16 or int8 for its weights")
+        raise ClickvecError(f"the model is already shrunk to {model.precision}; shrink the original model")
     weights: dict[str, NDArray[Any]] = {}
     for name, weight in model.weights.items():
         if not name.endswith(".input"):
             weights[name] = weight
         elif not np.isfinite(weight).all():
-            raise ClickvecError(f"{name} holds a weight that is not a number; train the model again")
+            raise ClickvecError(f"{name} holds a NaN or infinite weight; train the model again")
         elif precision == "int8":
             weights[name], weights[f"{name}.scale"] = to_int8(weight)
+        elif weight.size and np.abs(weight).max() > np.finfo(np.float16).max:
+            raise ClickvecError(f"{name} holds a weight that is too large for float16; shrink the model to int8")
         else:
-            weights[name] = _to_float16(weight, name)
+            weights[name] = weight.astype(np.float16)
     training = model.training | {"shrunk": {"from": model.fingerprint, "weights": precision}}
     return model._replace(weights=weights, training=training, fingerprint="")
 
 
-def _to_float16(weight: NDArray[Any], name: str) -> NDArray[np.float16]:
-    if weight.size and np.abs(weight).max() > np.finfo(np.float16).max:
-        raise ClickvecError(f"{name} holds a weight that is too large for float16; shrink the model to int8")
-    return weight.astype(np.float16)
+# --- vectors -----------------------------------------------------------------------------------------------------
 
 
-def shrink_vectors(vectors: NDArray[np.float32], precision: str) -> NDArray[Any]:
-    """Vectors in fewer bytes. One of int8 is a direction: divided by its length it is of length 1 again."""
-    if precision == "int8":
-        return to_int8(vectors).values
-    return vectors.astype(precision, copy=False)
+def check_vector_type(name: str) -> None:
+    """Refuse a number format in which vectors are not written."""
+    if name == "float16":
+        raise ClickvecError("float16 vectors are no longer written; use int8, which is smaller and faster to search")
+    if name not in VECTOR_TYPES:
+        raise ClickvecError(f"vectors can be {' or '.join(VECTOR_TYPES)}, not {name!r}")
 
 
-def one_over_length(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """What makes shrunk vectors ones of length 1; 1 for a vector of zeros."""
+def shrink_vectors(vectors: NDArray[np.float32], vector_type: str) -> NDArray[Any]:
+    """Return the vectors in this number format. int8 rows must be normalised before use."""
+    return to_int8(vectors).values if vector_type == "int8" else vectors
+
+
+def inverse_lengths(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the factor that scales each vector to length 1, or 1 for a zero vector."""
     length = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1))
     return (1 / np.where(length > 0, length, 1)).astype(np.float32)
-
-
-def check(precision: str, what: str) -> None:
-    """Refuse a precision that there is not."""
-    if precision not in PRECISIONS:
-        raise ClickvecError(f"{what} are {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}, not {precision!r}")

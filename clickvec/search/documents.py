@@ -1,4 +1,4 @@
-"""The documents of an index: id, title and payload of each, as lines of JSON, of which only the hits are read."""
+"""The documents of an index: id, title and payload of each, as lines of JSON. Only the lines of hits are parsed."""
 
 import json
 import re
@@ -19,58 +19,63 @@ _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class Document(NamedTuple):
-    """What an index keeps of a title, beside its vector."""
+    """What an index stores of a title, beside its vector."""
 
-    id: str
+    id: str | int
     title: str
     payload: Any = None
 
 
 class Documents:
-    """Documents as lines of JSON, in memory or on disk, and the places where the lines begin."""
+    """Documents as lines of JSON, in memory or memory-mapped, and the offsets of the lines."""
 
-    def __init__(self, lines: NDArray[np.uint8], offsets: Positions) -> None:
-        self.lines, self.offsets = lines, offsets
+    def __init__(self, lines: NDArray[np.uint8], offsets: Positions, has_integer_ids: bool = False) -> None:
+        self.lines, self.offsets, self.has_integer_ids = lines, offsets, has_integer_ids
 
     @classmethod
-    def of(cls, titles: list[str], ids: Iterable[str] | None, payloads: Iterable[Any] | None) -> "Documents":
-        """The documents of these titles, checked."""
-        ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
+    def of(
+        cls, titles: list[str], ids: Iterable[str | int] | None = None, payloads: Iterable[Any] | None = None
+    ) -> "Documents":
+        """Make the documents of titles. Raise if the arguments do not fit together or an id occurs twice."""
+        ids = [str(number) for number in range(len(titles))] if ids is None else [_plain(value) for value in ids]
         payloads = [None] * len(titles) if payloads is None else list(payloads)
-        for what, values in (("ids", ids), ("payloads", payloads)):
+        for name, values in (("ids", ids), ("payloads", payloads)):
             if len(values) != len(titles):
-                raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {what}; give one for each title")
-        for what, texts in (("title", titles), ("id", ids)):
-            other = next((text for text in texts if not isinstance(text, str)), "")
-            if not isinstance(other, str):
-                raise ClickvecError(f"the {what} {other!r} is of type {type(other).__name__}; give a str")
-        if len(set(ids)) < len(ids):
-            again = next(two for one, two in pairwise(sorted(ids)) if one == two)
-            raise ClickvecError(f"the id {again!r} is given to more than one title; every id must be different")
+                raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {name}; give one per title")
+        wrong = next((title for title in titles if not isinstance(title, str)), "")
+        if not isinstance(wrong, str):
+            raise ClickvecError(f"the title {wrong!r} is of type {type(wrong).__name__}; give a str")
+        _check_distinct(ids)
         lines, offsets = bytearray(), array("q", [0])
         for document in map(Document, ids, titles, payloads):
             lines += _line(document)
             offsets.append(len(lines))
-        return cls(np.frombuffer(lines, np.uint8), np.array(offsets, np.int64))
+        has_integer_ids = any(isinstance(value, int) for value in ids)
+        return cls(np.frombuffer(lines, np.uint8), np.array(offsets, np.int64), has_integer_ids)
 
     @classmethod
-    def open(cls, opened: Snapshot, count: int) -> "Documents":
-        """The documents of an open index folder."""
+    def open(cls, opened: Snapshot, count: int, has_integer_ids: bool) -> "Documents":
+        """Return the documents of an open index folder."""
         offsets = opened.array("documents.offsets.npy", "int64", (count + 1,))
         lines = opened.mapped("documents.jsonl")
         if offsets[0] != 0 or offsets[-1] != len(lines):
             raise ClickvecError(
                 f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
             )
-        return cls(np.asarray(lines), offsets)
+        return cls(np.asarray(lines), offsets, has_integer_ids)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def find(self, given: str) -> int | None:
-        """The position of an id, by the beginning of its line: reading all lines as JSON would take far longer."""
-        written = {begin for begin in (_begin(_to_json(given)), _begin(json.dumps(given))) if begin}
-        for match in re.finditer(b"|".join(map(re.escape, written)), self.lines.data):
+    def find(self, doc_id: str | int) -> int | None:
+        """Return the position of an id, or None. 7 and "7" are the same id.
+
+        This compares the beginnings of the lines, which is far faster than parsing them.
+        """
+        beginnings = {_beginning(text) for text in (_to_json(str(doc_id)), json.dumps(str(doc_id)))}
+        if re.fullmatch("0|-?[1-9][0-9]*", str(doc_id), re.ASCII):
+            beginnings.add(_beginning(str(doc_id)))
+        for match in re.finditer(b"|".join(map(re.escape, beginnings - {b""})), self.lines.data):
             position = int(np.searchsorted(self.offsets, match.start()))
             if self.offsets[position] == match.start():  # and not within a payload
                 return position
@@ -79,18 +84,36 @@ class Documents:
     def __getitem__(self, position: int) -> Document:
         try:
             value = parse_json(self.lines[self.offsets[position] : self.offsets[position + 1]].tobytes())
-            if not (isinstance(value["id"], str) and isinstance(value["title"], str)):
+            if type(value["id"]) not in (str, int) or type(value["title"]) is not str:
                 raise TypeError
             return Document(value["id"], value["title"], value.get("payload"))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
 
 
-def _begin(value: str) -> bytes:
-    """How the line of a document begins whose id is this JSON."""
+def _plain(doc_id: object) -> str | int:
+    """Return an id as str or int. NumPy's integers become int."""
+    if isinstance(doc_id, np.integer) or (isinstance(doc_id, int) and not isinstance(doc_id, bool)):
+        return int(doc_id)
+    if not isinstance(doc_id, str):
+        raise ClickvecError(f"the id {doc_id!r} is of type {type(doc_id).__name__}; give a str or an int")
+    return doc_id
+
+
+def _check_distinct(ids: list[str | int]) -> None:
+    """Raise if two ids are the same as text. On the command line, 7 and "7" cannot be told apart."""
+    texts = [str(doc_id) for doc_id in ids]
+    if len(set(texts)) < len(texts):
+        again = next(one for one, other in pairwise(sorted(texts)) if one == other)
+        given = " and ".join(dict.fromkeys(repr(doc_id) for doc_id in ids if str(doc_id) == again))
+        raise ClickvecError(f"the id {given} is given to more than one title; all ids must differ, even as text")
+
+
+def _beginning(value: str) -> bytes:
+    """Return how the line of a document begins whose id is this JSON, or nothing if no line can begin like that."""
     try:
         return f'{{"id": {value}, "title": '.encode()
-    except UnicodeEncodeError:  # written as `_line` writes it then
+    except UnicodeEncodeError:  # `_line` escapes it then
         return b""
 
 
@@ -101,7 +124,7 @@ def _line(document: Document) -> bytes:
     try:
         try:
             return _to_json(value).encode() + b"\n"
-        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say and UTF-8 cannot
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can express and UTF-8 cannot
             return json.dumps(value).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise ClickvecError(f"the payload of the id {document.id!r} is not JSON: {error}") from None

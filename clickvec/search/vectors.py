@@ -1,10 +1,10 @@
-"""The vectors of titles in a file, written as they come: memory stays flat, and a run that was stopped can go on.
+"""Encode titles into a file of vectors. Memory use is constant, and an interrupted run can be resumed.
 
-While a run goes on, the folder FILE.run holds
-    vectors.npy   the rows that are there so far; its header comes last
-    state.json    what the run was begun with, and how many rows are safely on disk
+During a run, the folder FILE.run holds
+    vectors.npy   the rows so far; its header is written last
+    state.json    the settings of the run, and how many rows are safely on disk
     lock          held by the process that writes
-At the end the rows become FILE: as they are, or, where it ends in .parquet, beside the ids and titles.
+At the end the rows become FILE. If it ends in .parquet, ids and titles are written beside them.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from clickvec.data.columns import OWN_NAMES
 from clickvec.data.lines import MAX_BAD, STDIN, name_of
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
-from clickvec.model.shrink import PRECISIONS, check, shrink_vectors
+from clickvec.model.shrink import READABLE_VECTOR_TYPES, check_vector_type, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
@@ -37,9 +37,9 @@ from clickvec.storage.temporary import locked
 
 SAVE_SECONDS = 2.0
 _HEADER_BYTES = 128
-_TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # what would hold other bytes than its name says
-_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")  # state.tmp: of earlier versions
-_BEGUN_WITH = {
+_TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # file endings that promise something else than vectors
+_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")  # earlier versions wrote state.tmp
+_SETTINGS = {  # what a resumed run must have in common with the interrupted one
     "model": "another model",
     "titles": "other titles or columns",
     "queries": "the other tower",
@@ -47,157 +47,179 @@ _BEGUN_WITH = {
 }
 
 
+@dataclass(frozen=True)
+class VectorFile:
+    """What to encode, and where to write it."""
+
+    out: Path
+    titles: Path
+    columns: Columns = OWN_NAMES
+    queries: bool = False  # encode with the query tower
+    vectors: str = "float32"  # number format: float32 or int8
+    overwrite: bool = False
+    resume: bool = False
+
+    @property
+    def target(self) -> Path:
+        """The file that is written. If `out` is a link, it is what the link points to."""
+        return resolve(self.out)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the rows and the state during a run."""
+        return self.target.with_name(f"{self.target.name}.run")
+
+    @property
+    def rows(self) -> Path:
+        """The file of the rows so far."""
+        return self.folder / "vectors.npy"
+
+    @property
+    def state(self) -> Path:
+        """The file of the state."""
+        return self.folder / "state.json"
+
+
 @dataclass
 class _State:
-    """What a run was begun with, and how far it is."""
+    """The settings of a run and its progress, as state.json holds them."""
 
     model: str  # the fingerprint
-    titles: str | None  # the hash of the file, and its columns; none for a pipe, which nobody can read again
-    queries: bool  # whether the query tower reads them
-    vectors: str  # float32, float16 or int8
-    overwrite: bool  # whether the result may take the place of what is there
+    titles: str | None  # hash of the file, and its columns; None for a pipe, which cannot be read again
+    queries: bool
+    vectors: str
+    overwrite: bool  # whether the result may replace an existing file
     rows: int = 0
-    zeros: int = 0  # of the rows
-    out_of_step: int | None = None  # a line
+    zeros: int = 0  # rows that are zero vectors
+    out_of_step: int | None = None  # the first line whose row number differs from its line number
 
 
 class Written(NamedTuple):
     """What a run wrote."""
 
     rows: int
-    zeros: int  # the rows of titles without a trigram that the model knows
-    out_of_step: int | None  # the first line whose row is not its number: lines before it have no row
-
-
-class _Place:
-    """Where the result of a run goes, and where its state is."""
-
-    def __init__(self, out: Path) -> None:
-        self.out, self.final = out, resolve(out)
-        self.folder = self.final.with_name(f"{self.final.name}.run")
-        self.rows, self.state = self.folder / "vectors.npy", self.folder / "state.json"
-
-    def saved(self) -> _State | None:
-        """The state of an unfinished run, if there is one."""
-        if not self.state.exists() or not self.rows.exists():
-            return None
-        try:
-            with open_folder(self.folder, ["state.json"], "run of encode") as opened:
-                state = to_dataclass(_State, opened.json("state.json"))
-            if not 0 <= state.zeros <= state.rows or state.vectors not in PRECISIONS:
-                raise ValueError("its numbers disagree")
-        except (ValueError, ClickvecError) as error:
-            raise ClickvecError(f"{self.state} is damaged ({error}); start again with --overwrite") from None
-        return state
+    zeros: int  # rows of titles without a known trigram
+    out_of_step: int | None  # the first line whose row number differs from its line number
 
 
 def write_vectors(
-    out: Path,
+    request: VectorFile,
     encoder: Encoder,
-    titles: Path,
     *,
-    queries: bool = False,
-    precision: str = "float32",
-    resume: bool = False,
-    overwrite: bool = False,
     max_bad: float = MAX_BAD,
     bad: BadLines | None = None,
-    columns: Columns = OWN_NAMES,
     progress: Progress | None = None,
 ) -> Written:
-    """Encode the titles of a file into `out`, by the query tower if so told.
+    """Encode the titles of a file. A resumed run writes the same bytes as one that was never interrupted.
 
-    With `resume` an unfinished run goes on, and gives the bytes that it would have given uninterrupted.
+    Raise if more than `max_bad` of the lines are bad. `bad` collects them.
     """
-    check_call(out, titles, precision, resume, overwrite)
-    place, bad = _Place(out), BadLines() if bad is None else bad
-    state = _State(encoder.fingerprint, _name(titles, columns), queries, precision, overwrite)
+    check_request(request)
+    bad = BadLines() if bad is None else bad
+    state = _State(
+        encoder.fingerprint, _hash(request.titles, request.columns), request.queries, request.vectors, request.overwrite
+    )
     try:
-        with files.ensured_folder(place.folder), locked(place.folder / "lock", str(out)):
-            check_call(out, titles, precision, resume, overwrite)  # again: another run may have ended in between
+        with files.ensured_folder(request.folder), locked(request.folder / "lock", str(request.out)):
+            check_request(request)  # again: another run may have ended in between
             try:
-                if resume:
-                    _take_over(place, state, encoder.dimensions)
+                if request.resume:
+                    _take_over(request, state, encoder.dimensions)
                 else:
-                    place.state.unlink(missing_ok=True)
-                _encode(place, state, encoder, _texts(titles, state, max_bad, bad, columns), progress or ignore)
-                _finish(place, state, titles, columns, encoder.dimensions)
+                    request.state.unlink(missing_ok=True)
+                _encode(request, state, encoder, _texts(request, state, max_bad, bad), progress or ignore)
+                _finish(request, state, encoder.dimensions)
             finally:
-                if not place.state.exists():  # there is nothing to go on with
-                    shutil.rmtree(place.folder, ignore_errors=True)
+                if not request.state.exists():  # there is nothing to resume
+                    shutil.rmtree(request.folder, ignore_errors=True)
     except KeyboardInterrupt:
-        if not place.state.exists():
+        if not request.state.exists():
             raise
-        raise Interrupted(f"stopped after {state.rows:,} titles; go on with --resume") from None
+        raise Interrupted(f"stopped after {state.rows:,} titles; resume with --resume") from None
     except OSError as error:
-        failed = files.cannot_write(out, error)
-        raise ClickvecError(f"{failed}; go on with --resume") if place.state.exists() else failed from None
+        failed = files.cannot_write(request.out, error)
+        raise ClickvecError(f"{failed}; resume with --resume") if request.state.exists() else failed from None
     return Written(state.rows, state.zeros, state.out_of_step)
 
 
 # --- before a run ------------------------------------------------------------------------------------------------
 
 
-def check_call(out: Path, titles: Path, precision: str, resume: bool, overwrite: bool) -> None:
-    """Refuse what cannot be done, to replace what is there unasked, and to go on where nothing was begun."""
-    check(precision, "vectors")
+def check_request(request: VectorFile) -> None:
+    """Refuse what cannot work, to overwrite a file without being asked, and to resume if there is nothing to resume."""
+    out, titles = request.out, request.titles
+    check_vector_type(request.vectors)
     check_output_file(out)
     if out.suffix in _TEXT:
         raise ClickvecError(f"vectors are written as .npy or .parquet, not as text; give {out} another ending")
     if parquet.wanted(out):
         parquet.check()
-    if (resume or parquet.wanted(out)) and (titles == STDIN or (titles.exists() and not titles.is_file())):
+    is_regular = titles != STDIN and (not titles.exists() or titles.is_file())
+    if (request.resume or parquet.wanted(out)) and not is_regular:
         raise ClickvecError(
-            f"{name_of(titles)} is no plain file, and --resume and Parquet have to read it twice; save it first"
+            f"{name_of(titles)} is not a regular file, but --resume and Parquet read it twice; save it to a file first"
         )
-    place = _Place(out)
-    _check_folder(place.folder)
-    saved = None if overwrite and not resume else place.saved()
-    if resume and not saved:
+    _check_folder(request.folder)
+    saved = None if request.overwrite and not request.resume else _read_state(request)
+    if request.resume and not saved:
         why = (
             f"{out} is finished"
             if out.exists()
-            else f"{place.folder} holds no rows that are safe; start without --resume"
+            else f"{request.folder} holds no rows that are safe; start without --resume"
         )
         raise ClickvecError(f"there is nothing to resume: {why}")
-    if saved and not resume:
+    if saved and not request.resume:
         raise ClickvecError(
-            f"{place.folder} holds an unfinished run; go on with --resume or start again with --overwrite"
+            f"{request.folder} holds an interrupted run; resume it with --resume, or start again with --overwrite"
         )
-    if out.exists() and not overwrite and not (saved and saved.overwrite):
-        raise ClickvecError(f"{out} is there already; choose another --out, or replace it with --overwrite")
+    if out.exists() and not request.overwrite and not (saved and saved.overwrite):
+        raise ClickvecError(f"{out} already exists; choose another --out, or overwrite it with --overwrite")
 
 
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise ClickvecError(f"{folder} is a file, and the state of a run is kept there; choose another --out")
-    found = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-    others = [name for name in found if name not in _NAMES and not name.startswith(".")]
+        raise ClickvecError(f"{folder} is a file, but it is needed as a folder for the run; choose another --out")
+    entries = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    others = [name for name in entries if name not in _NAMES and not name.startswith(".")]
     if others:
         raise ClickvecError(
-            f"{folder} holds {others[0]}, and the state of a run is kept there; move it away or choose another --out"
+            f"{folder} holds {others[0]}, but it is needed for the run; move it away or choose another --out"
         )
 
 
-def _name(titles: Path, columns: Columns) -> str | None:
-    """A name for the titles that changes when they do, or when other columns of the file are read."""
+def _read_state(request: VectorFile) -> _State | None:
+    """Return the state of an interrupted run, if there is one."""
+    if not request.state.exists() or not request.rows.exists():
+        return None
+    try:
+        with open_folder(request.folder, ["state.json"], "run of encode") as opened:
+            state = to_dataclass(_State, opened.json("state.json"))
+        if not 0 <= state.zeros <= state.rows or state.vectors not in READABLE_VECTOR_TYPES:
+            raise ValueError("its numbers disagree")
+    except (ValueError, ClickvecError) as error:
+        raise ClickvecError(f"{request.state} is damaged ({error}); start again with --overwrite") from None
+    return state
+
+
+def _hash(titles: Path, columns: Columns) -> str | None:
+    """Return a text that changes if the titles change, or if other columns of the file are read."""
     if titles == STDIN or not titles.is_file():
         return None
     with titles.open("rb") as file:
-        name = hashlib.file_digest(file, "sha256").hexdigest()
-    return name if columns == OWN_NAMES else f"{name} {dict(columns.names)} {columns.header}"
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest if columns == OWN_NAMES else f"{digest} {dict(columns.names)} {columns.header}"
 
 
-def _take_over(place: _Place, now: _State, dimensions: int) -> None:
-    """Go on with the rows of an unfinished run, if it was begun with the same."""
-    then = place.saved()
-    if then is None or place.rows.stat().st_size < _end(then, dimensions):
-        raise ClickvecError(f"{place.folder} is damaged: it has fewer rows than it says; start again with --overwrite")
-    for key, what in _BEGUN_WITH.items():
+def _take_over(request: VectorFile, now: _State, dimensions: int) -> None:
+    """Continue with the rows of an interrupted run. Raise if its settings were different."""
+    then = _read_state(request)
+    if then is None or request.rows.stat().st_size < _end(then, dimensions):
+        raise ClickvecError(f"{request.folder} is damaged: rows are missing; start again with --overwrite")
+    for key, difference in _SETTINGS.items():
         if getattr(then, key) != getattr(now, key):
             raise ClickvecError(
-                f"cannot resume {place.folder}: it was begun with {what.format(getattr(then, key))}; give the same, or "
-                "start again with --overwrite"
+                f"cannot resume {request.folder}: it was started with {difference.format(getattr(then, key))}; "
+                "give the same, or start again with --overwrite"
             )
     now.overwrite |= then.overwrite
     now.rows, now.zeros = then.rows, then.zeros
@@ -206,69 +228,69 @@ def _take_over(place: _Place, now: _State, dimensions: int) -> None:
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _encode(place: _Place, state: _State, encoder: Encoder, titles: Iterator[str], progress: Progress) -> None:
-    """Write the rows that are missing. A run goes on after a whole batch, so a batch always has the same titles."""
+def _encode(request: VectorFile, state: _State, encoder: Encoder, titles: Iterator[str], progress: Progress) -> None:
+    """Write the missing rows. A run resumes after a whole batch, so that a batch always has the same titles."""
     encode = encoder.encode_query if state.queries else encoder.encode_document
-    texts = islice(titles, state.rows, None)
+    batches = in_batches(islice(titles, state.rows, None), BATCH_SIZE)
     saved = time.monotonic()
     progress("encoding", state.rows, None)
-    with files.open_to_write(place.rows, keep=state.rows > 0) as file:
-        file.truncate(_end(state, encoder.dimensions))  # what is beyond was not safe
+    with files.open_to_write(request.rows, keep=state.rows > 0) as file:
+        file.truncate(_end(state, encoder.dimensions))  # the rest was not safe
         file.seek(0, os.SEEK_END)
         try:
-            for rows in map_in_threads(encode, in_batches(texts, BATCH_SIZE)):
+            for rows in map_in_threads(encode, batches):
                 file.write(shrink_vectors(rows, state.vectors).data)
                 state.rows += len(rows)
                 state.zeros += int((~rows.any(axis=1)).sum())
                 progress("encoding", state.rows, None)
                 if time.monotonic() - saved >= SAVE_SECONDS:
-                    _save(place, state, file)
+                    _save(request, state, file)
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            _save(place, state, file)
+            _save(request, state, file)
             raise
         progress("encoding", state.rows, state.rows)
-        if parquet.wanted(place.out):
-            _save(place, state, file)
+        if parquet.wanted(request.out):
+            _save(request, state, file)
         file.seek(0)
         file.write(_header(state, encoder.dimensions))
 
 
-def _texts(titles: Path, state: _State, max_bad: float, bad: BadLines, columns: Columns) -> Iterator[str]:
-    """The titles from the first on; notes the first whose row is not its line, counted from 0 below the header."""
+def _texts(request: VectorFile, state: _State, max_bad: float, bad: BadLines) -> Iterator[str]:
+    """Yield the titles. Note the first line whose row number differs from its line number below the header."""
     row = 0
-    for lines, texts in stream_title_blocks(titles, bad, max_bad, columns):
+    for lines, texts in stream_title_blocks(request.titles, bad, max_bad, request.columns):
         below = 1 + bad.headers
         if state.out_of_step is None and lines and lines[-1] - below != row + len(lines) - 1:
-            state.out_of_step = next(line for place, line in enumerate(lines) if line - below != row + place)
+            state.out_of_step = next(line for number, line in enumerate(lines, row) if line - below != number)
         row += len(lines)
         yield from texts
 
 
-def _save(place: _Place, state: _State, file: BinaryIO) -> None:
-    """Make the rows safe, and only then say so."""
+def _save(request: VectorFile, state: _State, file: BinaryIO) -> None:
+    """Sync the rows to disk, and only then record how many there are."""
     if state.titles is None or not state.rows:
         return
     file.flush()
     os.fsync(file.fileno())
-    with files.replacing_file(place.state) as saved:
+    with files.replacing_file(request.state) as saved:
         saved.write(files.as_json(dataclasses.asdict(state)).encode())
 
 
-def _finish(place: _Place, state: _State, titles: Path, columns: Columns, dimensions: int) -> None:
-    """Put the result in its place; from then on there is nothing to go on with."""
-    whole = place.rows
-    if parquet.wanted(place.out):
-        whole = place.folder / "vectors.parquet"
-        read = stream_titles(titles, BadLines(), 1.0, columns)
-        with files.open_to_write(whole) as file:
-            parquet.write(file, read, _read_rows(place.rows, state, dimensions))
-    files.put_file(whole, place.final)
-    place.state.unlink(missing_ok=True)
+def _finish(request: VectorFile, state: _State, dimensions: int) -> None:
+    """Move the result to its final name. From then on there is nothing to resume."""
+    result = request.rows
+    if parquet.wanted(request.out):
+        result = request.folder / "vectors.parquet"
+        titles = stream_titles(request.titles, BadLines(), 1.0, request.columns)
+        with files.open_to_write(result) as file:
+            parquet.write(file, titles, _read_rows(request.rows, state, dimensions))
+    files.put_file(result, request.target)
+    request.state.unlink(missing_ok=True)
 
 
 def _read_rows(path: Path, state: _State, dimensions: int) -> Iterator[NDArray[Any]]:
-    """The rows of a file, some at a time; of a mapped file all would count as memory."""
+    """Yield the rows of a file in blocks. If the file were mapped, all of it would count as memory of the process."""
     row_bytes = dimensions * np.dtype(state.vectors).itemsize
     with path.open("rb") as file:
         file.seek(_HEADER_BYTES)
@@ -277,13 +299,13 @@ def _read_rows(path: Path, state: _State, dimensions: int) -> Iterator[NDArray[A
 
 
 def _end(state: _State, dimensions: int) -> int:
-    """Where the rows of the file end."""
+    """Return the offset at which the rows of the file end."""
     return _HEADER_BYTES + state.rows * dimensions * np.dtype(state.vectors).itemsize
 
 
 def _header(state: _State, dimensions: int) -> bytes:
-    """The head of a version 1.0 .npy file, always of the same length."""
-    kind = np.dtype(state.vectors).str
-    about = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({state.rows}, {dimensions}), }}"
-    padded = about.ljust(_HEADER_BYTES - 11) + "\n"
+    """Return the header of a version 1.0 .npy file, always of the same length."""
+    dtype = np.dtype(state.vectors).str
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({state.rows}, {dimensions}), }}"
+    padded = text.ljust(_HEADER_BYTES - 11) + "\n"
     return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("ascii")

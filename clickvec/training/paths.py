@@ -13,7 +13,7 @@ from clickvec.data import Judged, dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.model.folder import check_model_place
+from clickvec.model.folder import check_model_output
 from clickvec.storage import files
 from clickvec.storage.temporary import locked
 
@@ -41,7 +41,7 @@ def check_inputs(data: Dataset, recipe: Recipe, dev: Judged | None) -> None:
 
 def check_places(out: Path, resume: bool, overwrite: bool) -> Path:
     """The folder for the state of a run into `out`; an error where one of the two is not ours to write."""
-    check_model_place(out)
+    check_model_output(out)
     run_folder = out.with_name(out.name + ".run")
     if run_folder.exists() and not run_folder.is_dir():
         raise ClickvecError(f"{run_folder} is a file, and training keeps its state there; choose another --out")

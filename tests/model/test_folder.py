@@ -188,9 +188,9 @@ def not_utf8(path: Path) -> None:
         (resigned(tower={"pooling": "sum"}), "pooling is one of .* not 'sum'"),
         (resigned(tower={"pooling": 1}), "pooling takes a word, not 1"),
         (resigned(training=None), "lacks or misspells training: None"),
-        (wrong_shape, r"query.input_gate.recurrent should have the shape \(7, 7\), and has \(7, 6\)"),
-        (no_weight, "title.output_gate.bias should have the shape .* and has nothing"),
-        (put_nan, "query.input_gate.bias holds a weight that is not a number"),
+        (wrong_shape, r"query.input_gate.recurrent should have the shape \(7, 7\), but has \(7, 6\)"),
+        (no_weight, "title.output_gate.bias should have the shape .* but has nothing"),
+        (put_nan, "query.input_gate.bias holds a NaN"),
         (cut_inside, "truncated or damaged"),
         (not_utf8, "trigrams.txt is damaged"),
     ],
@@ -230,7 +230,7 @@ def test_verifying_finds_a_nan_that_opening_leaves_unread(tmp_path: Path) -> Non
     model.weights["query.input_gate.input"][0, 0] = np.nan
     save_model(model, tmp_path / "m", "")
     open_model(tmp_path / "m")
-    with pytest.raises(ClickvecError, match=r"query\.input_gate\.input holds a weight that is not a number"):
+    with pytest.raises(ClickvecError, match=r"query\.input_gate\.input holds a NaN"):
         verify_model(tmp_path / "m")
 
 

@@ -18,9 +18,9 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.model.shrink import PRECISIONS, shrink_vectors
+from clickvec.model.shrink import VECTOR_TYPES, shrink_vectors
 from clickvec.search import vectors
-from clickvec.search.vectors import write_vectors
+from clickvec.search.vectors import VectorFile, write_vectors
 
 ROWS = 24_000
 ReadTable = Callable[[Path], Any]
@@ -70,11 +70,18 @@ class Stop:
         return self.encoder.encode_document(texts)
 
 
-def begin(few: Path, out: Path, batches: int, how: type[BaseException] = KeyboardInterrupt, **options: Any) -> None:  # noqa: ANN401
+def begin(
+    few: Path,
+    out: Path,
+    batches: int,
+    how: type[BaseException] = KeyboardInterrupt,
+    max_bad: float = 0.01,
+    **options: Any,  # noqa: ANN401
+) -> None:
     """A run into `out` that ends after some batches."""
     encoder: Any = Stop(Encoder.load(few / "model"), batches, how)
     with pytest.raises((how, ClickvecError)):
-        write_vectors(out, encoder, few / "titles.txt", **options)
+        write_vectors(VectorFile(out, few / "titles.txt", **options), encoder, max_bad=max_bad)
 
 
 # --- killed ------------------------------------------------------------------------------------------------------
@@ -98,9 +105,9 @@ def test_killed_again_and_again_it_gives_the_same_bytes(many: Path, tmp_path: Pa
     assert kills == 3
     assert 9_000 <= done < ROWS
     ended = run(*call, out, "--resume")
-    assert ended.out == f"{out}: {ROWS:,} vectors of 32 numbers\n"
-    assert "1 of 24,001 lines skipped" in ended.err
-    assert "1 of 24,000 texts have no letter trigram that the model knows" in ended.err
+    assert ended.out == f"{out}: {ROWS:,} vectors of 32 dimensions\n"
+    assert "1 of 24,001 lines" in ended.err
+    assert "1 of 24,000 texts have no" in ended.err
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, whole.name]
 
@@ -124,26 +131,26 @@ def test_ctrl_c_says_how_to_go_on_and_two_runs_do_not_meet(many: Path, tmp_path:
         running.send_signal(signal.SIGSTOP)  # it holds still while others try
         for way in ("--resume", "--overwrite"):
             assert "out.npy is in use by another process" in refused(*call, way)
-        assert "out.npy.run holds an unfinished run; go on with --resume or start again" in refused(*call)
+        assert "out.npy.run holds an interrupted run" in refused(*call)
         running.send_signal(signal.SIGINT)
         running.send_signal(signal.SIGCONT)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert sentence(err).startswith("stopped after ")
-    assert sentence(err).endswith(" titles; go on with --resume")
+    assert sentence(err).endswith("--resume")
     ok(*call, "--resume")
     ok(*call[:-1], tmp_path / "whole.npy")
     assert (tmp_path / "out.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", VECTOR_TYPES)
 @pytest.mark.parametrize("batches", range(1, 5))
 @pytest.mark.parametrize("how", [KeyboardInterrupt, MemoryError])
 def test_stopped_after_any_batch(few: Path, batches: int, precision: str, how: type[BaseException]) -> None:
     call = ("encode", few / "model", few / "titles.txt", "--vectors", precision, "--out")
     ok(*call, few / "whole.npy")
     if batches < 4:
-        begin(few, few / "out.npy", batches, how, precision=precision)
+        begin(few, few / "out.npy", batches, how, vectors=precision)
         rows = few / "out.npy.run" / "vectors.npy"
         rows.write_bytes(rows.read_bytes() + b"unsafe")
         ok(*call, few / "out.npy", "--resume")
@@ -181,8 +188,9 @@ def test_only_the_same_run_goes_on(few: Path) -> None:
         ((model, titles, *out, "--queries"), "the other tower"),
         ((model, titles, *out, "--vectors", "int8"), "--vectors float32"),
     ):
-        said = f"out.npy.run: it was begun with {what}; give the same, or start again with --overwrite"
-        assert said in refused("encode", *arguments)
+        said = refused("encode", *arguments)
+        for part in ("out.npy.run", what, "--overwrite"):
+            assert part in said
     assert contents(few) == before
     ok("encode", few / "other", few / "more.txt", "--out", few / "out.npy", "--overwrite")
     assert len(np.load(few / "out.npy")) == 13
@@ -193,7 +201,7 @@ def test_what_is_there_is_not_lost(few: Path) -> None:
     call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy")
     begin(few, few / "out.npy", 2)
     (few / "out.npy").write_text("mine")  # it came while the run was stopped
-    assert "out.npy is there already" in refused(*call, "--resume")
+    assert "out.npy already exists" in refused(*call, "--resume")
     assert (few / "out.npy").read_text() == "mine"
     begin(few, few / "out.npy", 2, overwrite=True)
     assert (few / "out.npy").read_text() == "mine"
@@ -207,7 +215,7 @@ def test_a_folder_of_somebody_else(few: Path) -> None:
     call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy", "--overwrite")
     (few / "out.npy.run").mkdir()
     (few / "out.npy.run" / "checkpoint.safetensors").write_text("mine")
-    assert "out.npy.run holds checkpoint.safetensors, and the state of a run is kept there" in refused(*call)
+    assert "out.npy.run holds checkpoint.safetensors, but" in refused(*call)
     assert (few / "out.npy.run" / "checkpoint.safetensors").read_text() == "mine"
     (few / "out.npy.run" / "checkpoint.safetensors").unlink()
     (few / "out.npy.run").rmdir()
@@ -222,7 +230,7 @@ def test_a_damaged_state(few: Path) -> None:
     begin(few, few / "out.npy", 2)
     whole = state.read_text()
     rows.write_bytes(rows.read_bytes()[:150])
-    assert "is damaged: it has fewer rows than it says; start again with --overwrite" in refused(*call, "--resume")
+    assert "is damaged: rows are missing" in refused(*call, "--resume")
     for damage in ({}, {"rows": "1"}, {"vectors": "int4"}):
         state.write_text(json.dumps({"rows": 1} if not damage else json.loads(whole) | damage))
         said = refused(*call, "--resume")
@@ -242,7 +250,7 @@ def test_a_full_disk_after_some_rows_says_how_to_go_on(few: Path) -> None:
     with small_disk(2000):
         said = refused(*call)
     assert said.startswith(f"cannot write {few / 'out.npy'}: File too large")
-    assert said.endswith("; go on with --resume")
+    assert said.endswith("--resume")
     ok(*call, "--resume")
     found = np.load(few / "out.npy")
     ok(*call[:-1], few / "whole.npy")
@@ -252,7 +260,7 @@ def test_a_full_disk_after_some_rows_says_how_to_go_on(few: Path) -> None:
 # --- what is written ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", VECTOR_TYPES)
 def test_the_rows_are_those_of_the_encoder(precision: str, tmp_path: Path) -> None:
     model, titles = tiny_model(tmp_path / "model"), tmp_path / "titles.txt"
     titles.write_text("".join(f"{text}\n" for text in ["title", *TEXTS]))
@@ -262,8 +270,11 @@ def test_the_rows_are_those_of_the_encoder(precision: str, tmp_path: Path) -> No
         found = np.load(tmp_path / "v.npy")
         assert found.dtype == precision
         np.testing.assert_array_equal(found, shrink_vectors(expected, precision))
-    said = refused("encode", model, titles, "--vectors", "int4", "--out", tmp_path / "x.npy")
-    assert said == "vectors are float32, float16 or int8, not 'int4'"
+    for wrong in ("int4", "float16"):
+        said = refused("encode", model, titles, "--vectors", wrong, "--out", tmp_path / "x.npy")
+        assert wrong in said
+        assert "int8" in said
+        assert not (tmp_path / "x.npy").exists()
 
 
 @pytest.mark.parametrize("ending", ["npy", "parquet"])
@@ -279,16 +290,13 @@ def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, e
     if stopped:
         begin(few, out, 2, max_bad=0.5)
     done = run("encode", few / "model", titles, "--max-bad", "0.5", "--out", out, *(["--resume"] if stopped else []))
-    assert done.out == f"{out}: 9 vectors of 7 numbers\n"
+    assert done.out == f"{out}: 9 vectors of 7 dimensions\n"
     said = done.err.splitlines()
-    assert "2 of 9 texts have no letter trigram that the model knows: their rows are 0" in said
-    where = (
-        f"some lines before {titles}:8 have no row of their own, so that from there on row and line numbers differ; "
-    )
-    assert sum(line.startswith(where) for line in said) == (ending == "npy")
+    assert any(line.startswith("2 of 9 texts have no") for line in said)
+    assert sum(f"{titles}:8" in line and "row numbers" in line for line in said) == (ending == "npy")
     quiet = run("encode", few / "model", in_step, "--max-bad", "0.5", "--out", few / f"in_step.{ending}")
     assert quiet.status == 0
-    assert "numbers differ" not in quiet.err
+    assert "row numbers" not in quiet.err
     assert "no letter trigram" not in quiet.err
 
 
@@ -318,14 +326,14 @@ def test_titles_from_a_pipe_are_read_once(few: Path) -> None:
     ok("encode", few / "model", few / "titles.txt", "--out", few / "whole.npy")
     assert (few / "piped.npy").read_bytes() == (few / "whole.npy").read_bytes()
     said = refused("encode", few / "model", pipe, "--out", few / "out.npy", "--resume")
-    assert "pipe is no plain file, and --resume and Parquet have to read it twice; save it first" in said
+    assert "pipe is not a regular file" in said
 
 
 def test_a_run_from_a_pipe_that_is_stopped_leaves_nothing(few: Path) -> None:
     thread = feed(few / "pipe", (few / "titles.txt").read_text())
     encoder: Any = Stop(Encoder.load(few / "model"), 2)
     with pytest.raises(KeyboardInterrupt):
-        write_vectors(few / "out.npy", encoder, few / "pipe")
+        write_vectors(VectorFile(few / "out.npy", few / "pipe"), encoder)
     thread.join()
     assert sorted(path.name for path in few.iterdir()) == ["model", "pipe", "titles.txt"]
 
@@ -338,7 +346,7 @@ def test_without_pyarrow_there_is_one_sentence(few: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     before = contents(few)
     said = refused("encode", few / "model", few / "titles.txt", "--out", few / "out.parquet")
-    assert said == "pyarrow is not installed; it comes with: pip install 'clickvec[data]'"
+    assert "pip install 'clickvec[data]'" in said
     assert contents(few) == before
 
 
@@ -348,7 +356,7 @@ def read_parquet() -> ReadTable:
     return read
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", VECTOR_TYPES)
 def test_parquet_has_ids_titles_and_the_same_vectors(
     few: Path,
     precision: str,
@@ -386,7 +394,9 @@ def test_stopped_while_parquet_is_made(few: Path, read_parquet: ReadTable, monke
 
     with monkeypatch.context() as patched:
         patched.setattr("clickvec.data.parquet.write", stop)
-        assert refused(*call, status=130) == "stopped after 12 titles; go on with --resume"
+        said = refused(*call, status=130)
+        assert "12 titles" in said
+        assert "--resume" in said
     assert not (few / "out.parquet").exists()
     ok(*call, "--resume")
     assert read_parquet(few / "out.parquet").num_rows == 12

@@ -346,7 +346,10 @@ def test_arrays_behind_a_header_of_any_length_are_aligned(tmp_path: Path) -> Non
         np.testing.assert_array_equal(found, values)
 
 
-@pytest.mark.parametrize("line", ['{"id": "0", "title": 5}', '{"id": 0, "title": "a"}', '{"id": "0"}', "[]", DEEP])
+@pytest.mark.parametrize(
+    "line",
+    ['{"id": "0", "title": 5}', '{"id": 0.5, "title": "a"}', '{"id": true, "title": "a"}', '{"id": "0"}', "[]", DEEP],
+)
 def test_a_document_that_is_none_is_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "index"
     Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS[:1]).save(path)

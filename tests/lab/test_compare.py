@@ -723,7 +723,7 @@ def test_another_grid_or_other_settings_are_other_scores(
     table(given, tmp_path / "out", key)
     for name in ("BM25_GRID", "ULM_GRID", "PLSA_GRID"):
         monkeypatch.setattr(baselines, name, getattr(baselines, name)[1:])
-    monkeypatch.setattr(skipthought_training, "SMALL", dataclasses.replace(TINY_PROSE, step=0.1))
+    monkeypatch.setattr(skipthought_training, "SMALL", dataclasses.replace(TINY_PROSE, learning_rate=0.1))
     table(given, tmp_path / "out", key)
     assert made == [key, key]
 

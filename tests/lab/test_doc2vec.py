@@ -93,7 +93,7 @@ def test_most_similar_words(ranker: Doc2Vec, direct: Any) -> None:  # noqa: ANN4
     words = ranker.most_similar("Pizza", count=3)
     assert [word for word, _ in words] == [word for word, _ in direct.wv.most_similar("pizza", topn=3)]
     assert words[0][1] >= words[1][1] >= words[2][1]
-    with pytest.raises(ClickvecError, match="has not met the word 'Космос'"):
+    with pytest.raises(ClickvecError, match="'Космос'"):
         ranker.most_similar("Космос")
 
 
@@ -107,7 +107,7 @@ def test_more_epochs_change_the_vectors(ranker: Doc2Vec) -> None:
 
 
 def test_no_words_is_an_error() -> None:
-    with pytest.raises(ClickvecError, match="no word to learn from"):
+    with pytest.raises(ClickvecError, match="click log"):
         Doc2Vec(["", "  "])
 
 

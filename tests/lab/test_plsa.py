@@ -196,10 +196,10 @@ def test_every_point_of_the_grid_is_a_system() -> None:
 
 
 def test_bad_settings_are_named() -> None:
-    with pytest.raises(ClickvecError, match="no titles with words"):
+    with pytest.raises(ClickvecError, match="titles with words"):
         PLSA.fit(["", "!"])
     for bad in ({"topics": 0}, {"iterations": 0}, {"prior": -1}):
-        with pytest.raises(ClickvecError, match="1 topic and 1 iteration at least"):
+        with pytest.raises(ClickvecError, match="at least 1 topic"):
             PLSA.fit(TITLES, **bad)  # type: ignore[arg-type]
     for share in (-0.1, 1.1, math.nan):
         with pytest.raises(ClickvecError, match="own_words is"):

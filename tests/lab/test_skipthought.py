@@ -189,7 +189,7 @@ def test_encoding_in_pieces_and_from_the_cache_is_the_same(folder: Path, monkeyp
 
 def test_a_table_that_is_not_a_number_is_an_error(folder: Path) -> None:
     np.save(folder / "utable.npy", np.full((len(WORDS), E), np.nan, np.float32))
-    with pytest.raises(ClickvecError, match="not numbers"):
+    with pytest.raises(ClickvecError, match="NaN"):
         SkipThought.load(folder).score("hotels", ["hotels in"])
 
 
@@ -240,10 +240,10 @@ BAD = {
     "no weights": (lambda folder: (folder / "bi_skip.npz").unlink(), "bi_skip.npz is missing"),
     "no table": (lambda folder: (folder / "btable.npy").unlink(), "btable.npy is missing"),
     "pickled table": (rewrite("utable.npy", ROWS), "is a pickle.*plain_tables"),
-    "table of words": (rewrite("utable.npy", np.full((10, E), "x")), "not the real numbers"),
-    "narrow table": (rewrite("utable.npy", TABLE[:, 1:]), r"\(10, 5\).*ask for \(10, 6\)"),
+    "table of words": (rewrite("utable.npy", np.full((10, E), "x")), "floating-point"),
+    "narrow table": (rewrite("utable.npy", TABLE[:, 1:]), r"\(10, 5\).*\(10, 6\)"),
     "flat table": (rewrite("btable.npy", TABLE[0]), "take all files from one model"),
-    "long dictionary": (rewrite("btable.npy", TABLE[:-1]), r"\(9, 6\).*ask for \(10, 6\)"),
+    "long dictionary": (rewrite("btable.npy", TABLE[:-1]), r"\(9, 6\).*\(10, 6\)"),
     "truncated table": (truncate("utable.npy", 200), "utable.npy is damaged"),
     "table of text": (text("utable.npy", b"hello"), "utable.npy is damaged"),
     "truncated weights": (truncate("uni_skip.npz", 3000), "uni_skip.npz is damaged"),
@@ -254,11 +254,11 @@ BAD = {
         "lacks encoder_r_W",
     ),
     "no Ux": (weights("uni_skip.npz", encoder_Ux=None), "lacks encoder_Ux"),
-    "pickled weight": (weights("uni_skip.npz", encoder_b=np.array([Bomb()], dtype=object)), "no plain numbers"),
-    "words as weight": (weights("uni_skip.npz", encoder_b=np.array(["x"])), "no plain numbers"),
+    "pickled weight": (weights("uni_skip.npz", encoder_b=np.array([Bomb()], dtype=object)), "contains pickles"),
+    "words as weight": (weights("uni_skip.npz", encoder_b=np.array(["x"])), "contains pickles"),
     "wrong shape": (weights("bi_skip.npz", encoder_r_U=np.zeros((BI, BI))), r"encoder_r_U has the shape \(12, 12\)"),
     "scalar": (weights("uni_skip.npz", encoder_Ux=np.zeros(())), "encoder_"),
-    "NaN": (weights("uni_skip.npz", encoder_U=np.full((UNI, 2 * UNI), np.nan)), "not a number"),
+    "NaN": (weights("uni_skip.npz", encoder_U=np.full((UNI, 2 * UNI), np.nan)), "encoder_U contains NaN"),
     "no UNK": (text("dictionary.txt", b"<eos>\nhotels\n"), "has no line UNK"),
     "not UTF-8": (text("dictionary.txt", b"<eos>\nUNK\n\xff\n"), "dictionary.txt is damaged"),
 }
@@ -317,7 +317,7 @@ def test_a_pickle_with_a_row_too_few_stays_as_it_is(folder: Path) -> None:
     rows[:] = [np.zeros(E - (place == 3), np.float32) for place in range(len(WORDS))]
     np.save(folder / "utable.npy", rows)
     before = (folder / "utable.npy").read_bytes()
-    with pytest.raises(ClickvecError, match="9 rows of 6 numbers, and should have"):
+    with pytest.raises(ClickvecError, match="9 rows of 6 numbers"):
         plain_tables(folder)
     assert (folder / "utable.npy").read_bytes() == before
     (folder / "utable.npy").write_bytes(before[:-20])
@@ -346,7 +346,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     from clickvec.lab.other_systems.skipthought_training import Settings, train
 
     out = tmp_path_factory.mktemp("skip") / "model"
-    settings = Settings(words=40, embedding=12, uni=16, bi=8, epochs=10, batch_size=32, step=0.02)
+    settings = Settings(words=40, embedding=12, uni=16, bi=8, epochs=10, batch_size=32, learning_rate=0.02)
     return train(story(np.random.default_rng(0), 300), settings, out, device="cpu"), out
 
 
@@ -444,8 +444,8 @@ def test_training_refuses_a_folder_of_something_else_and_a_step_too_great(tmp_pa
     (tmp_path / "diary.txt").write_text("dear diary")
     with pytest.raises(ClickvecError, match="other files in it"):
         train(story(np.random.default_rng(0), 9), out=tmp_path, device="cpu")
-    settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=9, step=1e38)
-    with pytest.raises(ClickvecError, match="no longer a number"):
+    settings = Settings(words=40, embedding=6, uni=6, bi=4, epochs=9, learning_rate=1e38)
+    with pytest.raises(ClickvecError, match="learning rate"):
         train(story(np.random.default_rng(0), 90), settings, device="cpu")
 
 
@@ -453,7 +453,7 @@ def test_prose_without_neighbours_is_an_error() -> None:
     pytest.importorskip("torch")
     from clickvec.lab.other_systems.skipthought_training import train
 
-    with pytest.raises(ClickvecError, match="none stands between two others"):
+    with pytest.raises(ClickvecError, match="contiguous prose"):
         train(["a b", "", "c d", "e f", "", "g"])
 
 
@@ -486,7 +486,7 @@ def test_expansion_recovers_a_planted_linear_map(folder: Path) -> None:
     np.testing.assert_allclose(bigger.skips[0].table[52:], vectors[51:] @ W + b, atol=1e-4)
     assert model.score("n1", ["n2"])[0] == 0 != bigger.score("n1", ["n2"])[0]
     assert bigger.parameters == model.parameters
-    with pytest.raises(ClickvecError, match="no word in common"):
+    with pytest.raises(ClickvecError, match="share no word"):
         expand(model, ["x"], np.zeros((1, 4)))
 
 

@@ -85,10 +85,10 @@ def test_name_and_parameters(ranker: Transformer) -> None:
 
 
 def test_a_folder_that_is_none_is_an_error_and_no_download(libraries: None, tmp_path: Path) -> None:
-    with pytest.raises(ClickvecError, match="not the folder of a transformer"):
+    with pytest.raises(ClickvecError, match=r"config\.json"):
         Transformer(tmp_path / "bert-base-uncased")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ClickvecError, match="cannot be read as a sentence-transformers model"):
+    with pytest.raises(ClickvecError, match="sentence-transformers"):
         Transformer(tmp_path)
 
 

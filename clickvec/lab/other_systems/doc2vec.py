@@ -1,7 +1,7 @@
 """Doc2vec (PV-DM, Le and Mikolov 2014), by gensim, with the paper's settings: its unsupervised baseline (section VI-A).
 
-gensim's answers depend on Python's hash seed and on what was inferred before, unless that is taken away from it: here
-the same texts in the same order and the same seed give the same vectors, in every process.
+By default, gensim's results depend on Python's hash seed and on earlier inferences. Here, the same texts in the same
+order and the same seed give the same vectors in every process.
 """
 
 import zlib
@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.ranker import BaseRanker
 from clickvec.text.tokens import canonical, split_words
 
-# The paper's. The rest is gensim's default, as it was for the paper.
+# The paper's settings. All others are gensim's defaults, as in the paper.
 SETTINGS: dict[str, Any] = {
     "dm": 1,
     "min_count": 1,
@@ -31,60 +31,59 @@ Vectors = NDArray[np.float32]
 
 
 class Doc2Vec(BaseRanker):
-    """Ranks by the cosine of the vectors that training gave to the query and to the title.
+    """Ranks by the cosine of the trained vectors of query and title.
 
-    `texts` are the queries and titles of the training log and, as in the paper, those of the test set: a text has a
-    vector because it was trained on. Each distinct text, by `canonical`, is trained on once an epoch. Any other text is
-    inferred.
+    Training gives vectors only to the texts it sees. So `texts` are the queries and titles of the log and, as in the
+    paper, of the test set. Each distinct text is used once per epoch. The vectors of other texts are inferred.
     """
 
     def __init__(self, texts: Iterable[str], seed: int = 1, epochs: int = EPOCHS, name: str = "doc2vec") -> None:
-        """Train on the distinct ones of `texts`; short ones want more epochs than the paper's (on msrd dev, 100)."""
+        """Train on the distinct texts. Short texts need more epochs than the paper's 30 (100 on msrd dev)."""
         self.name = name
         self.seed = seed
         self._gensim = _gensim()
         distinct = [text for text in dict.fromkeys(map(canonical, texts)) if text]
         if not distinct:
-            raise ClickvecError(f"{name} has no word to learn from; give it the texts of a click log")
-        self._place = {text: place for place, text in enumerate(distinct)}
-        documents = [self._gensim.TaggedDocument(text.split(" "), [place]) for text, place in self._place.items()]
-        # A second worker would change the order of the updates from run to run. gensim's corpus_file is four times
-        # faster, but (4.4) it never sets the windows of PV-DM there and reads what happens to be in memory.
+            raise ClickvecError(f"{name} has no words to learn from; give it the texts of a click log")
+        self._row = {text: row for row, text in enumerate(distinct)}
+        documents = [self._gensim.TaggedDocument(text.split(" "), [row]) for text, row in self._row.items()]
+        # With a second worker, the order of the updates would change from run to run. gensim's corpus_file is four
+        # times faster, but in version 4.4 it does not initialise the windows of PV-DM and reads uninitialised memory.
         repeatable = {"workers": 1, "seed": seed, "hashfxn": stable_hash}
         self._model: Any = self._gensim.Doc2Vec(documents, epochs=epochs, **SETTINGS, **repeatable)
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learned: the vectors of texts, of words in the window and of words predicted."""
+        """The number of learned parameters: the vectors of texts, of context words and of predicted words."""
         model = self._model
         return int(model.dv.vectors.size + model.wv.vectors.size + model.syn1neg.size)
 
     def score(self, query: str, titles: Sequence[str]) -> Vectors:
-        """The cosine of the query with each title; 0 where either text is empty or has no known word."""
+        """Return the cosine of the query with each title; 0 if either text has no known word."""
         if not titles:
             return np.zeros(0, dtype=np.float32)
         rows = np.stack([self.vector(title) for title in titles])
-        # A sum row by row and no matrix product: equal titles have to get the same last bit.
+        # A sum per row instead of a matrix product: equal titles must get the same last bit.
         return np.asarray((_unit(rows) * _unit(self.vector(query))).sum(axis=-1), dtype=np.float32)
 
     def vector(self, text: str) -> Vectors:
-        """The trained vector of a text; an inferred one if it was not trained on; zero if it has no known word."""
-        place = self._place.get(canonical(text))
-        if place is not None:
-            return np.asarray(self._model.dv.vectors[place], dtype=np.float32)
+        """Return the trained vector of a text, or an inferred one; zero if the text has no known word."""
+        row = self._row.get(canonical(text))
+        if row is not None:
+            return np.asarray(self._model.dv.vectors[row], dtype=np.float32)
         return self._infer([word for word in split_words(text) if word in self._model.wv])
 
     def most_similar(self, word: str, count: int = 10) -> list[tuple[str, float]]:
-        """The words nearest to a word and their cosines, nearest first: the paper's check of what was learned."""
+        """Return the nearest words of a word and their cosines, nearest first: the paper's check of the training."""
         known = canonical(word)
         if known not in self._model.wv:
             raise ClickvecError(
-                f"{self.name} has not met the word {word!r}; it knows those of the texts it learned from"
+                f"{self.name} does not know the word {word!r}; it knows only the words of its training texts"
             )
         return [(str(other), float(cosine)) for other, cosine in self._model.wv.most_similar(known, topn=count)]
 
     def _infer(self, words: list[str]) -> Vectors:
-        """gensim's `infer_vector`, from a start and a generator that do not change between calls and processes."""
+        """Infer a vector as gensim's `infer_vector` does, but depending only on the words and the seed."""
         model, size = self._model, self._model.vector_size
         if not words:
             return np.zeros(size, dtype=np.float32)
@@ -102,12 +101,12 @@ class Doc2Vec(BaseRanker):
 
 
 def stable_hash(text: str) -> int:
-    """A hash that is the same in every process, for gensim to seed by."""
+    """Return a hash that is the same in every process; gensim seeds with it."""
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Vectors of length 1; a zero vector stays."""
+    """Scale vectors to length 1; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
 

@@ -1,8 +1,8 @@
-"""Rankers combined: words that match and meanings that match make different mistakes.
+"""Combinations of two rankers: word matching and vectors make different mistakes.
 
-Measured on msrd dev, an LSTM-RNN with BM25, three seeds: a `Mixture` with a weight of 0.15 to 0.2 for BM25 is ahead of
-both, by 0.2 to 0.5 points of NDCG in the mean, though not at every cutoff of every seed. Reciprocal rank fusion trusts
-its parts alike: it falls between them where one is much weaker (BM25 here), and gains where they are near each other.
+Measured on msrd dev with an LSTM-RNN and BM25, three seeds: a `Mixture` with a weight of 0.15 to 0.2 for BM25 beats
+both by 0.2 to 0.5 points of NDCG on average, though not at every cutoff of every seed. Reciprocal rank fusion weights
+its parts equally: its result lies between them if one is much weaker (BM25 here), and above both if they are close.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import BaseRanker, QueryTitles, Ranker
 
-# To choose from on dev: keyword arguments of the two classes.
+# The settings to choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
-# A weight of 1 is the first ranker alone: where the second has nothing to add, dev may say so.
+# With a weight of 1, the first ranker decides alone.
 MIXTURE_GRID: tuple[dict[str, Any], ...] = tuple(
     {"weight": weight} for weight in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 1.0)
 )
@@ -28,14 +28,16 @@ Floats = NDArray[np.float64]
 class ReciprocalRank(BaseRanker):
     """Reciprocal rank fusion (Cormack et al. 2009): the sum over the rankers of 1 / (k + rank).
 
-    Titles to which a ranker gives the same score share the mean of their ranks, so that its ties (to BM25, all titles
-    without a word of the query) say nothing about their order.
+    Titles with equal scores share the mean of their ranks, so that ties (for BM25, all titles without a query word) do
+    not influence the order.
     """
 
     def __init__(self, rankers: Sequence[Ranker], k: float = 60, name: str | None = None) -> None:
-        """Fuse `rankers`; the smaller `k`, the more the first few places count."""
+        """Combine `rankers`. The smaller `k`, the more the first ranks count."""
         if not rankers or k < 0:
-            raise ClickvecError(f"rank fusion takes one ranker or more and a k from 0 up, not {len(rankers)} and {k}")
+            raise ClickvecError(
+                f"rank fusion needs a ranker and a k of 0 or more; got {len(rankers)} rankers and k = {k}"
+            )
         self.rankers = tuple(rankers)
         self.k = k
         self.name = name or " + ".join(ranker.name for ranker in rankers)
@@ -53,15 +55,15 @@ class ReciprocalRank(BaseRanker):
 class Mixture(BaseRanker):
     """weight · standard(first) + (1 - weight) · standard(second), each standardised over the titles of the query.
 
-    On dev it makes little difference how scores become comparable: standard scores, min-max, the cosine with BM25 over
-    its maximum or over what the query scores on itself are within 0.2 points of NDCG of each other. Standard scores
-    need to know nothing of the rankers, and one title that is far off does not set their scale alone.
+    On dev, the way of making scores comparable hardly matters: standard scores, min-max, or BM25 divided by its maximum
+    or by the score of the query itself differ by at most 0.2 points of NDCG. Standard scores need no knowledge of the
+    rankers and are robust against a single outlier.
     """
 
     def __init__(self, first: Ranker, second: Ranker, weight: float, name: str | None = None) -> None:
-        """Mix two rankers; `weight`, 0 to 1, is that of the first."""
+        """Mix two rankers. `weight`, 0 to 1, is the weight of the first."""
         if not 0 <= weight <= 1:
-            raise ClickvecError(f"the weight of {first.name} in a mixture is between 0 and 1, not {weight}")
+            raise ClickvecError(f"the weight of {first.name} is {weight}; it must be between 0 and 1")
         self.first, self.second = first, second
         self.weight = weight
         self.name = name or f"{first.name} + {second.name}"
@@ -77,14 +79,14 @@ class Mixture(BaseRanker):
 
 
 def mean_ranks(scores: NDArray[np.float32]) -> Floats:
-    """The rank of each score, 1 the highest; equal scores share the mean of their ranks."""
-    _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
+    """Return the rank of each score, 1 for the highest; equal scores share the mean of their ranks."""
+    _, group, counts = np.unique(-scores, return_inverse=True, return_counts=True)
     mean: Floats = np.cumsum(counts) - (counts - 1) / 2
-    return mean[place]
+    return mean[group]
 
 
 def standard(scores: NDArray[np.float32]) -> Floats:
-    """Scores less their mean, over their standard deviation; zeros if they are all the same."""
+    """Return the scores minus their mean, divided by their standard deviation; zeros if all are equal."""
     if not scores.size or (scores == scores[0]).all():
         return np.zeros(scores.shape)
     centred = scores.astype(np.float64) - scores.mean(dtype=np.float64)

@@ -1,9 +1,9 @@
-"""Contiguous prose for Skip-Thought: plain text -> sentences in the order of the book. An empty one is a break.
+"""Contiguous prose for Skip-Thought: split plain text into sentences, in order. An empty sentence marks a break.
 
-Rules, simple on purpose. Lines are joined into paragraphs, which a blank line ends; two or more blank lines (a chapter,
-another file) break contiguity, and so does every paragraph when asked. A sentence ends at . ! ? or … with its closing
-quotes and brackets, where white space and a capital, a digit or an opening quote follow; not after an initial ("J.
-Austen") or one of the abbreviations below.
+The rules are simple on purpose. A blank line ends a paragraph. Two or more blank lines (a chapter, another file) break
+contiguity; with `paragraphs_break`, every paragraph does. A sentence ends at . ! ? or … with closing quotes and
+brackets, if white space and a capital, a digit or an opening quote follow, but not after an initial ("J. Austen") or
+one of the abbreviations below.
 """
 
 import re
@@ -19,7 +19,7 @@ from clickvec.errors import ClickvecError
 from clickvec.lab.other_systems.skipthought import EOS, UNKNOWN, split_words
 from clickvec.text.ragged import Ragged, ragged
 
-BREAK = ""  # stands where the next sentence does not follow the one before
+BREAK = ""  # marks that the next sentence does not continue the previous one
 
 _POOL = 64  # minibatches that are sorted by length together
 _SENTENCE_END = re.compile(r"""[.!?…]+["'”’)\]]*\s+(?=["'“‘(\[]*[^\W_a-z])""")
@@ -34,7 +34,7 @@ _CODE = re.compile(r"::=|>>>|\*\*\*\*|====")  # or grammar, or a heading
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """The sentences of a paragraph, white space made single."""
+    """Return the sentences of a paragraph, with single spaces."""
     text = " ".join(paragraph.split())
     sentences, start = [], 0
     for end in _SENTENCE_END.finditer(text):
@@ -52,7 +52,7 @@ def _is_abbreviation(before: str) -> bool:
 
 
 def split_prose(text: str, *, paragraphs_break: bool = False) -> list[str]:
-    """The sentences of a text in order, with a BREAK at two or more blank lines, or at each where asked."""
+    """Return the sentences of a text, with a BREAK at two or more blank lines, or after every paragraph."""
     sentences: list[str] = []
     for chapter in _BREAK.split(text):
         for paragraph in _PARAGRAPH_END.split(chapter):
@@ -64,7 +64,7 @@ def split_prose(text: str, *, paragraphs_break: bool = False) -> list[str]:
 
 
 def _tidy(sentences: Iterable[str]) -> list[str]:
-    """One BREAK at a time, and none at either end."""
+    """Remove repeated BREAKs and those at either end."""
     kept: list[str] = []
     for sentence in sentences:
         if sentence or (kept and kept[-1]):
@@ -73,27 +73,27 @@ def _tidy(sentences: Iterable[str]) -> list[str]:
 
 
 def read_prose(paths: Iterable[str | Path], *, paragraphs_break: bool = False) -> list[str]:
-    """The sentences of plain-text files, with a BREAK between one file and the next."""
+    """Return the sentences of plain text files, with a BREAK between files."""
     sentences: list[str] = []
     for path in map(Path, paths):
         sentences += [*split_prose(_read(path), paragraphs_break=paragraphs_break), BREAK]
-    found = _tidy(sentences)
-    if not found:
-        raise ClickvecError("the prose holds no sentence; give plain text files of contiguous English")
-    return found
+    kept = _tidy(sentences)
+    if not kept:
+        raise ClickvecError("the prose contains no sentence; give plain text files of contiguous English")
+    return kept
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        raise ClickvecError(f"{path} is not UTF-8 text; prose is given as plain text files") from None
+        raise ClickvecError(f"{path} is not UTF-8 text; give plain text files") from None
     except OSError as error:
         raise ClickvecError(f"the prose {path} cannot be read: {error.strerror}; give a plain text file") from None
 
 
 def builtin_prose() -> list[str]:
-    """The reference of the Python language, which comes with every Python: small and dry, but contiguous English."""
+    """Return the Python language reference, which comes with Python: small, but contiguous English."""
     from pydoc_data.topics import topics
 
     return _tidy(
@@ -111,7 +111,7 @@ def _topic_sentences(topic: str) -> Iterator[str]:
 
 
 class Corpus(NamedTuple):
-    """Sentences as word ids, each ended by <eos>, and which of them stand between two others."""
+    """Sentences as word ids, each ending in <eos>, and the positions of those with two neighbours."""
 
     words: tuple[str, ...]
     sentences: Ragged
@@ -120,32 +120,32 @@ class Corpus(NamedTuple):
 
     @classmethod
     def read(cls, sentences: Sequence[str], limit: int, max_words: int) -> "Corpus":
-        """Keep the most frequent words, `limit` with <eos> and UNK, and the places of sentences to learn from.
+        """Keep the most frequent words (`limit`, including <eos> and UNK) and the sentences to learn from.
 
-        A sentence is one of those if it and both its neighbours have at most `max_words` words, <eos> counted.
+        Those are the sentences that have, like both their neighbours, at most `max_words` words, including <eos>.
         """
         split = [split_words(sentence) for sentence in sentences]
         counts = Counter(word for words in split for word in words)
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
         words = (EOS, UNKNOWN, *ranked[: limit - 2])
-        ids = {word: place for place, word in enumerate(words)}
-        found = ragged([ids.get(word, ids[UNKNOWN]) for word in words] + [ids[EOS]] * bool(words) for words in split)
-        usable = (found.lengths > 0) & (found.lengths <= max_words)
+        ids = {word: number for number, word in enumerate(words)}
+        rows = ragged([ids.get(word, ids[UNKNOWN]) for word in words] + [ids[EOS]] * bool(words) for words in split)
+        usable = (rows.lengths > 0) & (rows.lengths <= max_words)
         middles = 1 + np.flatnonzero(usable[:-2] & usable[1:-1] & usable[2:])
         if not len(middles):
             raise ClickvecError(
-                f"of the {len(sentences):,} sentences of the prose none stands between two others, all of fewer than "
-                f"{max_words} words; give contiguous prose"
+                f"none of the {len(sentences):,} sentences of the prose has two neighbours with fewer than {max_words} "
+                f"words; give contiguous prose"
             )
-        return cls(words, found, middles, np.bincount(found.values, minlength=len(words)) / len(found.values))
+        return cls(words, rows, middles, np.bincount(rows.values, minlength=len(words)) / len(rows.values))
 
     def batches(self, size: int, seed: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
-        """The middles in minibatches, each of about equal lengths, in an order that the seed gives."""
+        """Yield the middles in minibatches of similar length, in an order that depends on the seed."""
         rng = np.random.default_rng(seed)
         shuffled = rng.permutation(self.middles)
-        found: list[NDArray[np.int64]] = []
+        batches: list[NDArray[np.int64]] = []
         for first in range(0, len(shuffled), _POOL * size):
             pool = shuffled[first : first + _POOL * size]
             pool = pool[np.argsort(self.sentences.lengths[pool], kind="stable")]
-            found += [pool[at : at + size] for at in range(0, len(pool), size)]
-        return (found[place] for place in rng.permutation(len(found)))
+            batches += [pool[start : start + size] for start in range(0, len(pool), size)]
+        return (batches[number] for number in rng.permutation(len(batches)))

@@ -1,17 +1,16 @@
-"""Skip-Thought vectors (Kiros et al. 2015), forward, in NumPy: a GRU reads a text, and its last state is the vector.
+"""Encode texts with Skip-Thought vectors (Kiros et al. 2015), in NumPy: the last state of a GRU is the vector.
 
-Uni-skip is the vector of one GRU; bi-skip of one that reads forwards and one that reads backwards; combine-skip is the
-two side by side. `train/skipthought.py`, the twin in torch, writes the same files that the authors publish
-(github.com/ryankiros/skip-thoughts), and they are read here:
+Uni-skip is the state of one GRU; bi-skip is the states of a forward and a backward GRU; combine-skip is both. The files
+are those that the authors publish (github.com/ryankiros/skip-thoughts). skipthought_training.py writes the same files:
 
-    uni_skip.npz    Wemb, encoder_W, _b, _U, _Wx, _bx and _Ux; decoders may be there and are not read
-    bi_skip.npz     the same, and encoder_r_W and so on, which read backwards
-    utable.npy      for each word of the dictionary its embedding for uni-skip, after vocabulary expansion
+    uni_skip.npz    Wemb, encoder_W, _b, _U, _Wx, _bx and _Ux; decoder weights are ignored
+    bi_skip.npz     the same, and encoder_r_W and so on, of the backward GRU
+    utable.npy      the embedding of each word of the dictionary for uni-skip, after vocabulary expansion
     btable.npy      the same for bi-skip
-    dictionary.txt  one word a line, <eos> and UNK among them
+    dictionary.txt  one word per line, including <eos> and UNK
 
-Sizes are those of the arrays: 620, 2400 and 2 x 1200 in the published files. Nothing is unpickled: uni_skip.npz.pkl is
-not read; the published tables are pickles, one small array a word, and `plain_tables` makes them arrays of numbers.
+The arrays determine the sizes: 620, 2400 and 2 x 1200 in the published files. Nothing is unpickled: uni_skip.npz.pkl is
+ignored. The published tables are pickles of one small array per word; `plain_tables` converts them to plain arrays.
 
 | paper              | here         | meaning                                          |
 |--------------------|--------------|--------------------------------------------------|
@@ -20,11 +19,11 @@ not read; the published tables are pickles, one small array a word, and `plain_t
 | r^t, z^t           | `r`, `z`     | reset gate and update gate, equations 1 and 2    |
 | h̄^t, h^t           | `h_bar`, `h` | proposed state and state, equations 3 and 4      |
 
-The published code, and so we, departs from the paper: the reset gate multiplies U h^(t-1), and not h^(t-1); the update
-gate is the part of h^(t-1) that is kept, and in the paper the part that is new; there are biases. So has torch.nn.GRU.
+The published code, and this module, differs from the paper, like torch.nn.GRU: the reset gate multiplies U h^(t-1)
+instead of h^(t-1); the update gate is the part of h^(t-1) that is kept instead of replaced; there are biases.
 
-Text becomes words much as by NLTK, which we do without, with one regular expression: punctuation apart, "don't" as "do
-n't", quotes as `` and ''. All is in lower case; a word is looked up as it is, then Capitalised, then in CAPITALS.
+One regular expression splits text into words, much as NLTK does: punctuation apart, "don't" as "do n't", quotes as ``
+and ''. Words are in lower case. A word is looked up in lower case, then Capitalised, then in CAPITALS.
 """
 
 import pickletools
@@ -60,13 +59,13 @@ _DAMAGED = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.er
 
 
 def split_words(text: str) -> list[str]:
-    """The words and punctuation marks of a text, in lower case."""
+    """Return the words and punctuation marks of a text, in lower case."""
     quoted = _OPENING_QUOTE.sub(" `` ", normalise(text).replace("’", "'"))
     return _WORD.findall(quoted.replace('"', " '' ").replace("”", " '' "))
 
 
 class GRU(NamedTuple):
-    """The weights of one encoder, under their published names; E is the embedding's size, H the state's."""
+    """The weights of one encoder under their published names. E is the size of the embedding, H of the state."""
 
     W: Array  # (E, 2H)
     b: Array  # (2H,)
@@ -77,13 +76,13 @@ class GRU(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes that weights of these sizes should have."""
+        """The expected shapes of the weights, given E and H."""
         H = self.bx.size
         E = self.Wx.size // max(H, 1)
         return (E, 2 * H), (2 * H,), (H, 2 * H), (E, H), (H,), (H, H)
 
     def __call__(self, embeddings: Array, batch: Packed) -> Array:
-        """The last state of each text, (texts, H), given the embeddings of the distinct words; no text gives zeros."""
+        """Return the last state of each text, (texts, H), given the embeddings of the distinct words."""
         W_x, Wx_x = embeddings @ self.W + self.b, embeddings @ self.Wx + self.bx
         last = np.zeros((len(batch.order), len(self.Ux)), dtype=W_x.dtype)
         h, start = last.copy(), 0
@@ -98,7 +97,7 @@ class GRU(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Uni-skip, or bi-skip if there is a GRU that reads backwards."""
+    """Uni-skip or, with a backward GRU, bi-skip."""
 
     table: Array  # (words of the dictionary, E)
     Wemb: Array  # (words of training, E)
@@ -107,97 +106,97 @@ class Skip(NamedTuple):
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector."""
+        """The number of dimensions of a vector."""
         return len(self.forward.Ux) * (1 if self.backward is None else 2)
 
     def __call__(self, words: NDArray[np.int32], texts: Ragged) -> Array:
-        """The vectors of texts, (texts, dimensions); a text is places in `words`, which are rows of the table."""
+        """Return the vectors of texts, (texts, dimensions). Texts index `words`, and words index the table."""
         embeddings = np.asarray(self.table[words], dtype=np.float32)
-        there = self.forward(embeddings, pack(texts))
+        forward = self.forward(embeddings, pack(texts))
         if self.backward is None:
-            return there
-        return np.concatenate([there, self.backward(embeddings, pack(texts, backwards=True))], axis=1)
+            return forward
+        return np.concatenate([forward, self.backward(embeddings, pack(texts, backwards=True))], axis=1)
 
 
 class SkipThought(BaseRanker):
     """Ranks by the cosine of Skip-Thought vectors.
 
-    With `eos` a text ends in <eos>, as in training; the authors advise it for texts without a full stop. A text none of
-    whose words is known has the zero vector and scores 0; beside known words, an unknown one is read as UNK.
+    With `eos`, a text ends in <eos>, as in training; the authors recommend it for texts without a full stop. A text
+    without any known word has the zero vector and scores 0. In other texts, an unknown word is read as UNK.
     """
 
     def __init__(self, words: Sequence[str], skips: Sequence[Skip], eos: bool = True, name: str = NAME) -> None:
-        """Rank with the vectors of `skips` side by side; row k of their tables embeds word k."""
+        """Rank with the concatenated vectors of `skips`; row k of their tables embeds word k."""
         self.words, self.skips, self.eos, self.name = tuple(words), tuple(skips), eos, name
-        self._places = {word: place for place, word in enumerate(self.words)}
+        self._rows = {word: row for row, word in enumerate(self.words)}
         self._cache: dict[str, Array] = {}
 
     @classmethod
     def load(cls, folder: str | Path, kind: str = "combine", eos: bool = True, name: str = NAME) -> "SkipThought":
-        """Open a folder of the published files, or of our own; `kind` is uni, bi or combine."""
-        place = Path(folder)
+        """Load a folder of published files or of our own. `kind` is uni, bi or combine."""
+        path = Path(folder)
         if kind not in ("uni", "bi", "combine"):
             raise ClickvecError(f"Skip-Thought vectors are uni, bi or combine, not {kind!r}")
-        if not place.is_dir():
-            raise ClickvecError(f"there is no folder of Skip-Thought files at {place}")
-        with open_folder(place, ["dictionary.txt"], "folder of Skip-Thought files") as opened:
+        if not path.is_dir():
+            raise ClickvecError(f"there is no folder of Skip-Thought files at {path}")
+        with open_folder(path, ["dictionary.txt"], "folder of Skip-Thought files") as opened:
             words = [word.strip() for word in opened.lines("dictionary.txt")]
         for needed in (EOS, UNKNOWN):
             if needed not in words:
-                raise ClickvecError(f"{place}/dictionary.txt has no line {needed}; copy or make it again")
+                raise ClickvecError(f"{path}/dictionary.txt has no line {needed}; copy or make it again")
         kinds = ("uni", "bi") if kind == "combine" else (kind,)
-        return cls(words, [_read_skip(place, one, len(words)) for one in kinds], eos, name)
+        return cls(words, [_read_skip(path, part, len(words)) for part in kinds], eos, name)
 
     @property
     def dimensions(self) -> int:
-        """The length of a vector."""
+        """The number of dimensions of a vector."""
         return sum(skip.dimensions for skip in self.skips)
 
     @property
     def parameters(self) -> int:
-        """How many numbers of the encoders were learned; words that came by vocabulary expansion are not counted."""
+        """The number of learned parameters of the encoders, without the words of the vocabulary expansion."""
         return sum(w.size for skip in self.skips for w in (skip.Wemb, *skip.forward, *(skip.backward or ())))
 
     def score(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """The cosine of the query with each title."""
-        # Titles of the same words are scored once: in a product the last bit depends on the row, and would undo a tie.
+        """Return the cosine of the query with each title."""
+        # Titles of the same words are scored once: in a matrix product the last bit depends on the row and breaks ties.
         rows: dict[str, int] = {}
         row = [rows.setdefault(" ".join(split_words(title)), len(rows)) for title in titles]
         vectors = unit(self.encode([query, *rows]))
         return np.asarray(vectors[1:] @ vectors[0], dtype=np.float32)[row]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of texts, (texts, dimensions): each skip's scaled to length 1. What was read before is kept."""
+        """Return the vectors of texts, (texts, dimensions), each part scaled to length 1. Vectors are cached."""
         keys = [" ".join(split_words(text)) for text in texts]
-        found = {key: self._cache[key] for key in keys if key in self._cache}
-        new = [key for key in dict.fromkeys(keys) if key not in found]
+        vectors = {key: self._cache[key] for key in keys if key in self._cache}
+        new = [key for key in dict.fromkeys(keys) if key not in vectors]
         for first in range(0, len(new), CHUNK):
-            some = new[first : first + CHUNK]
-            found |= zip(some, self._read(some), strict=True)
+            chunk = new[first : first + CHUNK]
+            vectors |= zip(chunk, self._read(chunk), strict=True)
         if 4 * self.dimensions * (len(self._cache) + len(new)) > CACHE_BYTES:
             self._cache.clear()
-        self._cache |= found
-        return np.stack([found[key] for key in keys]) if keys else np.zeros((0, self.dimensions), np.float32)
+        self._cache |= vectors
+        return np.stack([vectors[key] for key in keys]) if keys else np.zeros((0, self.dimensions), np.float32)
 
     def _read(self, keys: Sequence[str]) -> Array:
         ids = ragged(self._ids(key.split()) for key in keys)
-        words, places = np.unique(ids.values, return_inverse=True)
-        texts = Ragged(places.astype(np.int32), ids.offsets)
+        words, positions = np.unique(ids.values, return_inverse=True)
+        texts = Ragged(positions.astype(np.int32), ids.offsets)
         vectors = np.concatenate([unit(skip(words, texts)) for skip in self.skips], axis=1)
         if not np.isfinite(vectors).all():
-            raise ClickvecError(f"{self.name} gives vectors that are not numbers; copy or make its files again")
+            raise ClickvecError(f"{self.name} gives vectors with NaN; copy or make its files again")
         return vectors
 
     def _ids(self, words: Sequence[str]) -> list[int]:
-        """The places of the words, and nothing for a text without a known one."""
+        """Return the rows of the words; nothing for a text without a known word."""
         ids = [self._find(word) for word in words]
-        if all(place is None for place in ids):
+        if all(row is None for row in ids):
             return []
-        return [self._places[UNKNOWN] if place is None else place for place in ids] + [self._places[EOS]] * self.eos
+        return [self._rows[UNKNOWN] if row is None else row for row in ids] + [self._rows[EOS]] * self.eos
 
     def _find(self, word: str) -> int | None:
         spellings = (word, word.capitalize(), word.upper())
-        return next((self._places[spelling] for spelling in spellings if spelling in self._places), None)
+        return next((self._rows[spelling] for spelling in spellings if spelling in self._rows), None)
 
 
 # --- the files ---------------------------------------------------------------------------------------------------
@@ -212,40 +211,40 @@ def _read_skip(folder: Path, kind: str, words: int) -> Skip:
     E = len(encoders[0].Wx)
     if table.ndim != 2 or table.shape[1] != E or len(table) < words:
         raise ClickvecError(
-            f"{table_path} has the shape {table.shape}, and dictionary.txt and {path.name} ask for ({words}, {E}); "
+            f"{table_path} has the shape {table.shape}, but dictionary.txt and {path.name} require ({words}, {E}); "
             "take all files from one model"
         )
     return Skip(table, arrays["Wemb"], *encoders)
 
 
 def _read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    _check_is_there(path)
+    _check_exists(path)
     try:
         if not zipfile.is_zipfile(path):
-            raise zipfile.BadZipFile("it is not a whole zip archive")
+            raise zipfile.BadZipFile("not a complete zip archive")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = [name for name in names if name not in archive]
             if missing:
-                raise ClickvecError(f"{path} lacks {missing[0]}; it is no Skip-Thought model of this kind")
+                raise ClickvecError(f"{path} lacks {missing[0]}; it is not a Skip-Thought model of this kind")
             return {name: np.asarray(archive[name], dtype=np.float32) for name in names}
     except _DAMAGED as error:
-        raise ClickvecError(f"{path} is damaged, or holds no plain numbers ({error}); copy or make it again") from None
+        raise ClickvecError(f"{path} is damaged or contains pickles ({error}); copy or make it again") from None
 
 
 def _check(gru: GRU, prefix: str, path: Path) -> GRU:
     for name, array, shape in zip(GRU._fields, gru, gru.shapes, strict=True):
         if array.shape != shape:
-            raise ClickvecError(f"{path}: {prefix}{name} has the shape {array.shape}, and not {shape}; copy it again")
+            raise ClickvecError(f"{path}: {prefix}{name} has the shape {array.shape} instead of {shape}; copy it again")
         if not np.isfinite(array).all():
-            raise ClickvecError(f"{path}: {prefix}{name} holds what is not a number; copy or make it again")
+            raise ClickvecError(f"{path}: {prefix}{name} contains NaN or infinity; copy or make it again")
     return gru
 
 
 def _read_table(path: Path) -> Array:
-    """A table, mapped into memory: the published ones have 2 GB."""
+    """Return a memory-mapped table: the published ones have 2 GB."""
     if _read_header(path)[1].hasobject:
         raise ClickvecError(
-            f"{path} is a pickle, which clickvec does not open; take the numbers out of it, once, with: "
+            f"{path} is a pickle, which clickvec does not open; convert it once with: "
             f"python -c 'from {__name__} import plain_tables; plain_tables(\"{path.parent}\")'"
         )
     try:
@@ -253,32 +252,32 @@ def _read_table(path: Path) -> Array:
     except _DAMAGED as error:
         raise ClickvecError(f"{path} is damaged: {error}; copy or make it again") from None
     if not np.issubdtype(table.dtype, np.floating):
-        raise ClickvecError(f"{path} holds {table.dtype}, and not the real numbers of a table; copy or make it again")
+        raise ClickvecError(f"{path} contains {table.dtype} instead of floating-point numbers; copy or make it again")
     return table
 
 
 def _read_header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape and type of an .npy file, and where its data begin."""
-    _check_is_there(path)
+    """Return the shape and type of an .npy file, and where its data begin."""
+    _check_exists(path)
     try:
         with path.open("rb") as file:
-            one = np.lib.format.read_magic(file) == (1, 0)
-            read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+            first = np.lib.format.read_magic(file) == (1, 0)
+            read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)
             return shape, dtype, file.tell()
     except _DAMAGED as error:
         raise ClickvecError(f"{path} is damaged: {error}; copy or make it again") from None
 
 
-def _check_is_there(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     if not path.is_file():
-        raise ClickvecError(f"{path.parent} is not a whole folder of Skip-Thought files: {path.name} is missing")
+        raise ClickvecError(f"{path.parent} is not a complete folder of Skip-Thought files: {path.name} is missing")
 
 
 def plain_tables(folder: str | Path) -> None:
-    """Replace tables that are pickles of one array a word by arrays of their numbers; nothing in them is run.
+    """Convert tables that are pickles of one array per word to plain arrays, without executing the pickles.
 
-    The opcodes of the pickle are gone through for its byte strings: one as long as a row of float32 is a row.
+    Of the byte strings in the pickle, those with the length of a row of float32 are the rows.
     """
     for kind in ("uni", "bi"):
         path = Path(folder) / f"{kind[0]}table.npy"
@@ -292,13 +291,13 @@ def plain_tables(folder: str | Path) -> None:
             pickled.seek(start)
             rows = sum(plain.write(row) > 0 for row in _byte_strings(pickled, 4 * E))
             if shape != (rows,):
-                raise ClickvecError(f"{path} has {rows:,} rows of {E} numbers, and should have {shape}; copy it again")
+                raise ClickvecError(f"{path} has {rows:,} rows of {E} numbers instead of {shape}; copy it again")
 
 
 def _byte_strings(pickled: BinaryIO, size: int) -> Iterator[bytes]:
     try:
         for _, value, _ in pickletools.genops(pickled):
             if isinstance(value, str | bytes) and len(value) == size:
-                yield value if isinstance(value, bytes) else value.encode("latin-1")  # str is Python 2's bytes
+                yield value if isinstance(value, bytes) else value.encode("latin-1")  # Python 2 pickles bytes as str
     except ValueError as error:
         raise ClickvecError(f"the pickle is damaged: {error}; copy it again") from None

@@ -1,16 +1,16 @@
-"""Skip-Thought vectors (Kiros et al. 2015) learned from contiguous prose, in torch. Twin of `rankers/skipthought.py`.
+"""Train Skip-Thought vectors (Kiros et al. 2015) on contiguous prose, in torch. skipthought.py runs the model.
 
-A sentence is encoded by a GRU, and two more GRUs, conditioned on its vector h_i, predict the words of the sentence
-before it and of the one after it (section 2.1; the log-probabilities of equation 10 are maximised by Adam). Uni-skip
-and bi-skip are learned one after the other. Weights have the names of the published code; the decoders' are
+A GRU encodes a sentence as a vector h_i. Two more GRUs, conditioned on h_i, predict the words of the previous and the
+next sentence (section 2.1). Adam maximises the log-probabilities of equation 10. Uni-skip and bi-skip are trained one
+after the other. Weights have the names of the published code; the decoders have
 
-    decoder_f_*, decoder_b_*   W, b, U, Wx, bx, Ux, as in the encoder, of the next sentence and of the one before
-    decoder_f_C, _Cx, ...      C_r and C_z side by side, and C, of equations 5 to 7; the published code has none, and
-                               puts h_i into the decoder's first state, which is zero here
-    ff_logit_W, ff_logit_b     the vocabulary matrix V of equation 9, one row a word
+    decoder_f_*, decoder_b_*   W, b, U, Wx, bx, Ux, as in the encoder, for the next and the previous sentence
+    decoder_f_C, _Cx, ...      C_r and C_z concatenated, and C, of equations 5 to 7. The published code has none: it
+                               puts h_i into the first state of the decoder, which is zero here
+    ff_logit_W, ff_logit_b     the vocabulary matrix V of equation 9, one row per word
 
-For a CPU there is a sampled softmax: over the words w of the minibatch alone, with log q_w taken from their logits,
-where q_w is the probability that a minibatch has w (importance sampling, as by Jean et al. 2015).
+On a CPU, use the sampled softmax: it covers only the words w of the minibatch and subtracts log q_w from their logits,
+where q_w is the probability that a minibatch contains w (importance sampling, Jean et al. 2015).
 """
 
 import dataclasses
@@ -41,27 +41,29 @@ FILES = ("uni_skip.npz", "bi_skip.npz", "utable.npy", "btable.npy", "dictionary.
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How a model is made; the paper's sizes unless said otherwise."""
+    """The settings of a model; the defaults are those of the paper."""
 
-    words: int = 20_000  # the vocabulary, <eos> and UNK in it
+    words: int = 20_000  # size of the vocabulary, including <eos> and UNK
     embedding: int = 620
     uni: int = 2400  # units of the uni-skip encoder
     bi: int = 1200  # units of each of the two bi-skip encoders
     epochs: int = 5
     batch_size: int = 128
-    max_words: int = 30  # a sentence of more, and its neighbours, are left out, as in the published code
-    step: float = 1e-3
-    clip: float = 10.0  # the greatest norm of a gradient
+    max_words: int = 30  # longer sentences and their neighbours are skipped, as in the published code
+    learning_rate: float = 1e-3
+    clip: float = 10.0  # maximal norm of the gradient
     sampled_softmax: bool = False
 
 
 PAPER = Settings()
-SMALL = Settings(words=10_000, embedding=200, uni=300, bi=150, epochs=3, step=2e-3, sampled_softmax=True)
-TINY = Settings(words=2_000, embedding=64, uni=96, bi=48, epochs=4, batch_size=64, step=4e-3, sampled_softmax=True)
+SMALL = Settings(words=10_000, embedding=200, uni=300, bi=150, epochs=3, learning_rate=2e-3, sampled_softmax=True)
+TINY = Settings(
+    words=2_000, embedding=64, uni=96, bi=48, epochs=4, batch_size=64, learning_rate=4e-3, sampled_softmax=True
+)
 
 
 class Trained(NamedTuple):
-    """A model and the loss of its training: for uni-skip and bi-skip the mean over words of -log P, by epoch."""
+    """A model and its training loss by epoch, for uni-skip and bi-skip: the mean of -log P over words."""
 
     model: SkipThought
     losses: dict[str, list[float]]
@@ -77,18 +79,18 @@ def train(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Trained:
-    """Learn from sentences in the order of the book, with "" where contiguity ends; write the model to `out`.
+    """Train on sentences in order, with "" where contiguity ends, and write the model to `out`.
 
-    `source` says, in about.json, what the sentences are.
+    `source` describes the sentences in about.json.
     """
-    begun, place = time.perf_counter(), pick_device(device)
+    begun, torch_device = time.perf_counter(), pick_device(device)
     if out is not None:
         check_replaceable(Path(out), "uni_skip.npz", FILES)
     corpus = Corpus.read(sentences, settings.words, settings.max_words)
     skips, losses = [], {}
     for kind in ("uni", "bi"):
         weights = initial_weights(settings, len(corpus.words), kind, seed)
-        learner = Learner(weights, corpus, settings, place)
+        learner = Learner(weights, corpus, settings, torch_device)
         losses[kind] = [learner.epoch(kind, number, seed, progress) for number in range(settings.epochs)]
         skips.append(as_skip(learner.arrays()))
     model = SkipThought(corpus.words, skips)
@@ -99,7 +101,7 @@ def train(
 
 
 def save(model: SkipThought, out: Path, about: dict[str, Any]) -> None:
-    """Write a model as the published files; `SkipThought.load` reads them."""
+    """Write a model in the format of the published files, which `SkipThought.load` reads."""
     uni, bi = model.skips
     with replacing(out, "uni_skip.npz", FILES) as folder:
         for skip, name in ((uni, "uni"), (bi, "bi")):
@@ -115,7 +117,7 @@ def save(model: SkipThought, out: Path, about: dict[str, Any]) -> None:
 
 
 def initial_weights(settings: Settings, words: int, kind: str, seed: int) -> dict[str, NDArray[np.float32]]:
-    """Orthogonal recurrent weights, all others uniform from -0.1 to 0.1, biases 0 (section 3)."""
+    """Return orthogonal recurrent weights, zero biases, and all others uniform in [-0.1, 0.1] (section 3)."""
     rng = np.random.default_rng([seed, kind == "bi"])
     E, H = settings.embedding, settings.uni if kind == "uni" else settings.bi
     vector = H if kind == "uni" else 2 * H
@@ -142,7 +144,7 @@ def initial_weights(settings: Settings, words: int, kind: str, seed: int) -> dic
 
 
 def as_skip(arrays: dict[str, Array]) -> Skip:
-    """What the run time needs of the weights."""
+    """Return the weights that encoding needs."""
     prefixes = [prefix for prefix in ("encoder_", "encoder_r_") if f"{prefix}W" in arrays]
     encoders = (GRU(*(arrays[prefix + key] for key in GRU._fields)) for prefix in prefixes)
     return Skip(arrays["Wemb"], arrays["Wemb"], *encoders)
@@ -151,7 +153,7 @@ def as_skip(arrays: dict[str, Array]) -> Skip:
 def run_gru(
     w: dict[str, Tensor], prefix: str, x: Tensor, sizes: Sequence[int], conditions: Tensor | None = None
 ) -> Tensor:
-    """The states h^t of a GRU over packed embeddings, packed likewise; `conditions` are C h_i, added at every token."""
+    """Return states h^t of a GRU over packed embeddings, packed likewise. `conditions` are C h_i, added at each t."""
     a = x @ torch.cat([w[f"{prefix}W"], w[f"{prefix}Wx"]], dim=1) + torch.cat([w[f"{prefix}b"], w[f"{prefix}bx"]])
     U, H = torch.cat([w[f"{prefix}U"], w[f"{prefix}Ux"]], dim=1), len(w[f"{prefix}Ux"])
     h, states = x.new_zeros(sizes[0], H), []
@@ -166,7 +168,7 @@ def run_gru(
 
 
 def encode(w: dict[str, Tensor], texts: Ragged) -> Tensor:
-    """h_i of each text, (texts, dimensions)."""
+    """Return h_i of each text, (texts, dimensions)."""
     halves = []
     for prefix in ("encoder_", "encoder_r_") if "encoder_r_W" in w else ("encoder_",):
         batch = pack(texts, backwards=prefix == "encoder_r_")
@@ -178,11 +180,11 @@ def encode(w: dict[str, Tensor], texts: Ragged) -> Tensor:
 
 
 def decode(w: dict[str, Tensor], prefix: str, h_i: Tensor, batch: Packed) -> Tensor:
-    """The states that predict each word of a packed batch, from the words before it and from h_i: equations 5 to 8."""
+    """Return the states that predict each word of a packed batch from the previous words and h_i: equations 5 to 8."""
     words = np.split(batch.tokens, np.cumsum(batch.sizes)[:-1])
     before = np.concatenate([word[:n] for word, n in zip(words, batch.sizes[1:], strict=False)])
     x = functional.embedding(_ids(before, w), w["Wemb"])
-    x = torch.cat([x.new_zeros(batch.sizes[0], x.shape[1]), x])  # nothing is before the first word
+    x = torch.cat([x.new_zeros(batch.sizes[0], x.shape[1]), x])  # the first word has no previous word
     C = torch.cat([w[f"{prefix}C"], w[f"{prefix}Cx"]], dim=1)
     return run_gru(w, prefix, x, batch.sizes, h_i[_ids(batch.order, w)] @ C)
 
@@ -192,17 +194,17 @@ def _ids(values: NDArray[np.integer], w: dict[str, Tensor]) -> Tensor:
 
 
 class Learner:
-    """Weights, and the steps that improve them."""
+    """The weights and their training."""
 
     def __init__(
         self, weights: dict[str, NDArray[np.float32]], corpus: Corpus, settings: Settings, device: torch.device
     ) -> None:
         self.corpus, self.settings = corpus, settings
         self.w = {name: torch.tensor(array, device=device, requires_grad=True) for name, array in weights.items()}
-        self.adam = torch.optim.Adam(self.w.values(), lr=settings.step, fused=True)
+        self.adam = torch.optim.Adam(self.w.values(), lr=settings.learning_rate, fused=True)
 
     def arrays(self) -> dict[str, Array]:
-        """The weights, for the run time."""
+        """Return the weights as arrays."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.w.items()}
 
     def epoch(self, kind: str, number: int, seed: int, progress: Progress | None) -> float:
@@ -218,12 +220,12 @@ class Learner:
             self.adam.step()
             total, words, seen = total + loss.item(), words + count, seen + len(middles)
             if not math.isfinite(total):
-                raise ClickvecError(f"the loss of {kind}-skip is no longer a number; train with a smaller step")
+                raise ClickvecError(f"the loss of {kind}-skip became NaN; train with a lower learning rate")
             report(label, seen, sentences, f"loss {total / words:.3f}")
         return total / words
 
     def loss(self, middles: NDArray[np.int64]) -> tuple[Tensor, int]:
-        """Equation 10 for some sentences: -log P of the words of their neighbours, summed, and how many words."""
+        """Return equation 10: the sum of -log P over the words of the neighbouring sentences, and their number."""
         h_i, states, words = encode(self.w, self.corpus.sentences.take(middles)), [], []
         for prefix, offset in (("decoder_f_", 1), ("decoder_b_", -1)):
             neighbours = pack(self.corpus.sentences.take(middles + offset))
@@ -245,30 +247,31 @@ class Learner:
 
 
 def expand(model: SkipThought, words: Sequence[str], vectors: Array) -> SkipThought:
-    """The model with an embedding for each of `words`: a linear map takes word vectors into its embedding space.
+    """Return the model with embeddings for new words: a linear map takes word vectors into its embedding space.
 
-    The map is fitted by least squares on the words that both know, <eos> and UNK apart; words of the model keep theirs.
+    The map is fitted by least squares on the shared words, without <eos> and UNK. Words of the model keep their
+    embeddings.
     """
-    known = {word: place for place, word in enumerate(model.words)}
+    known = {word: row for row, word in enumerate(model.words)}
     special = (EOS, UNKNOWN)
-    shared = [place for place, word in enumerate(words) if word in known and word not in special]
-    new = [place for place, word in enumerate(words) if word not in known]
+    shared = [row for row, word in enumerate(words) if word in known and word not in special]
+    new = [row for row, word in enumerate(words) if word not in known]
     if not shared:
-        raise ClickvecError("the texts have no word in common with the Skip-Thought model; its vocabulary cannot grow")
+        raise ClickvecError("the texts share no word with the Skip-Thought model, so its vocabulary cannot be expanded")
     with_bias = np.column_stack([vectors[shared], np.ones(len(shared))]).astype(np.float64)
-    rows, unseen = [known[words[place]] for place in shared], np.asarray(vectors[new], dtype=np.float32)
+    rows, unseen = [known[words[row]] for row in shared], np.asarray(vectors[new], dtype=np.float32)
     skips = []
     for skip in model.skips:
         W = np.linalg.lstsq(with_bias, skip.table[rows], rcond=None)[0].astype(np.float32)
         table = np.concatenate([skip.table[: len(model.words)], unseen @ W[:-1] + W[-1]])
         skips.append(skip._replace(table=table))
-    return SkipThought([*model.words, *(words[place] for place in new)], skips, model.eos, model.name)
+    return SkipThought([*model.words, *(words[row] for row in new)], skips, model.eos, model.name)
 
 
 def word_vectors(
     texts: Iterable[str], size: int = 300, epochs: int = 5, seed: int = 0
 ) -> tuple[list[str], NDArray[np.float32]]:
-    """Words, and their vectors by word2vec (gensim; skip-gram), the same at every run."""
+    """Return words and their word2vec vectors (gensim, skip-gram), the same in every run."""
     try:
         from gensim.models import Word2Vec
     except ImportError as error:

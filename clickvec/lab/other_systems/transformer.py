@@ -1,6 +1,6 @@
-"""An off-the-shelf sentence transformer: what a model that has seen a billion other pairs knows, without the click log.
+"""An off-the-shelf sentence transformer, trained on a billion other pairs but not on the click log.
 
-The model is read from a folder, never from the network. It is torch's, but torch stays inside sentence-transformers.
+The model is read from a folder, never from the network.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +18,14 @@ Vectors = NDArray[np.float32]
 
 
 class Transformer(BaseRanker):
-    """Ranks by the cosine of the model's vectors of query and title; texts go in as they stand, cased and all.
+    """Ranks by the cosine of the vectors of query and title. Texts are not normalised.
 
-    Every distinct text is encoded once and its vector kept. `prepare` with all texts to come is several times faster
-    than the small batches that single queries make.
+    Every distinct text is encoded once and its vector is kept. Calling `prepare` with all texts first is several times
+    faster than encoding query by query.
     """
 
     def __init__(self, path: str | Path | None = None, name: str | None = None, batch_size: int = 64) -> None:
-        """Load the model folder `path`, by default that of all-MiniLM-L6-v2; its name is what tables show."""
+        """Load the model folder `path`, by default all-MiniLM-L6-v2. The default name is that of the folder."""
         folder = _minilm() if path is None else Path(path)
         self.name = name or ("all-MiniLM-L6-v2" if path is None else folder.name)
         self.batch_size = batch_size
@@ -34,17 +34,17 @@ class Transformer(BaseRanker):
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model has learned."""
+        """The number of learned parameters."""
         return sum(weights.numel() for weights in self._model.parameters())
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Encode those of `texts` that have no vector yet, in large batches."""
+        """Encode the texts that have no vector yet, in large batches."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:
             self._vectors.update(zip(new, self._encode(new), strict=True))
 
     def score(self, query: str, titles: Sequence[str]) -> Vectors:
-        """The cosine of the query with each title; 0 where either text is empty."""
+        """Return the cosine of the query with each title; 0 if either text is empty."""
         if not titles:
             return np.zeros(0, dtype=np.float32)
         self.prepare([query, *titles])
@@ -52,7 +52,7 @@ class Transformer(BaseRanker):
         return np.asarray(rows @ self._vectors[query], dtype=np.float32)
 
     def _encode(self, texts: list[str]) -> Vectors:
-        """Unit vectors; zero for an empty text, to which the model would give the vector of its separators."""
+        """Return unit vectors. Empty texts become zero vectors; the model would encode its separator tokens."""
         vectors = self._model.encode(
             texts,
             batch_size=self.batch_size,
@@ -60,8 +60,8 @@ class Transformer(BaseRanker):
             normalize_embeddings=True,
             show_progress_bar=False,
         )
-        there = np.array([[bool(text.strip())] for text in texts])
-        return np.where(there, np.asarray(vectors, dtype=np.float32), np.float32(0))
+        is_text = np.array([[bool(text.strip())] for text in texts])
+        return np.where(is_text, np.asarray(vectors, dtype=np.float32), np.float32(0))
 
 
 def _minilm() -> Path:
@@ -73,14 +73,14 @@ def _minilm() -> Path:
 
 
 def _load(folder: Path) -> Any:  # noqa: ANN401
-    """The model of a folder, on the CPU, so that scores are the same on every machine."""
+    """Load a model on the CPU, so that scores are the same on every machine."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise missing_extra("sentence-transformers", "transformer") from error
-    # A path that is not there would be taken for a name to download.
+    # A missing path would be taken for the name of a model to download.
     if not (folder / "config.json").is_file():
-        raise ClickvecError(f"{folder} is not the folder of a transformer; there is no config.json in it")
+        raise ClickvecError(f"{folder} is not a transformer folder: it has no config.json")
     try:
         with _no_progress():
             return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
@@ -90,7 +90,7 @@ def _load(folder: Path) -> Any:  # noqa: ANN401
 
 @contextmanager
 def _no_progress() -> Iterator[None]:
-    """Without the progress bar that transformers draws while it loads; as it was afterwards."""
+    """Switch off the progress bar that transformers shows while it loads a model."""
     from transformers import utils
 
     logging: Any = utils.logging  # its functions have no types

@@ -54,10 +54,10 @@ def topics(
 ) -> None:
     """Which words each cell answers to, which cells carry one topic, which are dead; with --labels, how well."""
     from clickvec.data import read_texts
+    from clickvec.explanation import topics as cell_topics
     from clickvec.explanation.detections import detect, random_sample
     from clickvec.explanation.keywords import THRESHOLD
     from clickvec.explanation.reading import directions_of
-    from clickvec.explanation.topics import query_table_of, topics_of
     from clickvec.model.encoder import Encoder
     from clickvec.render.labels import counted
     from clickvec.render.terminal.model_text import MOST, show_query_table, show_topics
@@ -79,8 +79,8 @@ def topics(
     if len(some) < len(read.texts):
         print_message(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
     found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
-    mapped = topics_of(found).top(words)
-    by_cell = query_table_of(found) if table else None
+    mapped = cell_topics.topics(found).top(words)
+    by_cell = cell_topics.query_table(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
         print_json(_topics_json(mapped, shown, by_cell, scores))

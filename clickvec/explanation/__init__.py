@@ -18,48 +18,17 @@ is here follows from that. side.py keeps what is known about one text.
 """
 
 from clickvec.explanation.contributions import METHODS, word_contributions
-from clickvec.explanation.explained_pair import Cell, Link, Pair, Word, explain_pair
-from clickvec.explanation.explainer import Explanation, Rank, explain
+from clickvec.explanation.explained_pair import Pair, Word, explain_pair
+from clickvec.explanation.explainer import Explanation, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
 from clickvec.explanation.model_comparison import ModelComparison, compare_models
-from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord, Neighbours
-from clickvec.explanation.reading import Direction, Reading, read
-from clickvec.explanation.side import Attenuation, attenuation
-from clickvec.explanation.title_map import TitleMap, map_titles
-from clickvec.explanation.topics import QueryTable, Topics, query_table, topics
+from clickvec.explanation.reading import Reading, read
+from clickvec.explanation.side import attenuation
+from clickvec.explanation.title_map import map_titles
 from clickvec.explanation.why_not import WhyNot, why_not
 
 __all__ = [
-    "METHODS",
-    "Attenuation",
-    "Cell",
-    "Direction",
-    "Explanation",
-    "Keywords",
-    "Link",
-    "ModelComparison",
-    "NearTitle",
-    "NearWord",
-    "Nearest",
-    "Neighbours",
-    "Pair",
-    "QueryTable",
-    "Rank",
-    "Reading",
-    "Rule",
-    "TitleMap",
-    "Topics",
-    "WhyNot",
-    "Word",
-    "attenuation",
-    "compare_models",
-    "explain",
-    "explain_pair",
-    "keywords",
-    "map_titles",
-    "query_table",
-    "read",
-    "topics",
-    "why_not",
+    "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "Word",
+    "attenuation", "compare_models", "explain", "explain_pair", "keywords", "map_titles", "read", "why_not",
     "word_contributions",
 ]  # fmt: skip

@@ -64,23 +64,14 @@ class Keywords:
         return tuple(word for word, verdict in zip(self.words, self.verdicts, strict=True) if verdict)
 
 
-def keywords(
-    encoder: Encoder,
-    text: str,
-    side: str = "query",
-    *,
-    active: int = ACTIVE,
-    threshold: float = THRESHOLD,
-    share: float = SHARE,
-) -> Keywords:
+def keywords(encoder: Encoder, text: str, side: str = "query", rule: Rule = RULE) -> Keywords:
     """Return the keywords of a text, as the tower of `side` reads it."""
-    return keywords_of(read(encoder, side, text), active=active, threshold=threshold, share=share)
+    return keywords_of(read(encoder, side, text), rule)
 
 
-def keywords_of(
-    reading: Reading, *, active: int = ACTIVE, threshold: float = THRESHOLD, share: float = SHARE
-) -> Keywords:
+def keywords_of(reading: Reading, rule: Rule = RULE) -> Keywords:
     """Return the keywords of a text that has been read."""
+    active, threshold, share = rule
     if active < 1 or not threshold > 0 or not 0 < share <= 1:
         raise ClickvecError(
             f"active must be at least 1, threshold above 0, and share above 0 and at most 1, "

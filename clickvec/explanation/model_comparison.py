@@ -53,6 +53,6 @@ def _compared(name: str, encoder: Encoder, query: str, title: str | None, rule: 
         name,
         describe_tower(encoder.model.tower),
         score,
-        keywords(encoder, query, "query", **rule._asdict()) if recurrent else None,
-        keywords(encoder, title, "title", **rule._asdict()) if recurrent and title is not None else None,
+        keywords(encoder, query, "query", rule) if recurrent else None,
+        keywords(encoder, title, "title", rule) if recurrent and title is not None else None,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
-from clickvec.explanation.detections import random_sample
+from clickvec.explanation.detections import detect, random_sample
 from clickvec.explanation.neighbours import Nearest, Neighbours
 from clickvec.explanation.query_words import QueryWords, query_words
 from clickvec.explanation.ranking import Ranking, rank
@@ -107,7 +107,7 @@ def gather(
         queries=len(available),
         words=words,
         trust=trust(encoder, judged),
-        topics=topics(encoder, queries, progress=progress) if readable else None,
+        topics=topics(detect(encoder, queries, progress=progress)) if readable else None,
         catalogue=len(known),
         near_titles=len(near_titles),
         near=_near(Neighbours(encoder, near_titles, progress=progress), words, queries),

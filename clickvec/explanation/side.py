@@ -73,7 +73,7 @@ class Side:
     @cached_property
     def keywords(self) -> Keywords | None:
         """The keywords, or None if the tower does not read word by word."""
-        return keywords_of(self.reading, **self.rule._asdict()) if self.reading else None
+        return keywords_of(self.reading, self.rule) if self.reading else None
 
     @cached_property
     def vector(self) -> Floats:

@@ -1,35 +1,31 @@
 """Topics of cells, as section V-A.3 of the paper finds them: the words that each cell detects over a set of texts.
 
-In every text the five most active cells are asked which words they detect (`detections.py`); a cell's words, with how
-often it detects them, are its topic. A cell ends a text above or below zero, and two texts are alike when their cells
-agree in sign: the two signs of a cell are two topics, and are kept apart here. (On the built-in log they tell topics
-apart better than cells do; docs/inside.md has the numbers.)
+In every text the five most active cells are asked which words they detect (detections.py). The words that a cell
+detects, with their counts, are its topic. A cell ends a text above or below zero, and two texts are similar if their
+cells agree in sign, so each sign of a cell is a topic of its own. (On the built-in log, signed cells separate the known
+topics better than cells; docs/inside.md has the numbers.)
 
-| measure     | of                 | meaning                                                                          |
-|-------------|--------------------|----------------------------------------------------------------------------------|
-| lift        | a word in a cell   | its share of the cell's detections, divided by its share of all detections       |
-| weight      | a word in a cell   | count · log lift: what orders the words. Common everywhere, or met once: light   |
-| specificity | a cell             | 1 - H / H_max: 0 when no word comes twice, 1 when it is one word, again and again |
-| group       | signed cells       | cells whose weights (those above 0) have a cosine of SAME_WORDS on average       |
+| measure     | of             | meaning                                                                            |
+|-------------|----------------|------------------------------------------------------------------------------------|
+| lift        | word in a cell | its share of the cell's detections, divided by its share of all detections         |
+| weight      | word in a cell | count · log lift, which orders the words; low if common everywhere or detected once |
+| specificity | cell           | 1 - H / H_max: 0 if no word is detected twice, 1 if it is always the same word     |
+| group       | signed cells   | cells whose positive weights have a mean cosine of at least SAME_WORDS             |
 """
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.detections import ACTIVE, Detections, Ints, detect
-from clickvec.explanation.keywords import THRESHOLD
+from clickvec.explanation.detections import Detections, Ints
 from clickvec.explanation.reading import Floats
-from clickvec.model.encoder import Encoder
-from clickvec.progress import Progress
 
-SAME_WORDS = 0.4  # about the highest cosine in a thousand pairs of signed cells of a model of the built-in log
-ENOUGH = 20  # detections: a signed cell with fewer is in no group
-HARDLY = 0.1  # of the spread of the liveliest cell: one that varies less is dead
+SAME_WORDS = 0.4  # about the highest of a thousand cosines between signed cells of a model of the built-in log
+ENOUGH = 20  # detections of a signed cell that can be in a group
+HARDLY = 0.1  # a cell is dead if its spread is below this share of the largest spread
 GROUP_WORDS = 10
 SIGNS = ("+", "-")
 
@@ -45,23 +41,23 @@ class TopicWord:
 
 @dataclass(frozen=True)
 class Topic:
-    """What a cell detects, whatever its sign at the end of the text, or with one of the two."""
+    """The words that a cell detects, with one of its signs or with both."""
 
     detections: int
-    words: tuple[TopicWord, ...]  # the heaviest first
+    words: tuple[TopicWord, ...]  # largest weight first
     specificity: float
 
 
 @dataclass(frozen=True)
 class CellTopics:
-    """One cell: its words, and how alive it is."""
+    """The topics of one cell, and how active it is."""
 
-    dimension: int  # its place in the vector
+    dimension: int  # of the vector
     cell: int
     way: str
-    active: int  # texts in which it is among the most active
-    activation: float  # the mean of its magnitude at the end of a text
-    spread: float  # the standard deviation of its value there
+    active: int  # texts in which it is among the most active cells
+    activation: float  # mean magnitude at the end of a text
+    spread: float  # standard deviation of its value there
     dead: str | None  # why it counts as dead
     both: Topic
     signs: dict[str, Topic]  # "+" and "-"
@@ -77,7 +73,7 @@ class SignedCell:
 
 @dataclass(frozen=True)
 class Group:
-    """Signed cells that detect the same words, and the heaviest words of all of them together."""
+    """Signed cells that detect the same words, and the words of the largest total weight."""
 
     members: tuple[SignedCell, ...]
     words: tuple[str, ...]
@@ -85,7 +81,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Topics:
-    """What every cell of a tower answers to, over a set of texts."""
+    """The topics of all cells of a tower over a set of texts."""
 
     side: str
     texts: int
@@ -93,7 +89,7 @@ class Topics:
     active: int
     threshold: float
     cells: tuple[CellTopics, ...]
-    groups: tuple[Group, ...]  # the largest first
+    groups: tuple[Group, ...]  # largest first
 
     @property
     def dead(self) -> tuple[CellTopics, ...]:
@@ -106,7 +102,7 @@ class Topics:
         return {member: number for number, group in enumerate(self.groups) for member in group.members}
 
     def top(self, words: int) -> "Topics":
-        """The same with at most so many words a topic."""
+        """Return the topics with at most this many words each."""
 
         def cut(topic: Topic) -> Topic:
             return dataclasses.replace(topic, words=topic.words[:words])
@@ -118,91 +114,69 @@ class Topics:
         return dataclasses.replace(self, cells=tuple(cells))
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
 class QueryTable:
-    """Query by cell, as the paper prints it: in each entry the words of the query that the cell detects."""
+    """The paper's table of queries and cells: each entry holds the words of the query that the cell detects."""
 
     queries: tuple[str, ...]
-    cells: tuple[tuple[int, str], ...]  # number and direction, a column each
-    rows: tuple[dict[int, tuple[str, ...]], ...]  # for each query, by column: those that are not empty
+    cells: tuple[tuple[int, str], ...]  # number and direction of each column
+    rows: tuple[dict[int, tuple[str, ...]], ...]  # the entries of each query, by column; empty ones are left out
 
 
-def topics(
-    encoder: Encoder,
-    queries: Sequence[str],
-    *,
-    side: str = "query",
-    active: int = ACTIVE,
-    threshold: float = THRESHOLD,
-    progress: Progress | None = None,
-) -> Topics:
-    """The topics of the cells of the tower of `side`, from texts that it reads."""
-    return topics_of(detect(encoder, queries, side=side, active=active, threshold=threshold, progress=progress))
+def query_table(detections: Detections) -> QueryTable:
+    """Return the table of queries and cells. A word detected twice in an entry is listed once."""
+    rows: list[dict[int, dict[str, None]]] = [{} for _ in detections.texts]
+    for text, dimension, word in zip(
+        detections.text.tolist(), detections.dimension.tolist(), detections.word.tolist(), strict=True
+    ):
+        rows[text].setdefault(dimension, {})[detections.words[word]] = None
+    entries = tuple({column: tuple(words) for column, words in row.items()} for row in rows)
+    return QueryTable(detections.texts, detections.cells, entries)
 
 
-def query_table(
-    encoder: Encoder,
-    queries: Sequence[str],
-    *,
-    side: str = "query",
-    active: int = ACTIVE,
-    threshold: float = THRESHOLD,
-) -> QueryTable:
-    """The table query by cell."""
-    return query_table_of(detect(encoder, queries, side=side, active=active, threshold=threshold))
-
-
-def query_table_of(found: Detections) -> QueryTable:
-    """The table of detections that are there already; a word that comes twice in an entry is given once."""
-    rows: list[dict[int, dict[str, None]]] = [{} for _ in found.texts]
-    for text, dimension, word in zip(found.text.tolist(), found.dimension.tolist(), found.word.tolist(), strict=True):
-        rows[text].setdefault(dimension, {})[found.words[word]] = None
-    return QueryTable(
-        found.texts, found.cells, tuple({column: tuple(words) for column, words in row.items()} for row in rows)
-    )
-
-
-def topics_of(found: Detections) -> Topics:
-    """The topics that follow from detections."""
-    counts = _counts(found)
-    lift = _lift(counts)
-    in_all = counts.sum(axis=1)
-    in_all_lift = _lift(in_all)
-    activations = found.activations[found.activations.any(axis=1)]  # of the texts that have a vector
+def topics(detections: Detections) -> Topics:
+    """Return the topics of all cells. Raise ClickvecError if no text has a vector."""
+    activations = detections.activations[detections.activations.any(axis=1)]  # of the texts that have a vector
     if not len(activations):
         raise ClickvecError(
-            f"none of the {len(found.texts):,} texts has a letter trigram that the model knows; give others"
+            f"none of the {len(detections.texts):,} texts has a letter trigram that the model knows; give others"
         )
-    times, magnitudes = found.chosen.sum(axis=0).tolist(), np.abs(activations).mean(axis=0).tolist()
+    counts = _counts(detections)
+    lift = _lift(counts)
+    total = counts.sum(axis=1)
+    total_lift = _lift(total)
+    times, magnitudes = detections.chosen.sum(axis=0).tolist(), np.abs(activations).mean(axis=0).tolist()
     spreads = activations.std(axis=0).tolist()
+    words = detections.words
     cells = tuple(
         CellTopics(
             dimension, cell, way, times[dimension], magnitudes[dimension], spreads[dimension],
-            _why_dead(found.active, times[dimension], spreads[dimension], max(spreads)),
-            _topic(in_all[dimension], in_all_lift[dimension], found.words),
-            {sign: _topic(counts[dimension, k], lift[dimension, k], found.words) for k, sign in enumerate(SIGNS)},
+            _why_dead(detections.active, times[dimension], spreads[dimension], max(spreads)),
+            _topic(total[dimension], total_lift[dimension], words),
+            {sign: _topic(counts[dimension, at], lift[dimension, at], words) for at, sign in enumerate(SIGNS)},
         )
-        for dimension, (cell, way) in enumerate(found.cells)
+        for dimension, (cell, way) in enumerate(detections.cells)
     )  # fmt: skip
     return Topics(
-        found.side, len(found.texts), len(found), found.active, found.threshold, cells,
-        _groups(counts, lift, found.words),
+        detections.side, len(detections.texts), len(detections), detections.active, detections.threshold, cells,
+        _groups(counts, lift, words),
     )  # fmt: skip
 
 
-def _counts(found: Detections) -> Ints:
-    """(dimensions, signs, words): how often each cell detects each word, above zero and below."""
-    shape = len(found.cells), len(SIGNS), len(found.words)
-    place = np.ravel_multi_index((found.dimension, 1 - found.positive, found.word), shape) if len(found) else found.text
-    return np.bincount(place, minlength=int(np.prod(shape))).reshape(shape)
+def _counts(detections: Detections) -> Ints:
+    """Return (dimensions, signs, words): how often each cell detects each word, above zero and below."""
+    shape = len(detections.cells), len(SIGNS), len(detections.words)
+    counts = np.zeros(shape, np.int64)
+    np.add.at(counts, (detections.dimension, 1 - detections.positive, detections.word), 1)
+    return counts
 
 
 def _lift(counts: Ints) -> Floats:
-    """The share of a word in each row, divided by its share in all; 0 where the row does not have it."""
+    """Return the share of each word in its row divided by its share in all rows; 0 if the row does not hold it."""
     shares = counts.sum(axis=tuple(range(counts.ndim - 1))) / max(counts.sum(), 1)
     return np.asarray(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1) / shares, np.float64)
 
@@ -212,35 +186,32 @@ def _weights(counts: Ints, lift: Floats) -> Floats:
 
 
 def _topic(counts: Ints, lift: Floats, words: tuple[str, ...]) -> Topic:
-    there = np.flatnonzero(counts)
-    heaviest = there[np.argsort(-_weights(counts[there], lift[there]), kind="stable")]
+    present = np.flatnonzero(counts)
+    heaviest = present[np.argsort(-_weights(counts[present], lift[present]), kind="stable")]
     return Topic(
         int(counts.sum()),
         tuple(TopicWord(words[at], int(counts[at]), float(lift[at])) for at in heaviest.tolist()),
-        _specificity(counts[there], len(words)),
+        _specificity(counts[present], len(words)),
     )
 
 
 def _specificity(counts: Ints, words: int) -> float:
-    """1 - H / H_max; n detections of `words` different words have at most the entropy log min(n, words)."""
+    """Return 1 - H / H_max. The entropy of n detections of `words` distinct words is at most log min(n, words)."""
     n = int(counts.sum())
-    if min(n, words) < 2:  # one detection shows nothing
+    if min(n, words) < 2:  # a single detection shows nothing
         return 0.0
     shares = counts / n
     return max(0.0, float(1 + (shares * np.log(shares)).sum() / np.log(min(n, words))))
 
 
-def _why_dead(asked: int, times: int, spread: float, greatest: float) -> str | None:
+def _why_dead(active: int, times: int, spread: float, largest: float) -> str | None:
     if not times:
-        return f"never among the {asked} most active"
-    return "its activation hardly varies" if spread < HARDLY * greatest else None
-
-
-# --- groups ------------------------------------------------------------------------------------------------------
+        return f"never among the {active} most active"
+    return "its activation hardly varies" if spread < HARDLY * largest else None
 
 
 def _groups(counts: Ints, lift: Floats, words: tuple[str, ...]) -> tuple[Group, ...]:
-    """Signed cells that detect the same words."""
+    """Return the groups of signed cells that detect the same words."""
     weights = np.concatenate(np.maximum(_weights(counts, lift), 0))  # (signed cells, words)
     enough = np.flatnonzero((counts.sum(axis=-1).ravel() >= ENOUGH) & weights.any(axis=1))
     rows = weights[enough]
@@ -256,22 +227,22 @@ def _groups(counts: Ints, lift: Floats, words: tuple[str, ...]) -> tuple[Group, 
 
 
 def agglomerate(similarities: Floats, least: float) -> list[list[int]]:
-    """Join the two nearest groups for as long as their members are `least` similar, on average; then those of two up.
+    """Merge the two most similar groups while their mean similarity is at least `least`. Return those of two or more.
 
-    The average of all pairs, and not one bridge between two groups, or everything hangs together in the end.
+    The mean over all pairs counts; with the maximum, chains of single pairs would merge everything in the end.
     """
-    total = similarities.copy()  # of the pairs between two groups
-    groups = {place: [place] for place in range(len(total))}
+    total = similarities.copy()  # over the pairs between two groups
+    groups = {at: [at] for at in range(len(total))}
     sizes = np.ones(len(total))
-    gone = np.eye(len(total), dtype=np.bool_)
+    merged = np.eye(len(total), dtype=np.bool_)
     while len(groups) > 1:
-        mean = np.where(gone, -np.inf, total / np.outer(sizes, sizes))
-        one, other = sorted(map(int, np.unravel_index(mean.argmax(), mean.shape)))
-        if mean[one, other] < least:
+        mean = np.where(merged, -np.inf, total / np.outer(sizes, sizes))
+        kept, absorbed = sorted(map(int, np.unravel_index(mean.argmax(), mean.shape)))
+        if mean[kept, absorbed] < least:
             break
-        groups[one] += groups.pop(other)
-        total[one] += total[other]
-        total[:, one] += total[:, other]
-        sizes[one] += sizes[other]
-        gone[other] = gone[:, other] = True
+        groups[kept] += groups.pop(absorbed)
+        total[kept] += total[absorbed]
+        total[:, kept] += total[:, absorbed]
+        sizes[kept] += sizes[absorbed]
+        merged[absorbed] = merged[:, absorbed] = True
     return [sorted(members) for members in groups.values() if len(members) > 1]

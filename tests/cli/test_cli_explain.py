@@ -137,7 +137,7 @@ def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[s
     assert found["why_not"] == plain(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule).as_json())
     both = {"bilstm": encoder, "rnn": other}
     assert found["versus"] == plain(compare_models(both, QUERY, TITLE, rule=rule).as_json())
-    voted = keywords(encoder, TITLE, "title", **rule._asdict())
+    voted = keywords(encoder, TITLE, "title", rule)
     assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
     assert found["keywords"]["title"]["needed"] == voted.needed
     out = ok("explain", models / "bilstm", QUERY, TITLE, *options, "--all")

@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny
 
+import clickvec
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
 from clickvec.explanation import METHODS, attenuation, explain_pair, read
 from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
-from clickvec.explanation.explainer import explain
 from clickvec.explanation.keywords import Rule, keywords
 from clickvec.explanation.reading import cell_names
 from clickvec.explanation.side import attenuate
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder, _Reader
+from clickvec.search.index import Index
 from clickvec.text.tokens import split_tokens
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
@@ -489,17 +490,17 @@ def test_nothing_is_encoded_twice_and_a_look_encodes_no_more(
     once, texts[:] = list(texts), []
     traces = 1 if name in READ else 0  # the whole text is traced, and encoded with the others
     assert all(once.count(text) <= 1 + traces + (text == "") for text in once)
-    explain(encoder, QUERY, long, method=method)
+    clickvec.explain(encoder, QUERY, long, method=method)
     assert sorted(texts) == sorted(once)
     texts[:] = []
-    explain(encoder, QUERY, long, TITLE, method=method)
+    clickvec.explain(encoder, QUERY, long, TITLE, method=method)
     assert texts.count(QUERY) == once.count(QUERY)
 
 
 @read_towers
 def test_the_rule_for_keywords(name: str) -> None:
     encoder, rule = encoder_of(name), Rule(active=3, threshold=0.7, share=0.5)
-    found, voted = explain_pair(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", **rule._asdict())
+    found, voted = explain_pair(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", rule)
     assert (voted.active, voted.needed) == (3, 2)
     assert [word.keyword for word in found.title_words] == list(voted.verdicts)
     assert [word.detected_by for word in found.title_words] == [
@@ -507,3 +508,54 @@ def test_the_rule_for_keywords(name: str) -> None:
     ]
     with pytest.raises(ClickvecError, match=r"share.* and 2"):
         explain_pair(encoder, QUERY, TITLE, rule=Rule(share=2))
+
+
+# --- the public function -----------------------------------------------------------------------------------------
+
+
+@all_towers
+def test_explain_twice_in_one_process_gives_the_same(name: str) -> None:
+    encoder = encoder_of(name)
+    for title, other in ((None, None), (TITLE, None), (TITLE, TEXTS[2])):
+        once, again = (clickvec.explain(encoder, QUERY, title, other) for _ in range(2))
+        assert json.dumps(once.as_json(), allow_nan=False) == json.dumps(again.as_json(), allow_nan=False)
+        assert repr(once) == repr(again)
+
+
+def test_explain_shows_the_words_that_add_up_to_the_score() -> None:
+    found = clickvec.explain(encoder_of("lstm"), QUERY, TITLE)
+    assert found.score == pytest.approx(sum(word.contribution for word in found.query_words), abs=1e-6)
+    assert found.score == pytest.approx(sum(word.contribution for word in found.title_words), abs=1e-6)
+    assert found.pair == explain_pair(encoder_of("lstm"), QUERY, TITLE)
+    assert found.title_side
+    assert found.title_side.keywords == keywords(encoder_of("lstm"), TITLE, "title")
+    assert (found.rank, found.why_not) == (None, None)
+    first, query, title = repr(found).splitlines()
+    assert f"{found.score:.3f}" in first
+    assert [word.word in query for word in found.query_words] == [True] * 3
+    assert f"shanghai {found.title_words[0].contribution:+.3f}" in title
+
+
+def test_explain_a_query_alone() -> None:
+    found = clickvec.explain(encoder_of("lstm"), QUERY)
+    assert (found.title, found.score, found.query_words, found.title_words) == (None, None, (), ())
+    assert found.query_side.words == tuple(QUERY.split())
+    assert repr(QUERY) in repr(found)
+
+
+def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() -> None:
+    index = Index.build(encoder_of("lstm"), TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
+    top, *_, last = index.search(QUERY, k=len(TEXTS))
+    best = clickvec.explain(index, QUERY)
+    assert (best.title, best.rank) == (top.title, (1, len(TEXTS), top.id, top.id))
+    assert best.why_not is None
+    worst = clickvec.explain(index, QUERY, last.id)
+    assert worst.title == last.title
+    assert worst.rank
+    assert worst.rank.rank == len(TEXTS)
+    assert worst.why_not
+    assert worst.why_not.first.title == top.title
+    assert worst.why_not.gap == pytest.approx(top.score - last.score, abs=1e-6)
+    other = clickvec.explain(index, QUERY, last.id, index.search(QUERY, k=2)[1].id)
+    assert other.why_not
+    assert other.why_not.first.title == index.search(QUERY, k=2)[1].title

@@ -10,7 +10,7 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import POOLINGS, RECURRENT
 from clickvec.errors import ClickvecError
-from clickvec.explanation.keywords import ACTIVE, Counts, detections, keywords, keywords_of, most_active, verdicts
+from clickvec.explanation.keywords import ACTIVE, Counts, Rule, detections, keywords, keywords_of, most_active, verdicts
 from clickvec.explanation.reading import Direction, Reading, read
 from clickvec.model.encoder import Encoder
 
@@ -187,7 +187,7 @@ def test_one_direction_by_hand() -> None:
         [0.5, -0.375, 0.0, 1.0],  # -0.125, -0.125, -0.375, 0
         [1.0, -0.5, 0.25, 0.0],  # 0.5, -0.125, 0.25, -1
     ]
-    found = keywords_of(reading_of(outputs), active=3, threshold=2, share=0.6)
+    found = keywords_of(reading_of(outputs), rule=Rule(active=3, threshold=2, share=0.6))
     assert found.words == ("a", "b", "c", "d")
     assert found.active == 3
     assert found.cells == {LEFT: ((), (0, 1, 2), (2,), (0, 2))}
@@ -195,12 +195,12 @@ def test_one_direction_by_hand() -> None:
     assert found.verdicts == (None, True, False, True)
     assert found.found == ("b", "d")
     # Cell 3 votes when all may, and detects nothing: it ends at zero.
-    everyone = keywords_of(reading_of(outputs), active=10, threshold=2, share=0.6)
+    everyone = keywords_of(reading_of(outputs), rule=Rule(active=10, threshold=2, share=0.6))
     assert everyone.active == 4
     assert everyone.cells == found.cells
     assert everyone.verdicts == (None, True, False, False)  # 2 of 4 are less than 0.6
     # The two most active cells alone.
-    two = keywords_of(reading_of(outputs), active=2, threshold=2, share=1.0)
+    two = keywords_of(reading_of(outputs), rule=Rule(active=2, threshold=2, share=1.0))
     assert two.cells == {LEFT: ((), (0, 1), (), (0,))}
     assert two.verdicts == (None, True, False, False)
 
@@ -209,7 +209,7 @@ def test_two_directions_by_hand() -> None:
     """From right to left c is read first, then b, then a; the changes are from the word behind."""
     left = [[0.5, 0.5], [1.0, 0.5], [1.0, 1.0]]
     right = [[2.0, 0.5], [1.0, 0.5], [0.5, 0.25]]
-    found = keywords_of(reading_of(left, right), active=1, threshold=0.75, share=1.0)
+    found = keywords_of(reading_of(left, right), rule=Rule(active=1, threshold=0.75, share=1.0))
     assert found.cells == {LEFT: ((), (0,), ()), RIGHT: ((0,), (0,), ())}
     assert found.counts == {LEFT: (None, 1, 0), RIGHT: (1, 1, None)}
     assert found.verdicts == (True, True, False)
@@ -219,7 +219,7 @@ def test_two_directions_by_hand() -> None:
 def test_each_direction_has_its_own_most_active_cells() -> None:
     left = [[0.0, 0.0, 0.0], [0.125, 0.5, 1.0]]
     right = [[2.0, 4.0, 0.25], [0.0, 0.0, 0.0]]
-    found = keywords_of(reading_of(left, right), active=2, threshold=1)
+    found = keywords_of(reading_of(left, right), rule=Rule(active=2, threshold=1))
     assert found.cells == {LEFT: ((), (2, 1)), RIGHT: ((1, 0), ())}
 
 
@@ -233,7 +233,7 @@ def test_a_change_of_just_the_threshold_is_enough() -> None:
 def test_a_longer_text_needs_less_at_each_word() -> None:
     """Of ten words that give the same to a cell, all but the first are detected; so they are of two."""
     for words in (2, 10):
-        found = keywords_of(reading_of([[(at + 1) / words * 8] for at in range(words)]), threshold=1 - 1e-9)
+        found = keywords_of(reading_of([[(at + 1) / words * 8] for at in range(words)]), rule=Rule(threshold=1 - 1e-9))
         assert found.counts[LEFT] == (None, *[1] * (words - 1))
 
 
@@ -245,10 +245,10 @@ def test_the_most_active_cells_are_those_of_the_greatest_magnitude() -> None:
 def test_pooled_outputs_are_judged_by_what_embeds() -> None:
     """The outputs 1, 3 and -1 change by 1, 2 and -4. Their mean, 1, has 1, 2/3 and 1/3 of that; their max, 3, no -4."""
     outputs = [[1.0], [3.0], [-1.0]]
-    assert keywords_of(reading_of(outputs, pooling="mean"), threshold=3.99).cells == {LEFT: ((), (0,), (0,))}
-    assert keywords_of(reading_of(outputs, pooling="mean"), threshold=4.01).cells == {LEFT: ((), (), ())}
-    assert keywords_of(reading_of(outputs, pooling="max"), threshold=2).cells == {LEFT: ((), (0,), ())}
-    assert keywords_of(reading_of(outputs, pooling="last"), threshold=6).cells == {LEFT: ((), (0,), (0,))}
+    assert keywords_of(reading_of(outputs, pooling="mean"), rule=Rule(threshold=3.99)).cells == {LEFT: ((), (0,), (0,))}
+    assert keywords_of(reading_of(outputs, pooling="mean"), rule=Rule(threshold=4.01)).cells == {LEFT: ((), (), ())}
+    assert keywords_of(reading_of(outputs, pooling="max"), rule=Rule(threshold=2)).cells == {LEFT: ((), (0,), ())}
+    assert keywords_of(reading_of(outputs, pooling="last"), rule=Rule(threshold=6)).cells == {LEFT: ((), (0,), (0,))}
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -256,7 +256,7 @@ def test_pooled_outputs_are_judged_by_what_embeds() -> None:
 def test_the_words_that_are_read_first_are_never_counted(name: str, pooling: str) -> None:
     encoder = Encoder(tiny(**READ[name], pooling=pooling))
     for text in TEXTS:
-        found, last = keywords(encoder, text, "title", threshold=1e-9), len(text.split()) - 1
+        found, last = keywords(encoder, text, "title", rule=Rule(threshold=1e-9)), len(text.split()) - 1
         assert list(found.counts) == ([LEFT, RIGHT] if name.startswith("bilstm") else [LEFT])
         for way, counts in found.counts.items():
             first = 0 if way == LEFT else min(last, 9)
@@ -281,7 +281,7 @@ def test_one_word_and_none(name: str) -> None:
 @pytest.mark.parametrize("name", READ)
 def test_a_text_without_a_known_trigram_has_no_keyword(name: str) -> None:
     """Its outputs change from word to word by the biases alone, and the encoder gives it no vector."""
-    found = keywords(Encoder(tiny(**READ[name])), "zzz qqq xxx", threshold=1e-6)
+    found = keywords(Encoder(tiny(**READ[name])), "zzz qqq xxx", rule=Rule(threshold=1e-6))
     assert all(not count for counts in found.counts.values() for count in counts)
     assert not any(found.verdicts)
 
@@ -310,8 +310,8 @@ def test_sides_have_their_own_towers() -> None:
 def test_renaming_the_cells_renames_them_in_the_result(outputs: list[list[int]], order: list[int], active: int) -> None:
     # A little more for each cell, so that no two end at the same magnitude and there is one order of activity.
     values = np.array(outputs, np.float64).T + np.array([0.01, 0.02, 0.03, 0.04, 0.05])
-    one = keywords_of(reading_of(values), active=active, threshold=0.5)
-    other = keywords_of(reading_of(values[:, order]), active=active, threshold=0.5)
+    one = keywords_of(reading_of(values), rule=Rule(active=active, threshold=0.5))
+    other = keywords_of(reading_of(values[:, order]), rule=Rule(active=active, threshold=0.5))
     assert one.counts == other.counts
     assert one.verdicts == other.verdicts
     assert one.cells[LEFT] == tuple(tuple(order[cell] for cell in row) for row in other.cells[LEFT])
@@ -320,8 +320,8 @@ def test_renaming_the_cells_renames_them_in_the_result(outputs: list[list[int]],
 @given(scale=st.sampled_from([-4.0, -1.0, 0.25, 2.0]), threshold=st.sampled_from([0.1, 0.3, 1.0]))
 def test_the_scale_and_the_sign_of_a_cell_do_not_matter(scale: float, threshold: float) -> None:
     values = np.random.default_rng(0).normal(size=(6, 4))
-    assert keywords_of(reading_of(values), threshold=threshold) == keywords_of(
-        reading_of(scale * values), threshold=threshold
+    assert keywords_of(reading_of(values), rule=Rule(threshold=threshold)) == keywords_of(
+        reading_of(scale * values), rule=Rule(threshold=threshold)
     )
 
 
@@ -340,5 +340,5 @@ def test_the_scale_and_the_sign_of_a_cell_do_not_matter(scale: float, threshold:
 def test_settings_that_mean_nothing(wrong: dict[str, Any]) -> None:
     (name, value), *_ = wrong.items()
     with pytest.raises(ClickvecError, match=rf"{name}.*not .*{value}") as error:
-        keywords(Encoder(tiny("lstm")), TEXTS[0], **wrong)
+        keywords(Encoder(tiny("lstm")), TEXTS[0], rule=Rule(**wrong))
     assert "\n" not in str(error.value)

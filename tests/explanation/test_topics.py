@@ -13,11 +13,10 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import query_table, topics
 from clickvec.explanation.detections import BATCH, Detections, detect
-from clickvec.explanation.keywords import keywords_of, most_active
+from clickvec.explanation.keywords import Rule, keywords_of, most_active
 from clickvec.explanation.reading import read
-from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, query_table_of, topics_of
+from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, query_table, topics
 from clickvec.lab.claims.topic_scores import (
     Assignments,
     cells,
@@ -70,7 +69,7 @@ def one_by_one(encoder: Encoder, texts: list[str], active: int, threshold: float
     for at, text in enumerate(texts):
         reading = read(encoder, "query", text)
         if reading.vector.any():
-            by_way = keywords_of(reading, active=active, threshold=threshold).cells
+            by_way = keywords_of(reading, Rule(active, threshold)).cells
             found += [
                 (at, cell, way, place)
                 for way, there in by_way.items()
@@ -123,20 +122,20 @@ def test_most_active_of_each_row() -> None:
 
 def test_the_title_tower_reads_titles() -> None:
     encoder = Encoder(tiny())  # two towers
-    assert topics(encoder, TEXTS, side="title") != topics(encoder, TEXTS)
-    assert topics(Encoder(tiny(shared_tower=True)), TEXTS, side="title").cells == topics(
-        Encoder(tiny(shared_tower=True)), TEXTS
+    assert topics(detect(encoder, TEXTS, side="title")) != topics(detect(encoder, TEXTS))
+    assert topics(detect(Encoder(tiny(shared_tower=True)), TEXTS, side="title")).cells == topics(
+        detect(Encoder(tiny(shared_tower=True)), TEXTS)
     ).cells  # fmt: skip
 
 
 def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(ClickvecError, match="--tower rnn, lstm or bilstm"):
-        topics(Encoder(tiny("clsm")), TEXTS)
+        topics(detect(Encoder(tiny("clsm")), TEXTS))
     for bad in ({"active": 0}, {"threshold": 0.0}, {"threshold": float("nan")}):
         with pytest.raises(ClickvecError, match=r"active.*threshold"):
-            topics(Encoder(tiny()), TEXTS, **bad)  # type: ignore[arg-type]
+            topics(detect(Encoder(tiny()), TEXTS, **bad))  # type: ignore[arg-type]
     with pytest.raises(ClickvecError, match="2 texts"):
-        topics(Encoder(tiny()), [UNKNOWN, ""])
+        topics(detect(Encoder(tiny()), [UNKNOWN, ""]))
 
 
 # --- topics by hand ----------------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ def made(items: str, words: str, activations: list[list[float]], chosen: list[li
 
 def test_a_map_by_hand() -> None:
     """Cell 0 detects a, a, b with one sign and c with the other; cell 1 detects c, c, c, c; cell 2 hardly moves."""
-    found = topics_of(
+    found = topics(
         made(
             "0.0.0 0.0.1 1.0.0 2.0.2 0.1.2 1.1.2 2.1.2 3.1.2", "a b c",
             [[0.5, -0.4, 0.01], [0.3, -0.6, 0.01], [-0.4, -0.4, 0.01], [0.1, -0.6, 0.01], [0, 0, 0]],
@@ -187,12 +186,12 @@ def test_a_map_by_hand() -> None:
 
 
 def test_a_cell_that_is_never_active_is_dead() -> None:
-    found = topics_of(made("0.0.0", "a", [[1.0, 0.5], [-1.0, 0.1]], [[1, 0], [1, 0]]))
+    found = topics(made("0.0.0", "a", [[1.0, 0.5], [-1.0, 0.1]], [[1, 0], [1, 0]]))
     assert [cell.dead for cell in found.cells] == [None, "never among the 5 most active"]
 
 
 def test_fewer_words_on_demand_and_json() -> None:
-    found = topics(Encoder(tiny("bilstm")), TEXTS)
+    found = topics(detect(Encoder(tiny("bilstm")), TEXTS))
     few = found.top(2)
     assert max(len(cell.both.words) for cell in found.cells) > 2
     assert all(cell.both.words[:2] == less.both.words for cell, less in zip(found.cells, few.cells, strict=True))
@@ -203,7 +202,7 @@ def test_fewer_words_on_demand_and_json() -> None:
 
 
 def test_nothing_detected() -> None:
-    found = topics(Encoder(tiny()), ["hotels", "shanghai"])  # one word each, and the first is not counted
+    found = topics(detect(Encoder(tiny()), ["hotels", "shanghai"]))  # one word each, and the first is not counted
     assert found.detections == 0
     assert all(cell.both.words == () and cell.both.specificity == 0 for cell in found.cells)
     assert found.groups == ()
@@ -214,7 +213,7 @@ def test_shares_add_up(items: list[tuple[int, int, int]]) -> None:
     """Σ over cells of (the cell's share of all detections) · lift is 1 for each word that is there."""
     met = {word: at for at, word in enumerate(dict.fromkeys(word for _, _, word in items))}
     signs = [[1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0, -1.0]] * 2
-    found = topics_of(made(" ".join(f"{t}.{d}.{met[w]}" for t, d, w in items), " ".join("abcdef"[: len(met)]), signs))
+    found = topics(made(" ".join(f"{t}.{d}.{met[w]}" for t, d, w in items), " ".join("abcdef"[: len(met)]), signs))
     for pick in ("both", "signs"):
         parts = [[cell.both] if pick == "both" else list(cell.signs.values()) for cell in found.cells]
         flat = [topic for part in parts for topic in part]
@@ -239,7 +238,7 @@ def test_cells_that_detect_the_same_words_are_a_group() -> None:
     above, below = [0.5, 0.5, -0.5, 0.5], [-0.5, 0.5, -0.5, 0.5]
     items = [f"0.{cell}.{word}" for cell in (0, 2) for word in (0, 0, 0, 1, 1) * 4]
     items += ["1.0.2"] * 24 + ["0.1.3"] * 24 + ["0.3.3"] * 16
-    found = topics_of(made(" ".join(items), "a b c d", [above, below]))
+    found = topics(made(" ".join(items), "a b c d", [above, below]))
     (group,) = found.groups
     assert group.members == (SignedCell(0, "+"), SignedCell(2, "-"))
     assert group.words[:2] == ("a", "b")
@@ -259,13 +258,13 @@ def test_a_chain_is_no_group() -> None:
 
 
 def test_the_table_query_by_cell() -> None:
-    found = query_table_of(made("0.2.1 0.2.0 0.2.1 1.0.0", "hash beef", [[1.0, 1.0, 1.0]] * 3))
+    found = query_table(made("0.2.1 0.2.0 0.2.1 1.0.0", "hash beef", [[1.0, 1.0, 1.0]] * 3))
     assert found.rows == ({2: ("beef", "hash")}, {0: ("hash",)}, {})
     assert len(found.cells) == 3
 
 
 def test_the_table_has_the_words_of_each_query() -> None:
-    table = query_table(Encoder(tiny("bilstm")), MANY)
+    table = query_table(detect(Encoder(tiny("bilstm")), MANY))
     assert table.queries == tuple(MANY)
     assert len(table.cells) == 14
     assert any(table.rows)

@@ -7,7 +7,7 @@ from tiny import TEXTS, tiny
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
-from clickvec.explanation import attenuation, keywords, word_contributions
+from clickvec.explanation import Rule, attenuation, keywords, word_contributions
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
 
@@ -35,7 +35,7 @@ def bilstm() -> Encoder:
 
 def test_keywords_are_left_out_and_as_many_others(bilstm: Encoder) -> None:
     check = keyword_check(bilstm, judged_set(), threshold=5, draws=2)
-    found = {query.query_id: keywords(bilstm, query.query, threshold=5) for query in judged_set()}
+    found = {query.query_id: keywords(bilstm, query.query, rule=Rule(threshold=5)) for query in judged_set()}
     left_out = 0
     for query in judged_set():
         verdicts = found[query.query_id].verdicts

@@ -156,7 +156,7 @@ def test_the_rule_for_keywords_is_that_of_the_figure(drawn: Drawn, tmp_path: Pat
     rule = Rule(active=4, threshold=0.5, share=0.25)
     found, _, title = explained(rule, kind="lstm")
     figures.draw_gates(found, tmp_path / "gates.png")
-    voted = keywords_of(title, **rule._asdict())
+    voted = keywords_of(title, rule)
     last = [axes for axes in maps(drawn[0]) if len(values(axes)) == 4][-1]
     assert len(last.collections[-1].get_offsets()) == sum(map(len, voted.cells["left to right"]))
     bold = [label.get_fontweight() == "bold" for label in last.get_xticklabels()]

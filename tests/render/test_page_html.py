@@ -361,7 +361,7 @@ def test_the_rule_for_keywords_is_that_of_the_page() -> None:
     assert "at least 0.5 times what each word" in told.text
     assert "4 of 5, in each direction" in told.text
     for printed, side, text in zip(told.all("table"), ("query", "title"), (QUERY, TITLE), strict=True):
-        voted = keywords(encoder, text, side, **rule._asdict())
+        voted = keywords(encoder, text, side, rule)
         *counts, verdict = printed.rows()[1:]
         assert [row[1:] for row in counts] == [
             ["–" if count is None else str(count) for count in row] for row in voted.counts.values()

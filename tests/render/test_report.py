@@ -21,6 +21,7 @@ from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import ndcg
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation import attenuation, keywords
+from clickvec.explanation.detections import detect
 from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.report import Report, gather, read_history
@@ -241,7 +242,7 @@ def test_words_and_topics_come_from_a_log_where_there_is_one() -> None:
     alone, report = (gather(encoder, judged(TEXTS[0]), log=log) for log in (None, [*TEXTS[1:], *TEXTS[1:4]]))
     assert (alone.words.queries, report.words.queries) == (1, 7)  # different ones
     assert report.topics
-    assert report.topics == topics(encoder, TEXTS[1:])
+    assert report.topics == topics(detect(encoder, TEXTS[1:]))
     assert len(report.ranking.evaluation.query_ids) == 1
     root = check_page(report_page(report))
     for name in ("keywords", "topics"):

@@ -16,7 +16,7 @@ import numpy as np
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.explanation.contributions import METHODS, without_each
-from clickvec.explanation.keywords import ACTIVE, SHARE, THRESHOLD, Keywords, keywords_of
+from clickvec.explanation.keywords import SHARE, THRESHOLD, Keywords, Rule, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.explanation.side import attenuate
 from clickvec.explanation.trust import (
@@ -74,7 +74,7 @@ def keyword_check(
     """
     queries = with_relevant(judged)
     found = [
-        keywords_of(read(judge or encoder, "query", query.query), active=ACTIVE, threshold=threshold, share=share)
+        keywords_of(read(judge or encoder, "query", query.query), Rule(threshold=threshold, share=share))
         for query in queries
     ]
     verdicts = [verdict for keywords in found for verdict in keywords.verdicts if verdict is not None]

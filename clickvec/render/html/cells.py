@@ -113,7 +113,7 @@ def _vote(count: int | None, found: Keywords) -> Html:
 
 def active_cells(name: str, reading: Reading, rule: Rule = RULE) -> Html:
     """The output of the most active cells at each word, for each direction; where a cell detects a word, underlined."""
-    tables, voted = [], keywords_of(reading, **rule._asdict())
+    tables, voted = [], keywords_of(reading, rule)
     for way, embedding in zip(reading.directions, reading.embeddings, strict=True):
         chosen = most_active(embedding, rule.active)
         outputs = way.values["output"]

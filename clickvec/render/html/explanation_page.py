@@ -186,7 +186,7 @@ def _cells(explanation: Pair, query: Reading | None, title: Reading | None) -> H
 
 def _keywords(readings: dict[str, Reading], rule: Rule) -> Html:
     one_way = all(len(reading.directions) < 2 for reading in readings.values())
-    voted = {name: keywords_of(reading, **rule._asdict()) for name, reading in readings.items()}
+    voted = {name: keywords_of(reading, rule) for name, reading in readings.items()}
     cells_asked, needed = (voted["Query"].active, voted["Query"].needed)
     times = "" if rule.threshold == 1 else f"{rule.threshold:g} times "
     about = (

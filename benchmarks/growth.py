@@ -111,7 +111,7 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
     data, memory = dataset.load(place), Memory()
     with tempfile.TemporaryDirectory(dir=place.parent) as out:
         started, processor = time.perf_counter(), time.process_time()
-        model = loop.train(data, chosen, Path(out) / "model", device=device, quiet=True)
+        model = loop.run_training(data, chosen, Path(out) / "model", device=device)
         row: Row = {
             "train_s": time.perf_counter() - started, "processor_s": time.process_time() - processor,
             "epoch_s": model.training["kept"]["seconds"],
@@ -121,7 +121,7 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
         if on.type == "cuda":
             row["device_mb"] = torch.cuda.max_memory_allocated(on) / 1e6
         if chosen.hard_negatives and len(data.pair_query) <= mined:
-            run = loop.Run(data, chosen, Path(out), None, on, "", True)
+            run = loop.Run(data, chosen, Path(out), None, on)
             run.state.epoch = 1  # the first that mines
             started, processor = time.perf_counter(), time.process_time()
             run._mine()

@@ -37,7 +37,7 @@ def measure(data: dataset.Dataset, held: Pairs, others: Pairs, dev: Judged, seed
     """Train and return the reciprocal rank and NDCG@10 on dev."""
     with tempfile.TemporaryDirectory() as place:
         model = Path(place) / "model"
-        loop.train(data, recipe("default", seed=seed), model, dev=dev, device=device, quiet=True)
+        loop.run_training(data, recipe("default", seed=seed), model, dev=dev, device=device)
         last = json.loads((model / "metrics.jsonl").read_text().splitlines()[-1])
         return [reciprocal_rank(model, held, others), last["dev"]["NDCG@10"]]
 

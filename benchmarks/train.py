@@ -106,25 +106,26 @@ def time_one(system: str) -> None:
     if "not compiled" in system or "plain" in system:
         os.environ["CLICKVEC_COMPILED"] = "0"
     if "baseline" not in system:
-        import clickvec.training  # noqa: F401 - before torch is loaded it says how threads are to wait
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # as `tuned_for_training` sets it, before torch is imported
     import torch
 
     from clickvec.config import recipe
-    from clickvec.training import loop, memory
+    from clickvec.training import loop
+    from clickvec.training.process_settings import tuned_for_training
     from clickvec.training.update import Seed
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     larger = {"batch_size": 1024} if "1024" in system else {}
     chosen = recipe("default" if "default" in system else "paper", **larger)
     with tempfile.TemporaryDirectory() as place:
-        run = loop.Run(prepared(PAIRS), chosen, Path(place), None, torch.device("cpu"), "", True)
+        run = loop.Run(prepared(PAIRS), chosen, Path(place), None, torch.device("cpu"))
     taken, order = [], np.random.default_rng(1).permutation(PAIRS)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     with ExitStack() as settings:
         if "plain" in system:
             make_plain(run)
         if "plain" not in system and system.replace(" 1024", "") != "baseline":
-            settings.enter_context(memory.kept())
+            settings.enter_context(tuned_for_training())
         seed = Seed(1, 0, PAIRS // chosen.batch_size)
         updates = (
             baseline_epoch(run, order, seed, "tuned" in system)
@@ -213,7 +214,7 @@ def whole_run(pairs: int, epochs: int, device: str, threads: int) -> None:
     data = prepared(pairs)
     with tempfile.TemporaryDirectory() as place:
         started = time.perf_counter()
-        loop.train(data, recipe("paper", epochs=epochs), Path(place) / "model", device=device, quiet=True)
+        loop.run_training(data, recipe("paper", epochs=epochs), Path(place) / "model", device=device)
         seconds = time.perf_counter() - started
     rate = pairs * epochs / seconds
     print(f"{pairs:,} pairs, {epochs} epochs on {device}: {seconds:,.1f} s in total, {rate:,.0f} pairs/s")

@@ -10,11 +10,7 @@ class ClickvecError(Exception):
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
-    """The user stopped a run, whose state is saved. `signal` is the number of the signal, or 0 for Ctrl-C."""
-
-    def __init__(self, message: str, signal: int = 0) -> None:
-        super().__init__(message)
-        self.signal = signal
+    """The user stopped a run, which has saved its state."""
 
 
 def missing_extra(module: str, extra: str) -> ClickvecError:

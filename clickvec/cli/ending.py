@@ -78,8 +78,6 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _status(error: BaseException) -> int:
-    if isinstance(error, Interrupted) and error.signal:
-        return 128 + error.signal
     if isinstance(error, Interrupted | KeyboardInterrupt):
         return 128 + (_caught[0] if _caught else signal.SIGINT)
     return 1

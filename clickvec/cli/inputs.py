@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clickvec.cli.streams import print_message
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
@@ -68,17 +68,12 @@ def format_value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def import_training() -> Any:  # noqa: ANN401
-    """Return the training loop. Raise ClickvecError with the pip command if torch is not installed."""
-    try:
-        from clickvec.training import loop
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        from clickvec.errors import missing_extra
+def check_torch() -> None:
+    """Raise ClickvecError with the pip command if torch is not installed."""
+    from importlib.util import find_spec
 
-        raise missing_extra("torch", "train") from None
-    return loop
+    if find_spec("torch") is None:
+        raise missing_extra("torch", "train")
 
 
 def model_folder(folder: Path) -> Path:
@@ -131,26 +126,22 @@ def prepare_dataset(
 
 
 def open_dataset(
-    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
+    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns", out: Path
 ) -> "Dataset":
-    """Open a data folder, or prepare click logs."""
-    from clickvec.data import dataset
+    """Open a data folder, or prepare click logs. The arrays are on the disk where `out` will be written."""
     from clickvec.data.lines import STDIN
+    from clickvec.training import scratch
+    from clickvec.training.trainer import load_checked
 
     prepared = [path for path in logs if path != STDIN and (path / "data.json").exists()]
     if not prepared:
-        return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
+        data = prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
+        return scratch.on_disk(data, out)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if shown:
         raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
-    data = dataset.load(logs[0])
-    if data.max_words != recipe.max_words:
-        raise ClickvecError(
-            f"{logs[0]} was prepared with max_words {data.max_words}, the recipe has {recipe.max_words}: prepare it "
-            f"again, or add --set max_words={data.max_words}"
-        )
-    return data
+    return load_checked(logs[0])
 
 
 def read_judged_set(

@@ -72,6 +72,7 @@ def compare(
     from clickvec.lab.compare.systems import choose
     from clickvec.lab.compare.trained import Trainer
     from clickvec.render.terminal.screen import this_screen
+    from clickvec.training.process_settings import tuned_for_training
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
     check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
@@ -90,10 +91,11 @@ def compare(
         {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
     columns.check_used()
-    comparison = compare(
-        material, out, recipe=recipe, keys=keys, seeds=seeds,
-        settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
-    )  # fmt: skip
+    with tuned_for_training():
+        comparison = compare(
+            material, out, recipe=recipe, keys=keys, seeds=seeds,
+            settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
+        )  # fmt: skip
     findings = result_page.write(comparison, log, out)
     screen = this_screen(piped=100, most=1_000)
     if as_json:

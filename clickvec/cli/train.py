@@ -9,6 +9,7 @@ from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
+from clickvec.config import TOWERS
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
 
@@ -30,15 +31,16 @@ def prepare(
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Make a data folder: prepare a log once and train on it many times, with clickvec train FOLDER.
+    """Prepare a click log for training and write a data folder.
 
-    Where only numpy, torch and safetensors are installed, python -m clickvec.training FOLDER does it.
+    Train on it many times with clickvec train FOLDER, or where only numpy, torch and safetensors are installed, with
+    python -m clickvec.training FOLDER.
     """
     from clickvec import config
     from clickvec.data import dataset
 
     check_output(out, [*logs, shown])
-    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # refuses what is out of bounds
+    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # raises an error if one is out of bounds
     dataset.check_target(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, (*logs, shown))
     data = inputs.prepare_dataset(logs, shown, max_words, max_trigrams, max_bad, columns)
@@ -58,17 +60,19 @@ def train(
     ],
     out: Out,
     dev: Annotated[
-        Path | None, typer.Option(parser=input_path, help="A judged set, measured after each epoch.")
+        Path | None, typer.Option(parser=input_path, help="A judged set to measure after each epoch.")
     ] = None,
     shown: Shown = None,
     recipe: Annotated[
-        str, typer.Option(help="default: the best we have measured; paper: the paper's own.")
+        str, typer.Option(help="default: the best settings measured so far; paper: those of the paper.")
     ] = "default",
-    tower: Annotated[str | None, typer.Option(help="rnn, lstm, bilstm, dssm or clsm.")] = None,
-    recipe_file: Annotated[Path | None, typer.Option(help="A TOML file laid over the recipe.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value, over the recipe. Repeatable.")] = None,
+    tower: Annotated[str | None, typer.Option(help=", ".join(TOWERS))] = None,
+    recipe_file: Annotated[Path | None, typer.Option(help="A TOML file of settings that override the recipe.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run at --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")] = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -77,28 +81,31 @@ def train(
 ) -> None:
     """Train a model from a click log and write it to --out."""
     from clickvec import config
-    from clickvec.training.scratch import on_disk
+    from clickvec.training.process_settings import tuned_for_training
 
     check_output(out, [*logs, dev, shown, recipe_file])
     by_tower = [f"tower={tower}"] if tower else []
     chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
-    loop = inputs.import_training()
-    loop.check_places(out, resume, overwrite)  # now, and not after an hour of reading
-    loop.pick_device(device)
-    columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown))
-    data = on_disk(inputs.open_dataset(logs, shown, chosen, max_bad, columns), out)
-    judged = inputs.read_judged_set(dev, max_bad, columns) if dev else None
-    columns.check_used()
-    model = loop.train(
-        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
-        about_data=inputs.file_names(logs), progress=Bar(),
-    )  # fmt: skip
-    if as_json:
-        kept = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
-        print_json(kept)
-    else:
-        from clickvec.training.card import headline
+    inputs.check_torch()
+    with tuned_for_training():
+        from clickvec.training.card import headline  # torch is imported here, after its settings are made
+        from clickvec.training.device import pick_device
+        from clickvec.training.loop import run_training
+        from clickvec.training.run_folder import check_output_folder
 
+        check_output_folder(out, resume, overwrite)  # before an hour of reading
+        pick_device(device)
+        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown))
+        data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, out)
+        judged = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+        columns.check_used()
+        model = run_training(
+            data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
+            source=inputs.file_names(logs), progress=Bar(),
+        )  # fmt: skip
+    if as_json:
+        print_json({"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]})
+    else:
         print_summary(f"{out}: {headline(model)}")
 
 

@@ -1,4 +1,4 @@
-"""The model card: what a model was made from, how, and how good it is, for people and in config.json."""
+"""The model card: what a model was trained on, how, and how good it is. It goes into README.md and config.json."""
 
 import dataclasses
 from typing import Any
@@ -9,18 +9,18 @@ from clickvec.text.printable import clean
 
 
 def training(
-    recipe: Recipe, data: dict[str, int | float], about_data: str, history: list[dict[str, Any]], best_epoch: int
+    recipe: Recipe, data: dict[str, int | float], source: str, history: list[dict[str, Any]], best_epoch: int
 ) -> dict[str, Any]:
-    """The part of config.json that only people read; `data` is what `dataset.describe` says of it."""
+    """Return the part of config.json that only people read. `data` is what `dataset.describe` returns."""
     kept = history[best_epoch - 1] if history and best_epoch else {}
     return {
-        "recipe": dataclasses.asdict(recipe), "data": {"from": about_data, **data},
+        "recipe": dataclasses.asdict(recipe), "data": {"from": source, **data},
         "kept_epoch": best_epoch, "kept": kept,
     }  # fmt: skip
 
 
 def write(model: Model) -> str:
-    """README.md of the model folder."""
+    """Return the README.md of the model folder."""
     about = model.training
     kept, data = about["kept"], about["data"]
     lines = [
@@ -42,7 +42,7 @@ def write(model: Model) -> str:
 
 
 def headline(model: Model) -> str:
-    """The model that was kept, in one line."""
+    """Return one line about the model that was kept."""
     kept = model.training["kept"]
     scores = "".join(f", dev {name} {value:.1f}" for name, value in kept.get("dev", {}).items())
     return f"epoch {kept['epoch']} of {model.training['recipe']['epochs']}, loss {kept['loss']:.4f}{scores}"

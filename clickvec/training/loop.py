@@ -1,20 +1,19 @@
 """Algorithm 1: epochs over shuffled minibatches; after each, the dev set; at the end, a model folder.
 
-While a run is going on, its state is in `OUT.run`: `checkpoint.safetensors`, `metrics.jsonl`, and `best`, the model
-folder that would be kept if it ended now. `OUT` itself is written once, when the run is complete.
+Until the run is complete, its state is in `OUT.run`: `checkpoint.safetensors`, `metrics.jsonl`, and `best`, the model
+of an earlier epoch that will be kept unless a later one is better. `OUT` is written once, at the end.
 """
 
 import json
 import logging
 import math
 import shutil
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -27,151 +26,191 @@ from clickvec.data import Judged, dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.metrics import with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
-from clickvec.training import alarms, card, checkpoint, memory, mining, scratch, update
+from clickvec.training import alarms, card, checkpoint, mining, scratch
+from clickvec.training.device import make_updater, pick_device
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import unit
 from clickvec.training.pair import TowerPair
-from clickvec.training.paths import check_inputs, check_places, clear, hold, pick_device
+from clickvec.training.run_folder import check_output_folder, clear, locked_run_folder
 from clickvec.training.towers import make_batch
 from clickvec.training.update import Plain, Seed
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
-LOOK_SECONDS = 0.2  # between looks at the loss: a GPU must be stopped for it
+REPORT_SECONDS = 0.2  # between two reads of the loss: each makes a GPU wait
 SAMPLE_TITLES = 512
-SHUFFLE, MINE = 2, 4  # the first word of a seed, so that no two streams are the same; pair.py and update.py have others
+SHUFFLE, MINE = 2, 4  # the first word of a seed: no two random streams are the same. pair.py and update.py have others
 
 
-def train(
+def run_training(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Judged | None = None, device: str = "auto",
-    resume: bool = False, overwrite: bool = False, about_data: str = "", progress: Progress | None = None,
+    resume: bool = False, overwrite: bool = False, source: str = "", progress: Progress | None = None,
 ) -> Model:  # fmt: skip
-    """Train a model and write it to `out`. See `Run` for the parts."""
-    out = Path(out)
-    check_inputs(data, recipe, dev)
-    run_folder, on = check_places(out, resume, overwrite), pick_device(device)
-    # Kernels and graphs go to the device of the moment.
-    at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
-    with hold(run_folder, out), memory.kept(), at_device:
-        check_places(out, resume, overwrite)  # again: another run may have ended in between
-        run = Run(data, recipe, run_folder, dev, on, about_data, progress or ignore)
-        if resume:
-            run.restore()
-        elif overwrite:
-            clear(run_folder)
-        run.all_epochs()
-        model = run.finish(out)
-        shutil.rmtree(run_folder, ignore_errors=True)
-    return model
+    """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
+
+    Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
+    current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
+    """
+    _check_inputs(data, recipe, dev)
+    stop = threading.Event()
+
+    def work() -> Model:
+        on, path = pick_device(device), Path(out)
+        run_folder = path.with_name(path.name + ".run")
+        # Kernels and CUDA graphs go to the current device.
+        at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
+        with locked_run_folder(run_folder, path), at_device:
+            check_output_folder(path, resume, overwrite)
+            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop)
+            if resume:
+                run.restore()
+            elif overwrite:
+                clear(run_folder)
+            run.all_epochs()
+            run.finish(path)
+            shutil.rmtree(run_folder, ignore_errors=True)
+        return folder.open_model(path)
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            while not future.done():
+                wait((future,), timeout=0.5)  # on some systems a signal does not end a wait without a timeout
+        except KeyboardInterrupt:
+            stop.set()
+        return future.result()
+
+
+def _check_inputs(data: Dataset, recipe: Recipe, dev: Judged | None) -> None:
+    """Refuse what would only fail, or mislead, an hour later."""
+    if data.max_words != recipe.max_words:
+        raise ClickvecError(
+            f"the data was prepared with max_words {data.max_words}, and the recipe has {recipe.max_words}: prepare it "
+            f"again, or add --set max_words={data.max_words}"
+        )
+    if len(data.trigrams) > recipe.max_trigrams:
+        raise ClickvecError(
+            f"the data was prepared with {len(data.trigrams):,} trigrams, and the recipe has max_trigrams "
+            f"{recipe.max_trigrams:,}: prepare it again, or leave the setting out"
+        )
+    if recipe.patience and dev is None:
+        raise ClickvecError("patience needs a dev set; add --dev")
+    if dev is not None and not with_relevant(dev):
+        raise ClickvecError("the dev set has no query with a relevant title (grade 1 or more), so it measures nothing")
 
 
 class Run:
-    """One training run: towers, optimizer, sampler, and where it is."""
+    """One training run: towers, updater, sampler, and how far it is."""
 
     def __init__(
-        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Judged | None,
-        device: torch.device, about_data: str, progress: Progress,
+        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Judged | None = None,
+        device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
+        stop: threading.Event | None = None,
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
-        self.about_data, self.progress = about_data, progress
+        self.source, self.progress, self.stop = source, progress, stop or threading.Event()
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device)
         self.sampler = Sampler(data, recipe, run_folder)
         self.state = checkpoint.State()
-        self._data_name = checkpoint.name_data(data, dev)
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = _click_weights(data, recipe, run_folder)
-        self.updater = update.make(data, recipe, self.towers, self.sampler, weights, self.updates)
+        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
     def all_epochs(self) -> None:
-        """Run to the end, from wherever the state is."""
+        """Train to the end, from the present state."""
         _warn(alarms.one_title_dominates(float(self._facts["share of the most clicked title"])))
-        with _stop_flag() as stop:
-            while self.state.epoch < self.recipe.epochs and not self._out_of_patience():
-                self._one_epoch(stop)
+        while not self._is_complete():
+            self._one_epoch()
 
-    def _one_epoch(self, stop: "_Stop") -> None:
+    def _is_complete(self) -> bool:
+        state = self.state
+        out_of_patience = 0 < self.recipe.patience <= state.epoch - state.best_epoch
+        return state.epoch >= self.recipe.epochs or out_of_patience
+
+    def _one_epoch(self) -> None:
         state, size = self.state, self.recipe.batch_size
         self._shuffle()
         label = f"epoch {state.epoch + 1}/{self.recipe.epochs}"
         self.progress(label, state.batch * size, self.pairs)
         total = torch.tensor(state.loss_sum, dtype=torch.float64, device=self.device)
         masked = torch.tensor(state.masked, device=self.device)
-        begun = saved = looked = time.monotonic()
+        begun = saved = reported = time.monotonic()
         self._mine()
-        negatives: float | Tensor = -1.0  # of the fullest minibatch; not known where a resumed run has none left
+        negatives: float | Tensor = -1.0  # of the fullest minibatch; unknown if a resumed run has none left
         seed = Seed(self.recipe.seed, state.epoch, self.batches)
         for outcome in self.updater.epoch(self._order, seed, state.batch):
             total, masked = total + outcome.loss, masked + outcome.masked
             negatives = _larger(negatives, outcome.negatives)
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
-            if time.monotonic() - looked > LOOK_SECONDS or state.batch == self.batches or stop.is_set():
-                state.loss_sum, state.masked, looked = float(total), int(masked), time.monotonic()
-                self._check_finite()
-                if state.batch < self.batches:
+            now, stopped, ended = time.monotonic(), self.stop.is_set(), state.batch == self.batches
+            to_save = stopped or now - saved > CHECKPOINT_SECONDS
+            if to_save or ended or now - reported > REPORT_SECONDS:
+                state.loss_sum, state.masked, reported = float(total), int(masked), now
+                self._check_finite(weights=to_save)
+                if not ended:  # the line about the epoch follows at once
                     self.progress(
                         label, state.batch * size, self.pairs, f"loss {state.loss_sum / state.weight_sum:.4f}"
                     )
-            now = time.monotonic()
-            if stop.is_set() or now - saved > CHECKPOINT_SECONDS:
-                state.loss_sum, state.masked, saved = float(total), int(masked), now
-                self._check_finite(weights=True)
+            if to_save:
                 state.seconds += now - begun
-                begun = now
+                begun = saved = now
                 self._save_checkpoint()
-                if stop.is_set():
-                    raise Interrupted(f"{self._stopped('stopped')}; go on with --resume", stop.signal)
+                if stopped:
+                    raise Interrupted(f"Training stopped {self._where()} Resume it with --resume")
         state.seconds += time.monotonic() - begun
         self._end_epoch(float(negatives))
 
     def _shuffle(self) -> None:
-        """Bring the pairs into the order of the epoch."""
-        for some in scratch.blocks(self.pairs):
-            self._order[some] = np.arange(some.start, some.stop)
+        """Put the pairs into the order of the epoch."""
+        for block in scratch.blocks(self.pairs):
+            self._order[block] = np.arange(block.start, block.stop)
         np.random.default_rng([SHUFFLE, self.recipe.seed, self.state.epoch]).shuffle(self._order)
 
     def _mine(self) -> None:
-        """Find the hard negatives of an epoch at its beginning; the first has none, as its model knows nothing yet."""
+        """Find the hard negatives of an epoch at its start. The first epoch has none: its model knows nothing yet."""
         if self.recipe.hard_negatives and self.state.epoch and not self.state.batch:
             rng = np.random.default_rng([MINE, self.recipe.seed, self.state.epoch])
             mining.mine(self.data, self.towers, rng, self.device, self.sampler.mined)
 
     def _check_finite(self, *, weights: bool = False) -> None:
-        """Stop when the loss is not a number; with `weights`, which takes longer, when any kept number is not."""
-        bad = "the loss" if not math.isfinite(self.state.loss_sum) else ""
+        """Raise a ClickvecError if the loss is NaN or infinite; with `weights`, which takes longer, if a weight is."""
+        bad = "" if math.isfinite(self.state.loss_sum) else "the loss"
         if not bad and weights:
-            numbers = (tensor for tensor in self._tensors().values() if tensor.is_floating_point())
-            bad = "" if all(torch.isfinite(tensor).all() for tensor in numbers) else "a weight"
+            tensors = (tensor for tensor in self._tensors().values() if tensor.is_floating_point())
+            bad = "" if all(torch.isfinite(tensor).all() for tensor in tensors) else "a weight"
         if bad:
-            raise ClickvecError(f"{self._stopped(f'{bad} is not a number any more: stopped')}; start again, step lower")
+            lower = f"--set learning_rate={min(0.01, self.recipe.learning_rate / 3):.1g}"
+            where = self._where(f": {bad} became NaN or infinite")
+            raise ClickvecError(f"Training stopped {where} Try a lower learning rate ({lower})")
 
-    def _stopped(self, what: str) -> str:
-        kept = f"the best model so far is {self.folder / 'best'}" if self.state.history else "no epoch was complete"
-        return f"{what} in epoch {self.state.epoch + 1} of {self.recipe.epochs}; {kept}"
+    def _where(self, reason: str = "") -> str:
+        best = f"The best model so far is in {self.folder / 'best'}." if self.state.history else "No epoch is complete."
+        return f"in epoch {self.state.epoch + 1} of {self.recipe.epochs}{reason}. {best}"
 
     def _end_epoch(self, negatives: float) -> None:
-        """Measure, keep the model if it is to be kept, write metrics and checkpoint."""
+        """Measure the model, save it if it is the one to keep, and write metrics and checkpoint."""
         self.updater.settle((self.state.epoch + 1) * self.batches)
         self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
-        average = self.updater.average if isinstance(self.updater, Plain) else None
-        with average.in_place_of_the_weights() if average else nullcontext():
-            arrays, (similar, collapse) = self.towers.to_arrays(), self._mean_cosine()
+        with self._averaged_weights():
+            arrays, (mean_cosine, collapse) = self.towers.to_arrays(), self._mean_cosine()
         row: dict[str, Any] = {
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
-            "seconds": state.seconds, "masked": state.masked, "mean_cosine": similar,
+            "seconds": state.seconds, "masked": state.masked, "mean_cosine": mean_cosine,
         }  # fmt: skip
         if self.dev is not None:
             result = evaluate([Neural(Encoder(self.model(arrays)), "dev")], self.dev)
@@ -180,32 +219,37 @@ class Run:
                 state.best_epoch, state.best_score = state.epoch + 1, row["dev"]["NDCG@10"]
         state.history.append(row)
         state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
-        if self._kept_epoch() == state.epoch:
+        if self._kept_epoch() == state.epoch and not self._is_complete():
             model = self.model(arrays)
             folder.save_model(model, self.folder / "best", card.write(model))
         self._save_checkpoint()
         log.info(_describe(row, self.recipe.epochs))
         _warn(collapse, alarms.learns_nothing(loss, negatives))
 
+    def _averaged_weights(self) -> AbstractContextManager[None]:
+        """Let the towers compute with the average of the weights, if the recipe keeps one."""
+        average = self.updater.average if isinstance(self.updater, Plain) else None
+        return average.in_place_of_the_weights() if average else nullcontext()
+
     def _mean_cosine(self) -> tuple[float, str | None]:
-        sample = np.linspace(0, self.data.clicked_titles - 1, min(SAMPLE_TITLES, self.data.clicked_titles)).astype(
-            np.int64
-        )
+        titles = self.data.clicked_titles
+        sample = np.linspace(0, titles - 1, min(SAMPLE_TITLES, titles)).astype(np.int64)
         with torch.no_grad():
             batch = make_batch(self.data.titles.take(sample), self.data.tokens, self.device)
             return alarms.collapsed(unit(self.towers.title(batch)).cpu().numpy())
 
     def _kept_epoch(self) -> int:
-        """The epoch whose model is kept if the run ends now."""
+        """Return the epoch whose model is kept if the run ends now."""
         return self.state.best_epoch if self.recipe.keep == "best" and self.dev is not None else self.state.epoch
-
-    def _out_of_patience(self) -> bool:
-        return 0 < self.recipe.patience <= self.state.epoch - self.state.best_epoch
 
     # --- files ---------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _data_name(self) -> str:
+        return checkpoint.name_data(self.data, self.dev)
+
     def _tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must keep, besides the state."""
+        """Return what a checkpoint holds besides the state."""
         tensors = self.towers.tensors() | self.updater.tensors()
         if self.recipe.hard_negatives:
             tensors["mined"] = torch.from_numpy(self.sampler.mined)
@@ -219,12 +263,13 @@ class Run:
             file.write(self._metrics().encode())
 
     def restore(self) -> None:
-        """Go back to the checkpoint."""
+        """Restore the state from the checkpoint."""
         path, tensors = self.folder / "checkpoint.safetensors", self._tensors()
         self.state = checkpoint.restore(path, self.recipe, self._data_name, tensors)
         if self.state.batch > self.batches:
             raise checkpoint.damaged(path, "batch")
-        ends = {"mined": len(self.data.titles.offsets) - 1, "since": self.updates + 1}  # compiled code does not look
+        # Compiled code does not check these indices.
+        ends = {"mined": len(self.data.titles.offsets) - 1, "since": self.updates + 1}
         for name, tensor in tensors.items():
             end = ends.get(name.rpartition(".")[2])
             if end and tensor.numel() and not (int(tensor.min()) >= -1 and int(tensor.max()) < end):
@@ -236,17 +281,20 @@ class Run:
         return "".join(json.dumps(row) + "\n" for row in self.state.history)
 
     def model(self, arrays: dict[str, Any]) -> Model:
-        """The weights as a model."""
+        """Return the weights as a model."""
         recipe = self.recipe
-        about = card.training(recipe, self._facts, self.about_data, self.state.history, self._kept_epoch())
+        about = card.training(recipe, self._facts, self.source, self.state.history, self._kept_epoch())
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
-    def finish(self, out: Path) -> Model:
-        """Write the model that is to be kept, with the history of the whole run."""
-        best = folder.open_model(self.folder / "best")
-        model = self.model(dict(best.weights))._replace(metrics=self._metrics())
+    def finish(self, out: Path) -> None:
+        """Write the model to keep, with the history of the whole run."""
+        if self._kept_epoch() == self.state.epoch:
+            with self._averaged_weights():
+                arrays = self.towers.to_arrays()
+        else:
+            arrays = dict(folder.open_model(self.folder / "best").weights)
+        model = self.model(arrays)._replace(metrics=self._metrics())
         folder.save_model(model, out, card.write(model))
-        return folder.open_model(out)
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
@@ -255,19 +303,18 @@ def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[n
     if recipe.click_weight == "count":
         return np.asarray(data.pair_clicks, np.float32)
     weights: NDArray[np.float32] = scratch.array(run_folder, data.pair_clicks.shape, np.float32)
-    for some in scratch.blocks(len(weights)):
-        weights[some] = np.log2(1 + data.pair_clicks[some])
+    for block in scratch.blocks(len(weights)):
+        weights[block] = np.log2(1 + data.pair_clicks[block])
     return weights
 
 
 def _warn(*warnings: str | None) -> None:
-    for warning in warnings:
-        if warning:
-            log.warning(warning)
+    for warning in filter(None, warnings):
+        log.warning(warning)
 
 
 def _larger(one: float | Tensor, other: float | Tensor) -> float | Tensor:
-    """The larger of two numbers, without waiting for a GPU to know it."""
+    """Return the larger of two numbers, without waiting for a GPU to compute them."""
     if isinstance(other, Tensor):
         return torch.maximum(one, other) if isinstance(one, Tensor) else other.clamp(min=one)
     return max(float(one), other)
@@ -275,40 +322,8 @@ def _larger(one: float | Tensor, other: float | Tensor) -> float | Tensor:
 
 def _describe(row: dict[str, Any], epochs: int) -> str:
     text = f"epoch {row['epoch']}/{epochs}: loss {row['loss']:.4f}, {row['pairs_per_second']:,.0f} pairs/s"
-    if row["masked"]:
-        text += f", {row['masked']:,} clicked titles not taken as negatives"
     if "dev" in row:
         text += ", dev " + " ".join(f"{name} {value:.2f}" for name, value in row["dev"].items())
+    if row["masked"]:
+        text += f". Masked {row['masked']:,} false negatives (known clicks)."
     return text
-
-
-class _Stop(threading.Event):
-    """Set when a run should stop after the minibatch under way."""
-
-    signal = 0  # the number of the signal that set it
-
-
-@contextmanager
-def _stop_flag() -> Iterator[_Stop]:
-    """Set by the first Ctrl-C, SIGTERM or SIGHUP, which ends the minibatch under way; a second one ends at once."""
-    flag = _Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield flag
-        return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none, and nohup ignores it
-    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-        before[hangup] = signal.getsignal(hangup)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        flag.signal = number
-        flag.set()
-        signal.signal(number, before[number])
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

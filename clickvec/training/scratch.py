@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from clickvec.data import dataset
 from clickvec.data.dataset import Dataset
 from clickvec.storage import files
-from clickvec.storage.temporary import temporary_folder
+from clickvec.text.ragged import Ragged
 
 AT_ONCE = 2**18  # rows that pass through memory at a time
 
@@ -40,14 +39,16 @@ def blocks(rows: int) -> Iterator[slice]:
 
 
 def on_disk(data: Dataset, out: Path) -> Dataset:
-    """The same data beside `out` on the disk; data of a data folder is on disk already."""
-    if isinstance(data.pair_query, np.memmap):
-        return data
-    beside = next(place for place in out.absolute().parents if place.exists())  # a run may still be refused
-    try:
-        # Its name is gone once the arrays are mapped, and its bytes once nobody has them mapped.
-        with temporary_folder(beside / out.name) as place:
-            dataset.save(data, place / "data")
-            return dataset.load(place / "data")
-    except OSError as error:
-        raise files.cannot_write(out, error) from None
+    """Return a copy of prepared data in files without a name, on the disk where `out` will be written."""
+    folder = next(path for path in out.absolute().parents if path.exists())
+
+    def copy(field: Any) -> Any:  # noqa: ANN401
+        if isinstance(field, Ragged):
+            return Ragged(copy(field.values), copy(field.offsets))
+        if not isinstance(field, np.ndarray):
+            return field
+        mapped = array(folder, field.shape, field.dtype)
+        mapped[:] = field
+        return mapped
+
+    return Dataset(*map(copy, data))

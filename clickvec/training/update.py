@@ -3,7 +3,6 @@
 `Plain` does it on every device, for every tower and option; `gpu/update.py` does the common ones faster, on a GPU.
 """
 
-import logging
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -15,7 +14,6 @@ from torch.nn import functional
 
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
-from clickvec.errors import ClickvecError
 from clickvec.text.ragged import Ragged
 from clickvec.training import optimizers
 from clickvec.training.cpu import compiled, rows
@@ -26,7 +24,6 @@ from clickvec.training.objective import losses, unit
 from clickvec.training.pair import TowerPair
 from clickvec.training.towers import Batch, drop_tokens, make_batch
 
-log = logging.getLogger(__name__)
 DRAW = 3  # the first word of a seed; loop.py and pair.py have others, so that no two streams are the same
 
 
@@ -66,58 +63,6 @@ class Update(Protocol):
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must keep besides the weights."""
-
-
-def make(
-    data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int,
-) -> Update:  # fmt: skip
-    """The fastest way that there is for this recipe on the device of the towers; warn if a faster one is missing."""
-    compiled.kernel()  # a bad CLICKVEC_COMPILED ends the run here, before the first update
-    device = next(iter(towers.tensors().values())).device
-    wanted = device.type == "cuda" and can_be_fused(data, recipe)
-    trouble = trouble_with_triton(recipe) if wanted else ""
-    if wanted and not trouble:
-        from clickvec.training.gpu.graph import Fused  # where there is no Triton it cannot be imported
-
-        return Fused(data, recipe, towers, sampler, weights, updates)
-    if recipe.precision != "float32":
-        raise ClickvecError(
-            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
-            f"peepholes, pooling, bptt_steps and weight_average{': ' + trouble if trouble else ''}; leave it out"
-        )
-    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
-        _tell_what_is_slow(recipe)
-    if trouble:
-        log.warning(f"Triton does not work here ({trouble}): training goes on without it, many times slower")
-    return Plain(data, recipe, towers, sampler, weights, updates)
-
-
-def _tell_what_is_slow(recipe: Recipe) -> None:
-    kernel = compiled.kernel()
-    if compiled.is_missing():
-        log.warning("nothing compiled for training can run here: torch does all of it, at about half the speed")
-    elif kernel and recipe.cells % kernel.lanes:
-        more = recipe.cells + kernel.lanes - recipe.cells % kernel.lanes
-        log.warning(f"cells={recipe.cells} do not fill registers of {kernel.lanes}: cells={more} would train faster")
-
-
-def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
-    """Whether `gpu/update.py` knows the tower and the options, and its 32-bit numbers can count the data."""
-    tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
-    usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.weight_average
-    largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
-    return tower and usual and largest < 2**31
-
-
-def trouble_with_triton(recipe: Recipe) -> str:
-    """Why Triton is of no use here, found out by using it; nothing where it works. It needs a C compiler, for one."""
-    try:
-        from clickvec.training.gpu.gpu_tower import try_out
-
-        try_out(recipe)
-    except Exception as error:  # whatever it is, there is another way
-        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return ""
 
 
 class Plain:

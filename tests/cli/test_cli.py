@@ -227,7 +227,7 @@ def test_out_of_memory_is_one_sentence(
     def train(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(loop, "train", train)
+    monkeypatch.setattr(loop, "run_training", train)
     said = refused("train", site / "clicks.tsv.gz", "--out", tmp_path / "m")
     check_tells(said, "out of memory", "batch_size", "cells", "--set")
 

@@ -15,7 +15,6 @@ from tiny import TEXTS, tiny_model
 from clickvec import Encoder, Index
 from clickvec.cli import ending, streams
 from clickvec.cli.bar import Bar
-from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation import judged_lists
 from clickvec.model.folder import open_model
 from clickvec.text.printable import is_terminal
@@ -328,13 +327,6 @@ def test_training_saves_its_state_at_a_signal(number: signal.Signals, clicks: Pa
         _, err = running.communicate(timeout=60)
     assert running.returncode == 128 + number, err
     assert "--resume" in sentence(err)
-
-
-def test_an_interrupt_keeps_its_signal_when_pickled() -> None:
-    import pickle
-
-    stop = pickle.loads(pickle.dumps(Interrupted("stopped", 15)))
-    assert (str(stop), stop.signal, isinstance(stop, ClickvecError)) == ("stopped", 15, True)
 
 
 # --- messages ----------------------------------------------------------------------------------------------------

@@ -24,9 +24,10 @@ torch = pytest.importorskip("torch")
 from kernels import misaligned  # noqa: E402
 from test_learning import log_of  # noqa: E402
 
-from clickvec.training import loop, towers, update  # noqa: E402
+from clickvec.training import loop, towers  # noqa: E402
 from clickvec.training.cpu import compiled, rows  # noqa: E402
 from clickvec.training.cpu.compiled import CompiledBag, CompiledLosses, CompiledRecurrence, Kernel  # noqa: E402
+from clickvec.training.device import make_updater  # noqa: E402
 from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.recurrence import Bag, Recurrence, Shape  # noqa: E402
 from clickvec.training.towers import TorchTower, make_batch  # noqa: E402
@@ -257,7 +258,7 @@ def test_a_run_is_the_run_without_it(
     for used in (kernel, None):
         monkeypatch.setattr(compiled, "kernel", lambda used=used: used)
         chosen = recipe(name, cells=32, batch_size=16, epochs=2, **settings)
-        run = loop.Run(small_log(), chosen, tmp_path, None, torch.device("cpu"), "", True)
+        run = loop.Run(small_log(), chosen, tmp_path, None, torch.device("cpu"))
         pairs = np.arange(run.updates * 16).reshape(-1, 16) % len(run.data.pair_query)
         some = [run.updater.one_update(few, np.random.default_rng(k), k).loss.item() for k, few in enumerate(pairs)]
         run.updater.settle(run.updates)
@@ -296,32 +297,34 @@ def test_it_can_be_turned_off() -> None:
     assert subprocess.run(call, env=clean, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "None\n"
 
 
-def speed_advice(tmp_path: Path, cells: int) -> list[str]:
-    """What training says about its speed before the first update."""
-    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"), "", True)
-    weights, said = np.ones(len(run.data.pair_query), np.float32), []
-    given = (run.data, recipe("paper", cells=cells), run.towers, run.sampler, weights, run.updates)
-    update.make(*given, said.append)
-    return said
+def speed_advice(tmp_path: Path, cells: int, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What training logs about its speed before the first update."""
+    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"))
+    weights = np.ones(len(run.data.pair_query), np.float32)
+    caplog.clear()
+    make_updater(run.data, recipe("paper", cells=cells), run.towers, run.sampler, weights, run.updates)
+    return [record.getMessage() for record in caplog.records]
 
 
-def test_training_says_that_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_says_that_nothing_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(compiled, "kernel", lambda: None)
     monkeypatch.delenv(loader.SWITCH, raising=False)
-    (said,) = speed_advice(tmp_path, 16)
+    (said,) = speed_advice(tmp_path, 16, caplog)
     assert "compiled" in said
     monkeypatch.setenv(loader.SWITCH, "0")
-    assert speed_advice(tmp_path, 16) == []
+    assert speed_advice(tmp_path, 16, caplog) == []
 
 
 @each_kernel
 def test_training_says_which_cells_fill_registers(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(compiled, "kernel", lambda: kernel)
     monkeypatch.delenv(loader.SWITCH, raising=False)
-    assert speed_advice(tmp_path, 16) == []
-    (said,) = speed_advice(tmp_path, 17)
+    assert speed_advice(tmp_path, 16, caplog) == []
+    (said,) = speed_advice(tmp_path, 17, caplog)
     assert "cells=17" in said
     assert f"cells={ {8: 24, 16: 32}[kernel.lanes] }" in said
 
@@ -333,7 +336,7 @@ def test_a_path_that_training_does_not_have_ends_the_run(tmp_path: Path, monkeyp
     monkeypatch.setenv(loader.SWITCH, "avx2")
     for tower in ("lstm", "rnn"):
         with pytest.raises(ClickvecError, match=r"CLICKVEC_COMPILED is 'avx2', but for training .*use 0, 1"):
-            loop.Run(small_log(), recipe("paper", tower=tower), tmp_path, None, torch.device("cpu"), "", True)
+            loop.Run(small_log(), recipe("paper", tower=tower), tmp_path, None, torch.device("cpu"))
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:
         shared_tower=shared,
         learning_rate=0.05 if clip else 0.002,
     )
-    runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu"), "", True) for _ in range(2)]
+    runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu")) for _ in range(2)]
     assert all(isinstance(one, rows.Lazy) for one in runs[0].updater.inputs.values())
     parameters = [weight for tower in runs[1].towers.towers.values() for weight in tower.parameters()]
     runs[1].updater.optimizer = optimizers.make(chosen, parameters, runs[1].updates)

@@ -15,10 +15,11 @@ from test_learning import log_of  # noqa: E402
 
 from clickvec.config import Recipe, recipe  # noqa: E402
 from clickvec.data import dataset  # noqa: E402
+from clickvec.training.device import can_be_fused  # noqa: E402
 from clickvec.training.gpu import graph as gpu_update  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
 from clickvec.training.pair import TowerPair  # noqa: E402
-from clickvec.training.update import Plain, Seed, Update, can_be_fused  # noqa: E402
+from clickvec.training.update import Plain, Seed, Update  # noqa: E402
 
 WORDS = ["hotel", "berlin", "cheap", "of", "flights", "to", "x", "extraordinarily", "shanghai", "bath", "tub", "fix"]
 

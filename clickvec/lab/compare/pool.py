@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.lab.compare.bench import Bench, Task
 from clickvec.lab.compare.store import Recorded
+from clickvec.training.process_settings import tuned_for_training
 
 Done = dict[tuple[str, int], Recorded]
 Say = Callable[[str], None]
@@ -112,13 +113,17 @@ def _start(bench: Bench, task: Task) -> _Worker:
 def _work(bench: Bench, task: Task, send: Connection) -> None:
     """Run a task in a process that leaves Ctrl-C to its parent and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # training saves its state on a KeyboardInterrupt
     logging.getLogger("clickvec").addHandler(logging.NullHandler())  # several processes would write at once
     threading.Thread(target=_follow_parent, daemon=True).start()
     try:
-        send.send(_error(bench, task))
+        with tuned_for_training():
+            send.send(_error(bench, task))
     except Interrupted as stopped:
         with suppress(OSError):  # the parent may have ended
             send.send(stopped)
+    except KeyboardInterrupt:
+        sys.exit(1)
     except Exception:
         traceback.print_exc()
         sys.exit(1)
@@ -134,8 +139,8 @@ def _follow_parent() -> None:
 def _error(bench: Bench, task: Task) -> ClickvecError | None:
     try:
         bench.record(task)
-    except Interrupted as stopped:
-        raise Interrupted(f"{task}: stopped; run the same command again to resume", stopped.signal) from None
+    except Interrupted:
+        raise Interrupted(f"{task}: stopped; run the same command again to resume") from None
     except (ClickvecError, RuntimeError, MemoryError, OSError) as error:  # torch raises RuntimeError
         return ClickvecError(f"{task}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
     return None

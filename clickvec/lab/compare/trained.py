@@ -54,7 +54,7 @@ def check(trainer: Trainer) -> None:
 def device_name(trainer: Trainer) -> str:
     """Return the name of the GPU that the trainer uses; an empty string for the CPU."""
     try:
-        from clickvec.training.paths import describe_device
+        from clickvec.training.device import describe_device
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -64,15 +64,15 @@ def device_name(trainer: Trainer) -> str:
 
 def fit(trainer: Trainer, system: System, material: Material, seed: int, models: Path) -> Fitted:
     """Return the trained model: load it, resume its interrupted run, or train it."""
-    from clickvec.training.loop import train
+    from clickvec.training.loop import run_training
 
     recipe = trainer.recipe_of(system, seed)
     out = models / f"{system.key}-{seed}-{short_hash(settings_for_hash(recipe), material.training_fingerprint)}"
     if not _is_complete(out):
         begun = _can_resume(out.with_name(out.name + ".run") / "checkpoint.safetensors")
-        train(
+        run_training(
             material.prepared(recipe), recipe, out, dev=material.dev, device=trainer.device, resume=begun,
-            overwrite=not begun, about_data=", ".join(material.names.get("clicks", ())), progress=trainer.progress,
+            overwrite=not begun, source=", ".join(material.names.get("clicks", ())), progress=trainer.progress,
         )  # fmt: skip
     encoder = Encoder.load(out)
     history = _history(encoder.model)

@@ -34,7 +34,7 @@ from clickvec.model.packing import Packed, pack
 from clickvec.progress import Progress, ignore
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.text.ragged import Ragged
-from clickvec.training.paths import pick_device
+from clickvec.training.device import pick_device
 
 FILES = ("uni_skip.npz", "bi_skip.npz", "utable.npy", "btable.npy", "dictionary.txt", "about.json")
 

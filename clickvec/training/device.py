@@ -1,0 +1,91 @@
+"""The device to train on, and the fastest way to update on it."""
+
+import logging
+import re
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clickvec.config import Recipe
+from clickvec.data.dataset import Dataset
+from clickvec.errors import ClickvecError
+from clickvec.training.cpu import compiled
+from clickvec.training.negatives import Sampler
+from clickvec.training.pair import TowerPair
+from clickvec.training.update import Plain, Update
+
+log = logging.getLogger(__name__)
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device with this name; for `auto`, a GPU if there is one. Raise a ClickvecError if it is not here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and not re.fullmatch("cuda(:[0-9]{1,3})?", name):
+        raise ClickvecError(f"a device is cpu, cuda, cuda:1 and so on, or auto, not {name!r}")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ClickvecError(f"there is no CUDA device {name} on this machine; use --device cpu")
+    return device
+
+
+def describe_device(name: str) -> str:
+    """Return the model name of the GPU that a device name stands for; "" for a CPU."""
+    device = pick_device(name)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+
+
+def make_updater(
+    data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int
+) -> Update:
+    """Return the fastest updater for this recipe on the device of the towers. Warn if a faster one cannot run."""
+    compiled.kernel()  # a bad CLICKVEC_COMPILED is an error here, before the first update
+    device = next(iter(towers.tensors().values())).device
+    can_fuse = device.type == "cuda" and can_be_fused(data, recipe)
+    failure = try_triton(recipe) if can_fuse else ""
+    if can_fuse and not failure:
+        from clickvec.training.gpu.graph import Fused  # needs Triton
+
+        return Fused(data, recipe, towers, sampler, weights, updates)
+    if recipe.precision != "float32":
+        raise ClickvecError(
+            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
+            f"peepholes, pooling, bptt_steps and weight_average{': ' + failure if failure else ''}; leave it out"
+        )
+    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
+        _warn_if_slow(recipe)
+    if failure:
+        log.warning("Triton does not work here (%s). Training continues without it, many times slower.", failure)
+    return Plain(data, recipe, towers, sampler, weights, updates)
+
+
+def _warn_if_slow(recipe: Recipe) -> None:
+    kernel = compiled.kernel()
+    if compiled.is_missing():
+        log.warning("The compiled training code cannot run here. Training uses torch alone, at about half the speed.")
+    elif kernel and recipe.cells % kernel.lanes:
+        more = recipe.cells + kernel.lanes - recipe.cells % kernel.lanes
+        log.warning(
+            "cells=%d is not a multiple of %d, the width of a register: cells=%d would train faster.",
+            recipe.cells, kernel.lanes, more,
+        )  # fmt: skip
+
+
+def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
+    """Return whether `gpu/graph.py` supports the tower and the options, and 32-bit integers can index the data."""
+    tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
+    usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.weight_average
+    largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
+    return tower and usual and largest < 2**31
+
+
+def try_triton(recipe: Recipe) -> str:
+    """Run a kernel, and return why Triton fails here, for example without a C compiler; "" if it works."""
+    try:
+        from clickvec.training.gpu.gpu_tower import try_out
+
+        try_out(recipe)
+    except Exception as error:  # whatever it is, there is a slower way
+        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return ""

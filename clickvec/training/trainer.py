@@ -1,0 +1,84 @@
+"""`clickvec.train`: clicks in, a model folder and its encoder out."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Unpack
+
+from clickvec import config
+from clickvec.config import Recipe, RecipeSettings
+from clickvec.data import ClickLog, Judged, dataset, read_clicks, read_judged
+from clickvec.data.dataset import Dataset
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
+from clickvec.training import scratch
+from clickvec.training.device import pick_device
+from clickvec.training.loop import run_training
+from clickvec.training.run_folder import check_output_folder
+
+IF_EXISTS = ("error", "resume", "overwrite")
+
+
+def train(
+    clicks: ClickLog | Dataset | str | Path | Sequence[str | Path],
+    /,
+    out: str | Path,
+    *,
+    dev: Judged | str | Path | None = None,
+    recipe: str | Recipe = "default",
+    device: str = "auto",
+    progress: Progress | None = None,
+    if_exists: Literal["error", "resume", "overwrite"] = "error",
+    **settings: Unpack[RecipeSettings],
+) -> Encoder:
+    """Train a model on clicks, write it to the folder `out`, and return its encoder.
+
+    `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
+    prepare`. `dev` is a judged set or its path: it is measured after each epoch, and the recipe `default` keeps the
+    epoch with the best NDCG@10. `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as
+    `epochs=10`. `device` is `cpu`, `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists`
+    says what to do. Messages go to the logger `clickvec`.
+
+    Ctrl-C raises `Interrupted` and leaves a run that `if_exists="resume"` continues, with the same weights at the end.
+    Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
+    """
+    if if_exists not in IF_EXISTS:
+        raise ClickvecError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
+    resume, overwrite, out = if_exists == "resume", if_exists == "overwrite", Path(out)
+    chosen = _recipe(recipe, settings)  # errors come now, and not after reading a long log
+    check_output_folder(out, resume, overwrite)
+    pick_device(device)
+    if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
+        clicks = load_checked(Path(clicks))
+    source = ", ".join(Path(path).name for path in _paths(clicks))
+    if isinstance(clicks, Dataset):
+        data = clicks
+        if isinstance(recipe, str) and "max_words" not in settings:
+            chosen = dataclasses.replace(chosen, max_words=data.max_words)
+    else:
+        pairs = clicks if isinstance(clicks, ClickLog) else read_clicks(clicks)
+        data = scratch.on_disk(dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams), out)
+    judged = read_judged(dev) if isinstance(dev, str | Path) else dev
+    model = run_training(
+        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite, source=source,
+        progress=progress,
+    )  # fmt: skip
+    return Encoder(model, out.resolve())
+
+
+def load_checked(path: Path) -> Dataset:
+    """Open a data folder and check every index in it: compiled code does not."""
+    data = dataset.load(path)
+    dataset.check(data)
+    return data
+
+
+def _recipe(recipe: str | Recipe, settings: RecipeSettings) -> Recipe:
+    return dataclasses.replace(recipe, **settings) if isinstance(recipe, Recipe) else config.recipe(recipe, **settings)
+
+
+def _paths(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    if isinstance(clicks, ClickLog | Dataset):
+        return ()
+    return (clicks,) if isinstance(clicks, str | Path) else clicks

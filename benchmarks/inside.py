@@ -146,12 +146,12 @@ def keywords(inside: Inside) -> dict[str, Any]:
     found = {}
     for data in inside.folders:
         judged = inside.judged(data, "test")
-        rivals: dict[str, Callable[[str], float]] = {"longest": len, "rarest": inside.rareness(data)}
+        baselines: dict[str, Callable[[str], float]] = {"longest": len, "rarest": inside.rareness(data)}
         for name in ("bilstm", "long-bilstm", "lstm"):
             encoder = inside.encoder(data, name)
             judges = {"its own": encoder} | ({"untrained": untrained(encoder, seed=1)} if name == "bilstm" else {})
             for kind, judge in judges.items():
-                check = keyword_check(encoder, judged, judge=judge, rivals=rivals)
+                check = keyword_check(encoder, judged, judge=judge, baselines=baselines)
                 found[f"{data} {name} {kind}"] = {
                     "queries": len(check.query_ids), "of": len(judged), "share": check.share,
                     "words": check.words_left_out, "whole": float(check.whole.mean()),

@@ -57,7 +57,7 @@ def test_keywords_are_left_out_and_as_many_others(bilstm: Encoder) -> None:
     assert check.without_first == {}
 
 
-def test_as_many_keywords_as_there_are_others_and_rivals_by_their_own_order(
+def test_as_many_keywords_as_there_are_others_and_baselines_by_their_own_order(
     monkeypatch: pytest.MonkeyPatch, bilstm: Encoder
 ) -> None:
     """Three keywords and one other word: one of the three goes, drawn anew each time; the rarest; the longest."""
@@ -69,8 +69,8 @@ def test_as_many_keywords_as_there_are_others_and_rivals_by_their_own_order(
     monkeypatch.setattr(checks, "keywords_of", lambda *_, **__: given)
     query = judged_set()[5]._replace(query="cheap new york city")
     often = {"cheap": 3, "new": 2, "york": 5, "city": 9}
-    rivals = {"rarest": lambda word: -often[word], "longest": len}
-    check = keyword_check(bilstm, [query], rivals=rivals, draws=300)
+    baselines = {"rarest": lambda word: -often[word], "longest": len}
+    check = keyword_check(bilstm, [query], baselines=baselines, draws=300)
     each = [ndcg(bilstm, query, text) for text in ("new york city", "cheap york city", "cheap new city")]
     assert check.words_left_out == 1
     assert check.without_keywords == pytest.approx([np.mean(each)], abs=3)

@@ -1,10 +1,9 @@
-"""Does it hold? What the paper observes on a sentence or two, measured over a whole judged set.
+"""Measure over a whole judged set what the paper observes on a few sentences.
 
-- Keywords: are they what the ranking rests on? Leave them out of the queries, and NDCG must fall further than when as
-  many other words are left out.
-- Attenuation: do function words get less through the gates, and less into the vector, than other words of their texts?
-- Contributions: do they mean something? Leave words out in their order, and the score must fall faster than when words
-  are left out at random.
+- Keywords: does the ranking depend on them? Without them, NDCG must fall further than without as many other words.
+- Attenuation: do the gates suppress function words? They must contribute less to the vector than other words.
+- Contributions: are they faithful? If words are removed in the order of their contributions, the score must fall faster
+  than if they are removed in random order.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +30,8 @@ from clickvec.explanation.trust import (
 from clickvec.model.encoder import Encoder
 from clickvec.text.lexical_tokens import STOP_WORDS
 
-SHORT = 4  # letters of a word that is as short as most function words
-SHARES = np.linspace(0, 1, 11)  # of the words left out, where deletion curves are read off
+SHORT = 4  # a word of at most this many letters is as short as most function words
+SHARES = np.linspace(0, 1, 11)  # the points of a deletion curve: shares of the words removed
 
 
 # --- keywords ----------------------------------------------------------------------------------------------------
@@ -40,19 +39,19 @@ SHARES = np.linspace(0, 1, 11)  # of the words left out, where deletion curves a
 
 @dataclass(frozen=True)
 class KeywordCheck:
-    """NDCG@10 of the queries that have both keywords and other words, whole and with as many words left out."""
+    """NDCG@10 of the queries that have keywords and other words, complete and with the same number of words removed."""
 
-    share: float  # of all words that could be judged, those that are keywords
+    share: float  # of keywords among all classified words
     query_ids: tuple[str, ...]
     words_left_out: int
-    whole: Floats  # one value a query, in per cent
-    without_keywords: Floats  # the mean over random draws among the keywords
-    without_others: Floats  # the mean over random draws among the words that are no keywords
-    without_first: dict[str, Floats]  # by rival: as many of the words that it puts first
+    whole: Floats  # one value per query, in per cent
+    without_keywords: Floats  # random keywords removed; the mean over several samples
+    without_others: Floats  # random other words removed; the mean over several samples
+    without_first: dict[str, Floats]  # for each baseline, the words that it ranks first removed
 
     @property
     def fall(self) -> Floats:
-        """How much further NDCG falls without keywords than without other words, for each query."""
+        """How much further NDCG falls without keywords than without other words, per query."""
         return self.without_others - self.without_keywords
 
 
@@ -61,35 +60,38 @@ def keyword_check(
     judged: Iterable[JudgedQuery],
     *,
     judge: Encoder | None = None,
-    rivals: Mapping[str, Callable[[str], float]] | None = None,
+    baselines: Mapping[str, Callable[[str], float]] | None = None,
     threshold: float = THRESHOLD,
     share: float = SHARE,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> KeywordCheck:
-    """Leave keywords out of the queries, and as many other words instead: as many as there are of the fewer.
+    """Remove keywords from the queries and, for comparison, the same number of other words.
 
-    `judge` finds the keywords, if it is not the model that ranks. A rival is another idea of what matters in a query: a
-    number for each word, the highest first.
+    `judge` finds the keywords if it is not the model that ranks. A baseline is another way to find important words: a
+    function that returns a number for each word, the most important highest.
     """
     queries = with_relevant(judged)
-    found = [
+    classified = [
         keywords_of(read(judge or encoder, "query", query.query), Rule(threshold=threshold, share=share))
         for query in queries
     ]
-    verdicts = [verdict for keywords in found for verdict in keywords.verdicts if verdict is not None]
-    picked = [(query, keywords) for query, keywords in zip(queries, found, strict=True) if removable(keywords)]
+    verdicts = [verdict for keywords in classified for verdict in keywords.verdicts if verdict is not None]
+    picked = [(query, keywords) for query, keywords in zip(queries, classified, strict=True) if removable(keywords)]
     return KeywordCheck(
         float(np.mean(verdicts)) if verdicts else 0.0,
         tuple(query.query_id for query, _ in picked),
         sum(removable(keywords) for _, keywords in picked),
         *keyword_scores(encoder, picked, draws, seed),
-        {name: ndcg_without(encoder, picked, partial(_first, value=value)) for name, value in (rivals or {}).items()},
+        {
+            name: ndcg_without(encoder, picked, partial(_first, value=value))
+            for name, value in (baselines or {}).items()
+        },
     )
 
 
 def _first(keywords: Keywords, value: Callable[[str], float]) -> list[int]:
-    """As many of the words that could be judged, by what a rival makes of them."""
+    """Return the positions of the words that a baseline ranks first, as many as `removable` allows."""
     positions = sorted(word_positions(keywords, True) + word_positions(keywords, False))
     return sorted(positions, key=lambda at: -value(keywords.words[at]))[: removable(keywords)]
 
@@ -99,24 +101,24 @@ def _first(keywords: Keywords, value: Callable[[str], float]) -> list[int]:
 
 @dataclass(frozen=True)
 class WordGroup:
-    """Means over all words of one sort, in texts that have function words and others."""
+    """Means over all words of one kind, in texts that have function words and others."""
 
     words: int
     gate: float | None  # the mean input gate
-    taken_in: float | None  # what comes through it
+    taken_in: float | None  # the mean input that passes it
     effect: float  # on the final vector
-    cells: float | None  # of the ten most active ones, how many detect the word, over the directions that can speak
+    cells: float | None  # how many of the ten most active cells detect the word, the mean over the directions
 
 
 @dataclass(frozen=True)
 class AttenuationCheck:
-    """Function words against the others of the same texts."""
+    """Function words compared with the other words of the same texts."""
 
     texts: int
     function: WordGroup
     content: WordGroup
-    short: WordGroup  # those of the others that are as short as function words: at most four letters
-    less_gate: float | None  # how often a function word has the smaller value, of the pairs with another of its text
+    short: WordGroup  # the other words of at most four letters
+    less_gate: float | None  # share of pairs with another word of the text in which the function word has less
     less_taken_in: float | None
     less_effect: float | None
     less_effect_than_short: float | None
@@ -126,32 +128,32 @@ def attenuation_check(
     encoder: Encoder, texts: Iterable[str], side: str = "query", function_words: frozenset[str] = STOP_WORDS
 ) -> AttenuationCheck:
     """Compare the function words of texts with the other words of the same texts."""
-    sorts: list[list[str]] = []
-    values: list[Floats] = []  # for each text (words, 4): gate, taken in, effect, cells; NaN where there is none
+    all_kinds: list[list[str]] = []
+    values: list[Floats] = []  # per text (words, 4): gate, taken in, effect, cells; NaN if unknown
     for text in dict.fromkeys(texts):
         reading = read(encoder, side, text)
-        kinds = [_sort(word, function_words) for word in reading.words]
+        kinds = [_kind(word, function_words) for word in reading.words]
         if "function" not in kinds or not {"content", "short"} & set(kinds):
             continue
-        left = np.asarray(encode(encoder, side, without_each(reading.words)), np.float64)
-        damped = attenuate(reading.words, reading.vector, left, reading)
-        nothing = (np.nan,) * len(kinds)
-        rows = (damped.gates or nothing, damped.taken_in or nothing, damped.effects, _cells(keywords_of(reading)))
-        sorts.append(kinds)
+        without = np.asarray(encode(encoder, side, without_each(reading.words)), np.float64)
+        damped = attenuate(reading.words, reading.vector, without, reading)
+        unknown = (np.nan,) * len(kinds)
+        rows = (damped.gates or unknown, damped.taken_in or unknown, damped.effects, _cells(keywords_of(reading)))
+        all_kinds.append(kinds)
         values.append(np.array(rows, np.float64).T)
     return AttenuationCheck(
         texts=len(values),
-        function=_group(sorts, values, ("function",)),
-        content=_group(sorts, values, ("content", "short")),
-        short=_group(sorts, values, ("short",)),
-        less_gate=_less_often(sorts, values, 0, ("content", "short")),
-        less_taken_in=_less_often(sorts, values, 1, ("content", "short")),
-        less_effect=_less_often(sorts, values, 2, ("content", "short")),
-        less_effect_than_short=_less_often(sorts, values, 2, ("short",)),
+        function=_group(all_kinds, values, ("function",)),
+        content=_group(all_kinds, values, ("content", "short")),
+        short=_group(all_kinds, values, ("short",)),
+        less_gate=_less_often(all_kinds, values, 0, ("content", "short")),
+        less_taken_in=_less_often(all_kinds, values, 1, ("content", "short")),
+        less_effect=_less_often(all_kinds, values, 2, ("content", "short")),
+        less_effect_than_short=_less_often(all_kinds, values, 2, ("short",)),
     )
 
 
-def _sort(word: str, function_words: frozenset[str]) -> str:
+def _kind(word: str, function_words: frozenset[str]) -> str:
     if " " in word:  # the last token of a long text
         return "many"
     return "function" if word in function_words else "short" if len(word) <= SHORT else "content"
@@ -159,14 +161,14 @@ def _sort(word: str, function_words: frozenset[str]) -> str:
 
 def _cells(keywords: Keywords) -> list[float]:
     by_word = zip(*keywords.counts.values(), strict=True)
-    spoken = [[count for count in row if count is not None] for row in by_word]
-    return [float(np.mean(row)) if row else np.nan for row in spoken]
+    counts = [[count for count in row if count is not None] for row in by_word]
+    return [float(np.mean(row)) if row else np.nan for row in counts]
 
 
-def _group(sorts: list[list[str]], values: list[Floats], which: tuple[str, ...]) -> WordGroup:
+def _group(all_kinds: list[list[str]], values: list[Floats], which: tuple[str, ...]) -> WordGroup:
     rows = [
         row
-        for kinds, text in zip(sorts, values, strict=True)
+        for kinds, text in zip(all_kinds, values, strict=True)
         for kind, row in zip(kinds, text, strict=True)
         if kind in which
     ]
@@ -175,10 +177,10 @@ def _group(sorts: list[list[str]], values: list[Floats], which: tuple[str, ...])
     return WordGroup(len(rows), means[0], means[1], means[2] or 0.0, means[3])
 
 
-def _less_often(sorts: list[list[str]], values: list[Floats], column: int, which: tuple[str, ...]) -> float | None:
-    """Of all pairs of a function word and one of `which` in the same text, the share where the former has less."""
+def _less_often(all_kinds: list[list[str]], values: list[Floats], column: int, which: tuple[str, ...]) -> float | None:
+    """Return the share of pairs of a function word and a word of `which` in a text where the function word has less."""
     shares = []
-    for kinds, text in zip(sorts, values, strict=True):
+    for kinds, text in zip(all_kinds, values, strict=True):
         function = text[[kind == "function" for kind in kinds], column]
         other = text[[kind in which for kind in kinds], column]
         if len(other) and not np.isnan(function).any():
@@ -191,16 +193,17 @@ def _less_often(sorts: list[list[str]], values: list[Floats], column: int, which
 
 @dataclass(frozen=True)
 class DeletionCheck:
-    """What is left of the score when the words of one text are left out one by one.
+    """The score while the words of one text are removed one by one.
 
-    Those that gave most first: a good method makes the score fall. Those that gave least first: it makes it hold.
+    If the words with the largest contributions go first, a good method makes the score fall fast. If those with the
+    smallest go first, it keeps the score high.
     """
 
     pairs: int
     words: int
-    falls: dict[str, Floats]  # by method, and at random: the mean fall over the deletions, most first, of each pair
-    falls_last: dict[str, Floats]  # the same, least first
-    curves: dict[str, tuple[float, ...]]  # most first: the mean score when a share of the words is left out (`SHARES`)
+    falls: dict[str, Floats]  # by method and "random": the mean fall of each pair, largest contributions first
+    falls_last: dict[str, Floats]  # the same, smallest contributions first
+    curves: dict[str, tuple[float, ...]]  # largest first: the mean score at each of `SHARES`
 
 
 def deletion_check(
@@ -212,7 +215,7 @@ def deletion_check(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> DeletionCheck:
-    """Leave out words of the title (or of the query) of each pair in the order of their contributions."""
+    """Remove words of the title (or the query) of each pair in the order of their contributions."""
     falls: dict[str, list[float]] = {name: [] for name in (*methods, "random")}
     falls_last: dict[str, list[float]] = {name: [] for name in falls}
     curves: dict[str, list[Floats]] = {name: [] for name in falls}

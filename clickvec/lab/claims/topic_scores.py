@@ -1,13 +1,13 @@
-"""Do cells carry topics? Measured on texts whose topics are known, beside chance, an untrained model and PLSA.
+"""Do cells represent topics? Measured on texts with known topics, compared with chance, an untrained model and PLSA.
 
-An item is a word in a text; its cluster is the cell that detects it, or the cell with its sign, or the topic that PLSA
-gives it; its topic is that of the text. How well clusters tell topics is told by
+An item is a word in a text. Its cluster is the cell that detects it, the cell with its sign, or the topic that PLSA
+assigns. Its true topic is that of the text. Two measures say how well clusters match topics:
 
     purity  the share of items whose topic is the most frequent one of their cluster
     NMI     the mutual information of cluster and topic, divided by the arithmetic mean of their entropies
 
-Both rise with the number of clusters even when these mean nothing. So each is also taken after the topics have been
-shuffled among the texts, and `adjusted` is 0 for what chance gives and 1 for a perfect score.
+Both rise with the number of clusters even for random clusters. So each is also computed after the topics have been
+shuffled among the texts; `adjusted` is 0 for the level of chance and 1 for a perfect score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ from clickvec.render.terminal.screen import Screen
 from clickvec.text.tokens import split_words
 
 SHUFFLES = 20
-PLSA_SETTINGS: dict[str, Any] = {"tokens": "words-stop", "prior": 1.0, "iterations": 200}  # to convergence, or nearly
+PLSA_SETTINGS: dict[str, Any] = {"tokens": "words-stop", "prior": 1.0, "iterations": 200}  # almost converged
 
 
 class Assignments(NamedTuple):
-    """Items in clusters: for each item the place of its text, and the number of its cluster."""
+    """Items in clusters: the number of the text and of the cluster of each item."""
 
     text: Ints
     cluster: Ints
@@ -39,7 +39,7 @@ class Assignments(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure, and what chance makes of it."""
+    """A measure and its level of chance."""
 
     value: float
     chance: float  # the mean over shuffles
@@ -47,13 +47,13 @@ class Measure:
 
     @property
     def adjusted(self) -> float:
-        """0 where it is as by chance, 1 where it is perfect."""
+        """The value adjusted for chance: 0 at the level of chance, 1 if it is perfect."""
         return (self.value - self.chance) / (1 - self.chance) if self.chance < 1 else 0.0
 
 
 @dataclass(frozen=True)
 class TopicScore:
-    """How well clusters of words tell the topics of their texts."""
+    """How well clusters of words match the topics of their texts."""
 
     items: int
     texts: int
@@ -63,7 +63,7 @@ class TopicScore:
     nmi: Measure
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `json.dumps`."""
+        """Return plain values for `json.dumps`."""
         return asdict(self) | {
             name: asdict(measure) | {"adjusted": measure.adjusted}
             for name, measure in (("purity", self.purity), ("nmi", self.nmi))
@@ -73,21 +73,21 @@ class TopicScore:
 def score(
     assignments: Assignments, labels: Sequence[str | None], *, shuffles: int = SHUFFLES, seed: int = 0
 ) -> TopicScore:
-    """Score clusters against the topic of each text; texts without one (None) are left out."""
+    """Score clusters against the topic of each text; texts without a topic (None) are ignored."""
     known = np.array([label is not None for label in labels], np.bool_)
     kept = known[assignments.text] if len(labels) else np.zeros(0, np.bool_)
     if not kept.any():
-        raise ClickvecError("no word is in a cluster and in a text of a known topic: there is nothing to score")
+        raise ClickvecError("there is nothing to score: no word has a cluster and a text with a known topic")
     texts, text = np.unique(assignments.text[kept], return_inverse=True)
     clusters, cluster = np.unique(assignments.cluster[kept], return_inverse=True)
     topics, topic = np.unique([str(labels[at]) for at in texts.tolist()], return_inverse=True)
     shape = len(clusters), len(topics)
     purity, nmi = _measures(_contingency(cluster, topic[text], shape))
     rng = np.random.default_rng(seed)
-    by_chance = np.array(
+    shuffled = np.array(
         [_measures(_contingency(cluster, rng.permutation(topic)[text], shape)) for _ in range(shuffles)]
     )
-    (purity_chance, nmi_chance), (purity_spread, nmi_spread) = by_chance.mean(axis=0), by_chance.std(axis=0)
+    (purity_chance, nmi_chance), (purity_spread, nmi_spread) = shuffled.mean(axis=0), shuffled.std(axis=0)
     return TopicScore(
         len(text), len(texts), len(clusters), len(topics),
         Measure(purity, float(purity_chance), float(purity_spread)), Measure(nmi, float(nmi_chance), float(nmi_spread)),
@@ -95,16 +95,16 @@ def score(
 
 
 def _contingency(cluster: Ints, topic: Ints, shape: tuple[int, int]) -> Ints:
-    """(clusters, topics): the number of items."""
+    """Return (clusters, topics): the number of items."""
     return np.bincount(np.ravel_multi_index((cluster, topic), shape), minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _measures(counts: Ints) -> tuple[float, float]:
-    """Purity and NMI."""
+    """Return purity and NMI."""
     p = counts / counts.sum()
     entropies = _entropy(p.sum(axis=0)), _entropy(p.sum(axis=1))
     information = max(sum(entropies) - _entropy(p.ravel()), 0.0)
-    nmi = information / np.mean(entropies) if any(entropies) else 1.0  # one cluster, one topic: nothing to tell
+    nmi = information / np.mean(entropies) if any(entropies) else 1.0  # there is only one cluster and one topic
     return float(counts.max(axis=1).sum() / counts.sum()), float(nmi)
 
 
@@ -113,21 +113,21 @@ def _entropy(p: Floats) -> float:
     return float(-(p * np.log(p)).sum())
 
 
-# --- what is scored ----------------------------------------------------------------------------------------------
+# --- assignments -------------------------------------------------------------------------------------------------
 
 
 def cells(found: Detections) -> Assignments:
-    """Each detection in the cluster of its cell."""
+    """Assign each detection to its cell."""
     return Assignments(found.text, found.dimension)
 
 
 def signed_cells(found: Detections) -> Assignments:
-    """Each detection in the cluster of its cell and the cell's sign."""
+    """Assign each detection to its cell and the sign of the cell."""
     return Assignments(found.text, 2 * found.dimension + found.positive)
 
 
 def untrained(encoder: Encoder, seed: int = 0) -> Encoder:
-    """A model of the same shape that has learned nothing: weights such as its training started from."""
+    """Return a model of the same shape with random weights, as at the start of its training."""
     model = encoder.model
     recipe = model.training.get("recipe")
     scale = float((recipe if isinstance(recipe, dict) else {}).get("initial_scale", DEFAULT["initial_scale"]))
@@ -135,32 +135,34 @@ def untrained(encoder: Encoder, seed: int = 0) -> Encoder:
     weights: dict[str, forward.Array] = {}
     for side in folder.sides(model.shared_tower):
         for name, shape in forward.shapes(model.tower, len(model.trigrams)).items():
-            drawn = rng.uniform(-scale, scale, shape).astype(np.float32)
-            weights[f"{side}.{name}"] = drawn + 1 if name.endswith("forget_gate.bias") else drawn  # it starts open
+            array = rng.uniform(-scale, scale, shape).astype(np.float32)
+            weights[f"{side}.{name}"] = (
+                array + 1 if name.endswith("forget_gate.bias") else array
+            )  # the forget gate starts open
     return Encoder(model._replace(weights=weights, training={}, fingerprint=""))
 
 
 def words_at_random(found: Detections, clusters: int, seed: int = 0) -> Assignments:
-    """Each word, wherever it is detected, in one cluster that is drawn for it.
+    """Assign each distinct word to a random cluster.
 
-    A word mostly comes in texts of the same topics, so that even these clusters tell more than chance: knowing words
-    apart is not yet knowing topics.
+    A word mostly occurs in texts of the same topics, so even these clusters score above chance: distinguishing words is
+    not yet distinguishing topics.
     """
     return Assignments(found.text, np.random.default_rng(seed).integers(0, clusters, len(found.words))[found.word])
 
 
 def plsa_assignments(plsa: PLSA, texts: Sequence[str], found: Detections | None = None) -> Assignments:
-    """Each word in the topic of PLSA that is most probable given text and word: P(z|d) P(w|z) is greatest.
+    """Assign each word to its most probable PLSA topic, the z that maximises P(z|d) P(w|z).
 
-    Items are all words but the first of each text; with `found`, the very items of a model, so that both are judged on
-    the same words. A word that PLSA does not know has the most probable topic of its text.
+    Items are all words but the first of each text or, with `found`, the items of a model, so that both are scored on
+    the same words. A word that PLSA does not know gets the most probable topic of its text.
     """
     if found is None:
         words = [split_words(text) for text in texts]
-        items = [(at, word) for at, there in enumerate(words) for word in there[1:]]
+        items = [(number, word) for number, text in enumerate(words) for word in text[1:]]
     else:
         items = [(at, found.words[word]) for at, word in zip(found.text.tolist(), found.word.tolist(), strict=True)]
-    tiny = np.finfo(np.float32).tiny  # a topic can give a word no chance at all
+    tiny = np.finfo(np.float32).tiny  # a topic can give a word the probability 0
     in_text = np.log(np.maximum(plsa.topics_of(texts), tiny))
     of_word = {
         word: np.log(np.maximum(plsa.known_words(word), tiny)).sum(axis=0) for word in {word for _, word in items}
@@ -177,10 +179,10 @@ def score_all(
     corpus: Sequence[str] | None = None,
     seed: int = 0,
 ) -> dict[str, TopicScore]:
-    """The cells and signed cells of a model, of an untrained one, words at random and PLSA, fitted to a `corpus`.
+    """Score the cells and signed cells of a model and an untrained one, random clusters, and PLSA fitted to `corpus`.
 
-    The last two have as many clusters as there are cells, then as many as there are signed cells; PLSA also as many as
-    there are topics.
+    Random clusters and PLSA are scored with as many clusters as cells and as signed cells, PLSA also with as many as
+    topics.
     """
     blank = detect(
         untrained(encoder, seed), found.texts, side=found.side, active=found.active, threshold=found.threshold
@@ -197,7 +199,7 @@ def score_all(
     for size in dict.fromkeys((topics or 1, *sizes)) if corpus else ():
         plsa = PLSA.fit(corpus or (), topics=size, seed=seed, **PLSA_SETTINGS)
         assignments[f"PLSA, {size} topics"] = plsa_assignments(plsa, found.texts, found)
-    return {name: score(given, labels, seed=seed) for name, given in assignments.items()}
+    return {name: score(clusters, labels, seed=seed) for name, clusters in assignments.items()}
 
 
 # --- the table -----------------------------------------------------------------------------------------------------

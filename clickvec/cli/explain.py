@@ -9,7 +9,6 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.inputs import AsJson
 from clickvec.cli.streams import print_json, print_message, print_result
-from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
@@ -81,13 +80,18 @@ def explain(
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; choose two files")
     rule = Rule(active, threshold, share)
-    look, encoder = _explain(model, query, title, first, method, rule)
-    comparison = _compare(look, encoder, model, against, rule) if against else None
-    page = _page(look, comparison, inputs.file_names([model.resolve()]), rule, first is None) if html else ""
+    explanation, encoder = _explain(model, query, title, first, method, rule)
+    comparison = _compare(explanation, encoder, model, against, rule) if against else None
+    page = ""
+    if html:
+        from clickvec.render.html import explanation_page
+
+        name = inputs.file_names([model.resolve()])
+        page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)
     if png:
         from clickvec.render import figures
 
-        figures.draw_gates(look, png, same_range=same_range)
+        figures.draw_gates(explanation, png, same_range=same_range)
         print_message(f"Wrote the figure to {png}")
     if html:
         from clickvec.storage.files import replacing_file
@@ -96,13 +100,13 @@ def explain(
             written.write(page.encode(errors="replace"))
         print_message(f"Wrote the page to {html}")
     if as_json:
-        print_json({**look.as_json(), "versus": comparison.as_json() if comparison else None})
+        print_json({**explanation.as_json(), "versus": comparison.as_json() if comparison else None})
     else:
         from clickvec.render.terminal.explanation_text import show
         from clickvec.render.terminal.screen import this_screen
 
         screen = this_screen()
-        print_result(show(look, screen, comparison=comparison, everything=everything), coloured=screen.colour)
+        print_result(show(explanation, screen, comparison=comparison, everything=everything), coloured=screen.colour)
 
 
 def _explain(
@@ -158,16 +162,3 @@ def _tell_how_read(index: "Index", text: str | None) -> None:
             f"{text!r} is the id of the title {index[row].title!r}, which is explained here. It is also the text of "
             f"another title; to explain that one, give its id {index[other].id!r}."
         )
-
-
-def _page(look: "Explanation", comparison: "ModelComparison | None", model: str, rule: "Rule", first_hit: bool) -> str:
-    """The page about the pair; `first_hit`: it is beside the first hit, and not beside a title that the user named."""
-    from clickvec.render.html import explanation_page
-
-    if look.pair is None:
-        raise ClickvecError("--html is about a query and a title, and there is no title; give one after the query")
-    one, other = look.query_side.reading, look.title_side.reading if look.title_side else None
-    return explanation_page(
-        look.pair, one, other, why_not=look.why_not, versus=comparison, model=model, rule=rule, rank=look.rank,
-        first_hit=first_hit,
-    )  # fmt: skip

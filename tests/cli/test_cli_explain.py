@@ -14,7 +14,7 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 from clickvec.explanation import METHODS, Rule, attenuation, compare_models, explain_pair, keywords, why_not
 from clickvec.explanation.explainer import explain
 from clickvec.model.encoder import Encoder
-from clickvec.render.html.explanation_page import summary
+from clickvec.render.html.word_chips import sentence
 from clickvec.render.labels import signed
 from clickvec.render.terminal.explanation_text import show
 from clickvec.render.terminal.screen import Screen, width
@@ -358,7 +358,7 @@ def test_the_sentence_of_the_page(models: Path) -> None:
     best = max(found.query_words, key=lambda word: word.contribution)
     out = " ".join(ok("explain", models / "lstm", QUERY, TITLE).split())
     assert f"{best.word} ({best.contribution:+.3f})" in out
-    assert f"<b><bdi>{best.word}</bdi></b>" in summary(found)
+    assert f"<b><bdi>{best.word}</bdi></b>" in sentence(found)
 
 
 @pytest.mark.parametrize("method", METHODS)

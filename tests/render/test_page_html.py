@@ -16,18 +16,16 @@ from markup import Element, check_page, parse
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.config import RECURRENT
-from clickvec.explanation import METHODS, explain_pair, read
-from clickvec.explanation.explained_pair import Pair
+from clickvec.errors import ClickvecError
+from clickvec.explanation import METHODS, Explanation, compare_models, explain, why_not
 from clickvec.explanation.explainer import Rank
-from clickvec.explanation.keywords import Keywords, Rule, keywords, verdicts
-from clickvec.explanation.model_comparison import compare_models
-from clickvec.explanation.reading import Reading
-from clickvec.explanation.why_not import why_not
+from clickvec.explanation.keywords import Rule
 from clickvec.model.encoder import Encoder
 from clickvec.render.html import explanation_page, svg
-from clickvec.render.html.cells import MAPS, keyword_table
 from clickvec.render.html.markup import Html, joined, table, tag
-from clickvec.render.html.word_chips import number, signed
+from clickvec.render.html.word_chips import bar_cells, number, signed
+from clickvec.render.labels import ACTIVATIONS, count, merged
+from clickvec.render.labels import METHODS as METHOD_TEXTS
 
 QUERY, TITLE = TEXTS[2], TEXTS[3]
 HOSTILE = (
@@ -40,14 +38,8 @@ HOSTILE = (
 FOREIGN = ("上海 酒店 预订", "فنادق في شنغهاي", "מלון בשנגחאי", "हिन्दी होटल", "👩‍👩‍👧 café naïve")
 
 
-def readings(encoder: Encoder, query: str, title: str) -> tuple[Reading | None, Reading | None]:
-    if encoder.model.tower.kind not in RECURRENT:
-        return None, None
-    return read(encoder, "query", query), read(encoder, "title", title)
-
-
-def draw(encoder: Encoder, query: str = QUERY, title: str = TITLE, **more: Any) -> str:  # noqa: ANN401
-    return explanation_page(explain_pair(encoder, query, title), *readings(encoder, query, title), **more)
+def draw(encoder: Encoder, query: str = QUERY, title: str = TITLE, first: str | None = None, **more: Any) -> str:  # noqa: ANN401
+    return explanation_page(explain(encoder, query, title, first), **more)
 
 
 def section(root: Element, name: str) -> Element:
@@ -89,7 +81,7 @@ def test_a_table_has_heads_for_rows_and_columns() -> None:
 )
 def test_numbers_have_a_sign_unless_they_round_to_nothing(value: float, said: str) -> None:
     assert signed(value) == said
-    assert number(value) == said.removeprefix("+")
+    assert number(value, 2) == said.removeprefix("+")
     assert number(None) == "–"
 
 
@@ -147,12 +139,15 @@ def test_a_line_chart_keeps_names_apart_and_takes_one_epoch() -> None:
     assert "nan" not in str(one.all("circle")[0].attributes)
 
 
-def test_a_histogram_has_a_bar_for_each_count() -> None:
-    drawing = parse(svg.histogram({"m": [0, 3], "b": [1, 0]}, ["0", "50", "100"], "x", "y"))
-    assert [bar.text for bar in drawing.all("rect")] == ["m, 50 to 100: 3", "b, 0 to 50: 1"]
-    tall, short = (float(bar.attributes["height"] or 0) for bar in drawing.all("rect"))
-    assert tall == pytest.approx(3 * short, rel=0.01)
-    assert not parse(svg.histogram({"m": [0, 0]}, ["0", "50", "100"], "x", "y")).all("rect")
+def test_a_bar_starts_at_zero_and_is_as_long_as_its_share_of_the_largest() -> None:
+    def bars(*values: float) -> list[tuple[str | None, ...]]:
+        rects = [parse(cell).all("rect")[0].attributes for cell in bar_cells(values)]
+        return [(rect["x"], rect["width"], rect["class"]) for rect in rects]
+
+    assert bars(1.0, 0.5) == [("0.0", "100.0", "p"), ("0.0", "50.0", "p")]
+    assert bars(1.0, -0.5) == [("50.0", "50.0", "p"), ("25.0", "25.0", "m")]
+    assert bars(0.0) == [("0.0", "0.0", "p")]
+    assert [parse(cell).text for cell in bar_cells([1234, 5], counts=True)] == ["1,234", "5"]
 
 
 def test_neighbours_get_different_colours() -> None:
@@ -168,7 +163,7 @@ def test_neighbours_get_different_colours() -> None:
 @pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
 def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
     encoder = Encoder(tiny(**fields))
-    explanation = explain_pair(encoder, QUERY, TITLE)
+    explanation = explain(encoder, QUERY, TITLE)
     page = draw(encoder, model="tiny")
     root = check_page(page)
     assert root.all("h1")[0].text == QUERY
@@ -178,10 +173,11 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
     ]
     assert lines == [[word.word for word in words] for words in (explanation.query_words, explanation.title_words)]
     reads = fields["kind"] in RECURRENT
-    assert ("gates" in page) == reads
+    anchors = [one.attributes["aria-labelledby"] for one in root.all("section")]
+    assert anchors == ["why", "words", "links", "cells", *(["gates"] if reads else [])]
     drawn = [svg.attributes["aria-label"] for svg in root.all("svg", "heat") if "of the query" in str(svg.attributes)]
     ways = ("left to right", "right to left") if fields["kind"] == "bilstm" else ("left to right",)
-    maps = [name for key, (name, _) in MAPS.items() if _has(fields, key)]
+    maps = [" ".join(name) for key, name in ACTIVATIONS.items() if _has(fields, key)]
     assert drawn == [f"{name} of the query, {way}" for way in ways for name in maps if reads]
 
 
@@ -193,23 +189,24 @@ def _has(fields: dict[str, Any], key: str) -> bool:
 
 def test_the_table_of_words_says_what_the_explanation_says() -> None:
     encoder = Encoder(tiny("bilstm"))
-    explanation = explain_pair(encoder, QUERY, TITLE)
+    explanation = explain(encoder, QUERY, TITLE).pair
+    assert explanation
     root = check_page(draw(encoder))
     tables = section(root, "words").all("table")
     for words, found in zip((explanation.query_words, explanation.title_words), tables, strict=True):
         head, *rows = found.rows()
         assert head[:7] == ["word", "contribution", "score without it", "effect", "input gate", "cells →", "cells ←"]
         for word, row in zip(words, rows, strict=True):
-            counts = ["–" if count is None else str(count) for count in word.detected_by.values()]
-            expected = [word.word, signed(word.contribution), number(word.without, 3), number(word.effect, 3)]
-            assert row[:7] == [*expected, number(word.gate), *counts]
+            expected = [word.word, signed(word.contribution), number(word.without), number(word.effect)]
+            assert row[:7] == [*expected, number(word.gate, 2), *map(count, word.detected_by.values())]
             assert ("keyword" in row[-1]) == bool(word.keyword)
             assert ("unimportant" in row[-1]) == word.unimportant
 
 
 def test_the_matrix_of_links_is_all_there() -> None:
     encoder = Encoder(tiny("lstm"))
-    explanation = explain_pair(encoder, QUERY, TITLE)
+    explanation = explain(encoder, QUERY, TITLE).pair
+    assert explanation
     matrix = section(check_page(draw(encoder)), "links").all("table", "grid")[0].rows()
     assert explanation.links
     assert matrix[0][1:] == [word.word for word in explanation.title_words]
@@ -219,9 +216,13 @@ def test_the_matrix_of_links_is_all_there() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_described(method: str) -> None:
-    encoder = Encoder(tiny("lstm"))
-    page = explanation_page(explain_pair(encoder, QUERY, TITLE, method=method), *readings(encoder, QUERY, TITLE))
-    assert "Under each word its contribution" in section(check_page(page), "why").text
+    page = explanation_page(explain(Encoder(tiny("lstm")), QUERY, TITLE, method=method))
+    assert METHOD_TEXTS[method] in section(check_page(page), "why").text
+
+
+def test_a_page_needs_a_title() -> None:
+    with pytest.raises(ClickvecError, match="--html"):
+        explanation_page(explain(Encoder(tiny("lstm")), QUERY))
 
 
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "dssm"])
@@ -232,18 +233,16 @@ def test_pages_of_texts_without_words_or_that_cannot_be_read(kind: str, query: s
     encoder = Encoder(tiny(kind))
     why = section(check_page(draw(encoder, query, title)), "why").text
     if not query or not title:
-        assert f"The {'title' if query else 'query'} has no words: it has no vector, and " in why
+        assert f"The {'title' if query else 'query'} has no words" in why
     elif "ЖЖЖ" in query + title:
-        assert f"The {'query' if 'ЖЖЖ' in query else 'title'} has no letter trigram that the model knows: it has" in why
+        assert f"The {'query' if 'ЖЖЖ' in query else 'title'} has no letter trigram that the model knows" in why
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, *FOREIGN])
 def test_any_text_is_text_and_nothing_else(text: str) -> None:
     encoder = Encoder(tiny("bilstm"))
-    other = why_not(encoder, text, text, "hotels in shanghai")
-    root = check_page(
-        draw(encoder, text, text, why_not=other, versus=compare_models({text: encoder}, text, text), model=text)
-    )
+    models = compare_models({text: encoder}, text, text)
+    root = check_page(draw(encoder, text, text, "hotels in shanghai", comparison=models, model=text))
     assert root.all("h1")[0].text == " ".join(text.split())
     assert text.lower().split()[0] in section(root, "why").text
 
@@ -258,37 +257,36 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
     encoder = Encoder(tiny("bilstm", shared_tower=True))  # so that a text has the cosine 1 with itself
     found = why_not(encoder, QUERY, TITLE, QUERY)
     assert found.gap > 0
-    root = section(check_page(draw(encoder, why_not=found)), "why-not")
+    root = section(check_page(draw(encoder, first=QUERY)), "why-not")
     shares = root.all("table")[0].rows()
     assert shares[1:] == [
-        [share.word, signed(share.first), signed(share.title), signed(share.difference)] for share in found.words
+        [share.word, signed(share.first, 3), signed(share.title, 3), signed(share.difference, 3)]
+        for share in found.words
     ]
     steps = [step.text for step in root.all("ol")[0].all("li")] if found.path else []
     assert len(steps) == len(found.path)
     for edit, step in zip(found.path, steps, strict=True):
-        assert number(edit.score, 3) in step
+        assert number(edit.score) in step
         assert (edit.put or edit.out or "") in step
-    swapped = why_not(encoder, QUERY, QUERY, TITLE)
-    assert swapped.gap <= 0
-    assert (
-        "nothing that stands between"
-        in section(check_page(draw(encoder, QUERY, QUERY, why_not=swapped)), "why-not").text
-    )
+    for words in (found.missing, found.burdens):
+        assert all(f"{word} ({signed(given)})" in root.text for word, given in merged(words, 6))
+    assert why_not(encoder, QUERY, QUERY, TITLE).gap <= 0
+    same = section(check_page(draw(encoder, QUERY, QUERY, TITLE)), "why-not")
+    assert "no gap" in same.text
+    assert not same.all("table")
 
 
-def test_a_title_that_the_user_names_is_not_called_the_first() -> None:
+def test_a_title_that_the_user_names_is_not_called_the_top_hit() -> None:
     encoder = Encoder(tiny("bilstm", shared_tower=True))
     found = why_not(encoder, QUERY, TITLE, QUERY)
     first, other = (
-        section(check_page(draw(encoder, why_not=found, first_hit=first)), "why-not").text for first in (True, False)
+        section(check_page(draw(encoder, first=QUERY, first_hit=first)), "why-not").text for first in (True, False)
     )
-    assert f"This title scores {number(found.title.score, 3)}, the one that ranked first 1.000" in first
-    assert f"This title scores {number(found.title.score, 3)}, the other title 1.000" in other
-    assert "first" not in other.replace("best first", "")
-    assert found.path
-    end = f"{number(found.path[-1].score, 3)} and is {'' if found.reached else 'not '}past the"
-    for text, name in ((first, "first"), (other, "other")):
-        assert f"the edited title scores {end} {name} title, which scores 1.000:" in text
+    for text, name in ((first, "top hit"), (other, "other title")):
+        assert f"This title scores {number(found.title.score)}, the {name} 1.000" in text
+        verdict = "passes" if found.reached else "does not pass"
+        assert f"{number(found.path[-1].score)} and {verdict} the {name} (1.000)" in text
+    assert "top hit" not in other
 
 
 @pytest.mark.parametrize(
@@ -301,98 +299,72 @@ def test_a_title_that_the_user_names_is_not_called_the_first() -> None:
     ],
 )
 def test_the_rank_in_an_index(rank: Rank | None, said: str | None) -> None:
-    figures = check_page(draw(Encoder(tiny("lstm")), rank=rank)).all("ul", "figures")[0].all("li")
+    found: Explanation = dataclasses.replace(explain(Encoder(tiny("lstm")), QUERY, TITLE), rank=rank)
+    figures = check_page(explanation_page(found)).all("ul", "figures")[0].all("li")
     assert [figure.text for figure in figures[1:]] == ([said] if said else [])
 
 
 def test_contributions_of_a_long_text_are_called_an_estimate() -> None:
     encoder, long = Encoder(tiny("lstm")), " ".join(["hotels in shanghai"] * 3)
     some, others = "hotels in shanghai", "cheap hotels york"
-    short = section(check_page(draw(encoder, some, others)), "why").text
-    assert "averaged over all orders in which the words could have been put in; over each text" in short
-    for query, title, which in ((some, long, "title"), (long, others, "query"), (long, long, "query and of the title")):
+    assert "sample" not in section(check_page(draw(encoder, some, others)), "why").text
+    for query, title, which in ((some, long, "title"), (long, others, "query"), (long, long, "query and the title")):
         text = section(check_page(draw(encoder, query, title)), "why").text
-        assert f"(of the {which}, with more than 8 words, over a sample of the orders, which puts a word off" in text
+        assert f"The {which} has more than 8 words, so a random sample" in text
 
 
 def test_a_figure_is_a_png(tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model", "lstm")
     said = wrong_usage("explain", model, QUERY, TITLE, "--png", tmp_path / "gates.svg")
-    assert "ends in .png, not gates.svg" in " ".join(said.split())
+    assert ".png, not gates.svg" in " ".join(said.split())
 
 
 def test_models_side_by_side() -> None:
     encoders = {"two ways": Encoder(tiny("bilstm")), "rnn": Encoder(tiny("rnn")), "bag": Encoder(tiny("dssm"))}
     encoders["short"] = Encoder(tiny("rnn", max_words=3))
     found = compare_models(encoders, QUERY, TITLE)
-    root = section(check_page(draw(encoders["two ways"], versus=found)), "models")
+    root = section(check_page(draw(encoders["two ways"], comparison=found)), "models")
     scores, *tables = root.all("table")
     assert [row[0] for row in scores.rows()[1:]] == list(encoders)
-    names = [[row[0] for row in one.rows()[1:]] for one in tables]  # one that reads other words has its own table
-    together = [
-        "two ways left to right",
-        "two ways right to left",
-        "two ways keyword",
-        "rnn left to right",
-        "rnn keyword",
-    ]
-    assert names == [together, ["short left to right", "short keyword"]] * 2
-    assert "bag does not read word by word" in root.text
+    heads = [one.rows()[0] for one in tables]  # a model that reads other words has its own table
+    assert heads == [["word", "two ways →", "two ways ←", "rnn →"], ["word", "short →"]] * 2
+    voted = found.models[0].query
+    assert voted
+    shown = [row[:3] for row in tables[0].rows()[1:]]
+    counts = [list(map(count, row)) for row in voted.counts.values()]
+    assert shown == list(map(list, zip(voted.words, *counts, strict=True)))
+    assert "reading: bag" in root.text
 
 
-def test_the_papers_keyword_table_as_it_prints_it() -> None:
-    words = ("hotels", "in", "shanghai")
-    counts = {"left to right": (None, 0, 7), "right to left": (6, 0, None)}
-    found = Keywords(words, 10, counts, {}, verdicts(counts))
-    (printed,) = parse(keyword_table("Query", [("", found)])).all("table")
-    assert printed.rows() == [
-        ["", "hotels", "in", "shanghai"], ["left to right", "–", "0", "7"], ["right to left", "6", "0", "–"],
-        ["keyword", "yes", "no", "yes"],
-    ]  # fmt: skip
-    assert [cell.text for cell in printed.all("td", "hit")] == ["7", "6"]
-
-
-def test_the_rule_for_keywords_is_that_of_the_page() -> None:
-    encoder, rule = Encoder(tiny("bilstm")), Rule(active=5, threshold=0.5, share=0.8)
-    made = explain_pair(encoder, QUERY, TITLE, rule=rule)
-    root = check_page(explanation_page(made, *readings(encoder, QUERY, TITLE), rule=rule))
-    told = section(root, "keywords")
-    assert "How many of the 5 most active cells" in told.text
-    assert "at least 0.5 times what each word" in told.text
-    assert "4 of 5, in each direction" in told.text
-    for printed, side, text in zip(told.all("table"), ("query", "title"), (QUERY, TITLE), strict=True):
-        voted = keywords(encoder, text, side, rule)
-        *counts, verdict = printed.rows()[1:]
-        assert [row[1:] for row in counts] == [
-            ["–" if count is None else str(count) for count in row] for row in voted.counts.values()
-        ]
-        assert verdict[1:] == ["yes" if said else "no" for said in voted.verdicts]
-        enough = [count for row in voted.counts.values() for count in row if count is not None and count >= 4]
-        assert len(printed.all("td", "hit")) == len(enough)
-    assert len(section(root, "active").all("table")[0].rows()) == 1 + 5
+def test_the_rule_for_keywords_is_told() -> None:
+    rule = Rule(active=5, threshold=0.5, share=0.8)
+    page = explanation_page(explain(Encoder(tiny("bilstm")), QUERY, TITLE, rule=rule))
+    words = section(check_page(page), "words").text
+    assert "5 most active cells" in words
+    assert "4 or more in each direction" in words
 
 
 def test_a_page_stays_small_with_many_cells() -> None:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
-    assert len(draw(encoder, versus=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
+    assert len(draw(encoder, comparison=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
 
 
 def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:
-    given = explain_pair(Encoder(tiny("lstm")), "hotels in", "hotels york cheap")
+    given = explain(Encoder(tiny("lstm")), "hotels in", "hotels york cheap")
+    assert given.pair
 
     def with_contributions(words: tuple[Any, ...], *numbers: float) -> tuple[Any, ...]:
         return tuple(dataclasses.replace(word, contribution=n) for word, n in zip(words, numbers, strict=True))
 
-    made: Pair = dataclasses.replace(
-        given,
+    pair = dataclasses.replace(
+        given.pair,
         query_words=with_contributions(given.query_words, 0.9, 0.1),
         title_words=with_contributions(given.title_words, 0.8, 0.7, -0.5),
     )
-    said = section(check_page(explanation_page(made, None, None)), "why").all("p")[0].text
-    assert said == (
-        "Most of the score comes from these words: of the query hotels (+0.90); of the title hotels (+0.80) and york "
-        "(+0.70). In the title cheap (−0.50) lowers it."
-    )
+    said = section(check_page(explanation_page(dataclasses.replace(given, pair=pair))), "why").all("p")[0].text
+    raised, lowered = said.split("york (+0.70)")
+    assert [word in raised for word in ("hotels (+0.90)", "hotels (+0.80)", "cheap")] == [True, True, False]
+    assert "cheap (−0.50)" in lowered
 
 
 # --- in a browser ------------------------------------------------------------------------------------------------
@@ -402,8 +374,8 @@ def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:
 def whole_page() -> str:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
     title = f"{TITLE} {HOSTILE[1]} {FOREIGN[1]} donaudampfschifffahrtsgesellschaftskapitänsmütze"
-    other = why_not(encoder, QUERY, title, QUERY)
-    return draw(encoder, QUERY, title, why_not=other, versus=compare_models({"a": encoder, "b": encoder}, QUERY, title))
+    models = compare_models({"a": encoder, "b": encoder}, QUERY, title)
+    return draw(encoder, QUERY, title, QUERY, comparison=models)
 
 
 @needs_chromium

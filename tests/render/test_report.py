@@ -164,12 +164,11 @@ def test_the_line_that_explains_is_ready_to_run(title: str, tmp_path: Path) -> N
 def test_it_says_over_which_titles_bm25_counts_words() -> None:
     pytest.importorskip("bm25s")
     alone = section(check_page(report_page(gather(Encoder(tiny("lstm")), judged(*TEXTS)))), "ranking").text
-    assert "among 8 different titles, the judged ones and no others." in alone
-    assert "is not tuned" in alone
+    assert "8 different titles of the judged set." in alone
     report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), titles=[*TEXTS[:2], "another one"])
     assert report.as_json()["ranking"]["bm25_titles"] == 9
     both = section(check_page(report_page(report)), "ranking").text
-    assert "among 9 different titles, the judged ones and those of the catalogue" in both
+    assert "9 different titles of the judged set and the catalogue" in both
     assert "1 queries" not in both
 
 
@@ -200,12 +199,11 @@ def test_the_page_says_how_far_to_trust_it() -> None:
     report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
     both = Trust(30, WithoutKeywords(20, 7, 90.0, 50.0, 85.0), Deletion(30, 9, 0.5, 0.25))
     text = section(check_page(report_page(dataclasses.replace(report, trust=both))), "trust").text
-    assert (
-        "Of 20 queries drawn at random from 30, on the 7 that have keywords and other words it is 90.0; without "
-        "keywords 50.0; without as many other words 85.0."
-    ) in text
-    assert "Of 30 judged queries, each with its best title, over the 9 whose title has two words or more" in text
-    assert "take 0.50 off the score on average; in a random order 0.25." in text
+    keywords, deletion = text.split("Contributions")
+    for value in ("20 of 30", "7 with", "90.0", "50.0", "85.0"):
+        assert value in keywords
+    for value in ("All 30", "9 with", "0.50", "0.25"):
+        assert value in deletion
     nothing = report_page(dataclasses.replace(report, trust=Trust(30, None, None)))
     assert "nothing to check" in section(check_page(nothing), "trust").text
 
@@ -246,8 +244,7 @@ def test_words_and_topics_come_from_a_log_where_there_is_one() -> None:
     assert len(report.ranking.evaluation.query_ids) == 1
     root = check_page(report_page(report))
     for name in ("keywords", "topics"):
-        assert "Of all 7 queries of the click log" in section(root, name).text
-    assert "A cell is rarely one topic" in section(root, "topics").text
+        assert "All 7 queries of the click log" in section(root, name).text
 
 
 def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others() -> None:
@@ -264,7 +261,7 @@ def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others
     groups_shown, shown = section(check_page(report_page(dataclasses.replace(report, topics=made))), "topics").all(
         "table"
     )
-    assert [row[1] for row in groups_shown.rows()[1:]] == ["often", "once"]
+    assert [row[1] for row in groups_shown.rows()[1:]] == ["once, twice, often", "once"]
     assert [row[1] for row in shown.rows()[1:]] == ["often 2×", "once 222×"]  # the cell with a frequent word first
 
 
@@ -298,7 +295,7 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
 def test_one_query_and_one_title() -> None:
     one = [JudgedQuery("q", "hotels", ("t",), ("hotels in shanghai",), np.array([1]))]
     root = check_page(report_page(gather(Encoder(tiny("lstm")), one)))
-    assert "There are none: every query has an NDCG@10 of 100." in section(root, "worst").text
+    assert "There are none" in section(root, "worst").text
     assert "not enough titles" in section(root, "map").text
 
 
@@ -340,7 +337,7 @@ def test_many_queries_and_titles_are_sampled_and_it_is_said(monkeypatch: pytest.
     report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
     assert (report.words.queries, report.near_titles, report.catalogue) == (3, 5, 8)
     root = check_page(report_page(report))
-    assert "Of 3 judged queries, drawn by chance from 8" in section(root, "keywords").text
+    assert "random sample of 3 of 8 judged queries" in section(root, "keywords").text
     assert len(report.ranking.evaluation.query_ids) == 8  # every query is ranked
 
 
@@ -370,7 +367,7 @@ def test_training_curves_with_and_without_dev() -> None:
     for history, charts in ((rows, 1), (with_dev, 2), ([*with_dev[:2], rows[2]], 1), (with_dev[:1], 2)):
         training = section(check_page(report_page(with_history(*history))), "training")
         assert len(training.all("svg", "drawing")) == charts
-        assert ("Nothing was measured on a dev set" in training.text) == (charts == 1)
+        assert ("no dev set" in training.text) == (charts == 1)
         assert len(training.all("polyline")) == (1 if charts == 1 else 3)
         numbers = training.all("table")[0].rows()
         assert [row[:2] for row in numbers[1:]] == [[str(row["epoch"]), f"{row['loss']:.3f}"] for row in history]

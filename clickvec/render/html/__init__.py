@@ -1,4 +1,4 @@
-"""Pages to read in a browser: self-contained, without a script. Everything on them was computed elsewhere."""
+"""Pages for a browser: one file each, without scripts. All numbers on them were computed elsewhere."""
 
 from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.html.report_page import report_page

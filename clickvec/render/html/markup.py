@@ -1,7 +1,7 @@
-"""HTML in a few small functions. Text is escaped on its way in; only what is `Html` already passes as it is.
+"""Build HTML from small functions. Text is escaped; only values of type `Html` are inserted as they are.
 
-A page is one file: its style is in it, it has no script, and it asks the network for nothing. A policy in its head
-forbids both, so that a title that looks like markup could do nothing even if it got through.
+A page is one file with its style, without scripts and without network requests. A content security policy forbids
+both, so that text that looks like markup is harmless even if an escape were missing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import clickvec
 
-_VOID = frozenset(("meta", "link", "br"))  # elements without an end
+_VOID = frozenset(("meta", "link", "br"))  # elements without an end tag
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 class Html(str):
-    """A str that is markup; any other str is text."""
+    """A str that holds markup. Any other str is text."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ Attribute = str | int | float | bool | None
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element; `class_` and `aria_label` are written `class` and `aria-label`, None and False are left out."""
+    """Return an element. Write `class_` for `class` and `aria_label` for `aria-label`; None and False are left out."""
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     end = "" if name in _VOID else f"</{name}>"
     return Html(f"<{name}{written}>{joined(*children)}{end}")
@@ -39,7 +39,7 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 def joined(*children: Child) -> Html:
-    """Children one after the other, those that are text escaped."""
+    """Return children one after another, with text escaped."""
     return Html("".join(_markup(part) for child in children for part in _parts(child)))
 
 
@@ -54,27 +54,17 @@ def _markup(part: str) -> str:
 
 
 def text_of(text: str) -> Html:
-    """A user's text inside a sentence of ours: it may run from right to left without turning the rest around."""
+    """Return a user's text in an element that isolates its direction, so that right-to-left text disturbs nothing."""
     return tag("bdi", " ".join(text.split()))
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def section(name: str, heading: str, *children: Child) -> Html:
-    """A part of the page that `#name` leads to."""
-    return tag("section", tag("h2", heading, id=name), *children, aria_labelledby=name)
-
-
 def note(*children: Child) -> Html:
-    """A quiet paragraph: how to read what is below."""
+    """Return a paragraph in small print that explains what follows."""
     return tag("p", *children, class_="note")
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Html:
-    """Names and values."""
+    """Return a list of names and values."""
     return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_="facts")
 
 
@@ -86,9 +76,9 @@ def table(
     numeric: Iterable[int] = (),
     class_: str | None = None,
 ) -> Html:
-    """A table in a box of its own, which scrolls where the page is narrow.
+    """Return a table in a box that scrolls if the page is narrow.
 
-    The first cell of a row is its head; the columns in `numeric` are set to the right. A cell may be a whole `td`.
+    The first cell of a row is its header. The columns in `numeric` are right-aligned. A cell may be a whole `td`.
     """
     right = frozenset(numeric)
     names = tag("tr", (tag("th", name, scope="col", class_=_side(at, right)) for at, name in enumerate(head)))
@@ -98,7 +88,7 @@ def table(
 
 
 def scrolling(label: str, content: str) -> Html:
-    """A box that scrolls sideways by itself, by keyboard too."""
+    """Return a box that scrolls sideways, also by keyboard."""
     return tag("div", content, class_="scroll", role="region", tabindex=0, aria_label=label)
 
 
@@ -115,14 +105,18 @@ def _side(at: int, right: frozenset[int]) -> str | None:
 
 
 def details(summary: Child, *children: Child, opened: bool = False) -> Html:
-    """Something to unfold; on paper it is unfolded."""
+    """Return content that the reader can unfold. It is unfolded in print."""
     return tag("details", tag("summary", summary), *children, open=opened)
 
 
-def page(title: str, header: Child, contents: Sequence[tuple[str, str]], *sections: str) -> str:
-    """The whole page; `contents` are the names and headings of its sections, for the way through it."""
-    way = tag("nav", tag("ul", (tag("li", tag("a", head, href=f"#{name}")) for name, head in contents)),
-              aria_label="Contents")  # fmt: skip
+def page(title: str, header: Child, sections: Sequence[tuple[str, str, Html]]) -> str:
+    """Return the whole page. Each section has an anchor, a heading and its content."""
+    links = (tag("li", tag("a", heading, href=f"#{anchor}")) for anchor, heading, _ in sections)
+    contents = tag("nav", tag("ul", links), aria_label="Contents")
+    drawn = (
+        tag("section", tag("h2", heading, id=anchor), content, aria_labelledby=anchor)
+        for anchor, heading, content in sections
+    )
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -130,19 +124,19 @@ def page(title: str, header: Child, contents: Sequence[tuple[str, str]], *sectio
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"clickvec {clickvec.__version__}"),
-        tag("link", rel="icon", href="data:,"),  # or a browser asks a server for one
+        tag("link", rel="icon", href="data:,"),  # otherwise a browser requests one
         tag("title", title),
         tag("style", Html(_style())),
     )
     body = tag(
         "body",
         tag("header", header),
-        way if contents else None,
-        tag("main", sections),
+        contents,
+        tag("main", drawn),
         tag("footer", f"Written by clickvec {clickvec.__version__}. This page is one file and needs no network."),
     )
     whole = f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-    return whole.encode("utf-8", "replace").decode("utf-8")  # half a character of a broken argument cannot be written
+    return whole.encode("utf-8", "replace").decode("utf-8")  # an argument may hold half a character
 
 
 def _style() -> str:

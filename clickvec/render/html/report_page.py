@@ -1,4 +1,4 @@
-"""`clickvec report`: one page about a model."""
+"""The page of `clickvec report`: one model, measured and looked into."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,16 +7,17 @@ from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
 from clickvec.explanation.report import Report
 from clickvec.explanation.trust import Trust
 from clickvec.render.html import svg
-from clickvec.render.html.markup import Html, counted, details, facts, joined, note, page, section, table, tag
+from clickvec.render.html.markup import Html, details, facts, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
+from clickvec.render.html.word_chips import bar_cells
 from clickvec.render.html.worst_queries import worst_section
+from clickvec.render.labels import counted
 
-LOSS = "training loss"
-_DETAILS = {"data": "What it was trained on", "kept": "The epoch that was kept", "recipe": "Recipe"}
+DETAILS = {"data": "Training data", "kept": "Epoch that was kept", "recipe": "Recipe"}
 
 
 def report_page(report: Report) -> str:
-    """The page."""
+    """Return the page."""
     sections = [
         ("ranking", "Ranking", _ranking(report.ranking)),
         ("worst", "Worst queries", worst_section(report.ranking, report.path)),
@@ -28,9 +29,7 @@ def report_page(report: Report) -> str:
         ("training", "Training", _training(report)),
         ("model", "The model", _model(report.about)),
     ]
-    drawn = [section(name, heading, content) for name, heading, content in sections]
-    contents = [(name, heading) for name, heading, _ in sections]
-    return page(f"{report.name} – report", _header(report), contents, *drawn)
+    return page(f"{report.name} – report", _header(report), sections)
 
 
 def _header(report: Report) -> Html:
@@ -57,149 +56,108 @@ def _ranking(ranking: Ranking) -> Html:
                    for value, top in zip(row[1:], best, strict=True))]
         for row in rows
     ]  # fmt: skip
-    more = counted(evaluation.left_out, "more has no relevant title and is", "more have no relevant title and are")
-    left_out = f"; {more} left out" if evaluation.left_out else ""
-    said = f"On {counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
-    drawing = svg.histogram(
-        ranking.distribution, [str(100 // BINS * at) for at in range(BINS + 1)],
-        f"How many queries have which {MEASURE}", f"{MEASURE} of a query, in per cent",
-    )  # fmt: skip
-    picture = tag(
-        "figure", tag("figcaption", f"How many queries have which {MEASURE}"), svg.key(ranking.distribution), drawing
-    )
+    left_out = f"; {evaluation.left_out:,} more without a relevant title are left out" if evaluation.left_out else ""
+    caption = f"{counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
+    step, counts = 100 // BINS, ranking.distribution
+    bars = [bar_cells(row, counts=True) for row in counts.values()]
+    bins = [[f"{step * at} to {step * (at + 1)}", *(column[at] for column in bars)] for at in range(BINS)]
     return joined(
-        table(said, head, cells, numeric=range(1, len(head))),
+        table(caption, head, cells, numeric=range(1, len(head))),
         _beside_baseline(ranking),
-        picture,
-        _every_bin(ranking),
+        table(f"Number of queries by {MEASURE}", [MEASURE, *counts], bins),
     )
 
 
 def _beside_baseline(ranking: Ranking) -> Html:
     if not ranking.baseline:
-        return note(
-            f"{BASELINE} is not measured: it comes with ", tag("code", "pip install 'clickvec[baselines]'"), "."
-        )
+        install = tag("code", "pip install 'clickvec[baselines]'")
+        return note(f"{BASELINE} was not measured because it is not installed. To get it: ", install, ".")
     higher, same, lower = ranking.against_baseline
-    counts = f"on {counted(higher, 'query', 'queries')}, behind on {lower:,}, and equal on {same:,}"
-    whose = "the judged ones and those of the catalogue" if ranking.catalogue else "the judged ones and no others"
-    titles = counted(ranking.counted, "title", "different titles")
+    source = "the judged set and the catalogue" if ranking.catalogue else "the judged set"
     return joined(
-        tag("p", f"By {MEASURE} the model is ahead of {BASELINE} {counts}."),
-        note(
-            f"{BASELINE} weighs a word by how rare it is among {titles}, {whose}. It has its usual settings and is "
-            "not tuned: tuned on other judged queries, it may do better."
-        ),
-    )
-
-
-def _every_bin(ranking: Ranking) -> Html:
-    """The numbers of the drawing, for those who do not see it."""
-    step = 100 // BINS
-    rows = [
-        [f"{step * at} to {step * (at + 1)}", *(f"{counts[at]:,}" for counts in ranking.distribution.values())]
-        for at in range(BINS)
-    ]
-    names = list(ranking.distribution)
-    return details(
-        "The same in numbers",
-        table(f"Queries by {MEASURE}", [MEASURE, *names], rows, numeric=range(1, len(names) + 1)),
-    )
+        tag("p", f"By {MEASURE}, the model beats {BASELINE} on {counted(higher, 'query', 'queries')}, loses on "
+            f"{lower:,} and ties on {same:,}."),
+        note(f"{BASELINE} counts words in the {counted(ranking.counted, 'different title')} of {source}. It has its "
+             "default settings; tuned on other judged queries, it may do better."),
+    )  # fmt: skip
 
 
 def _trust(trust: Trust) -> Html:
-    """Whether keywords and contributions mean something in this model."""
-    said = []
-    if trust.keywords:
-        one = trust.keywords
-        said.append(
-            f"Keywords are what the ranking rests on when {MEASURE} falls without them. "
-            f"{_drawn(one.drawn, trust.queries)}, on the {one.queries:,} that "
-            f"{'has' if one.queries == 1 else 'have'} keywords and other words it is {one.whole:.1f}; without keywords "
-            f"{one.without_keywords:.1f}; without as many other words {one.without_others:.1f}."
+    """Return whether keywords and contributions mean something in this model."""
+    told = []
+    if found := trust.keywords:
+        told.append(
+            f"Keywords matter if {MEASURE} falls without them. {_sample(found.drawn, trust.queries)}, "
+            f"{found.queries:,} with keywords and other words: {MEASURE} is {found.whole:.1f}, without keywords "
+            f"{found.without_keywords:.1f}, without as many other words {found.without_others:.1f}."
         )
-    if trust.deletion:
-        two = trust.deletion
-        said.append(
-            "Contributions mean something when the score falls faster as words are left out in their order. "
-            f"{_drawn(two.drawn, trust.queries)}, each with its best title, over the {two.pairs:,} whose title has two "
-            f"words or more: title words left out one by one take {two.most_first:.2f} off the score on average; in a "
-            f"random order {two.random:.2f}."
+    if deletion := trust.deletion:
+        told.append(
+            "Contributions matter if the score falls faster when words are removed in their order. "
+            f"{_sample(deletion.drawn, trust.queries)}, each with its best title, {deletion.pairs:,} with two or more "
+            f"title words: removing title words one by one lowers the score by {deletion.most_first:.2f} on average, "
+            f"in random order by {deletion.random:.2f}."
         )
-    if not said:
-        return note("There is nothing to check: no query has keywords and other words, no title two words.")
-    return joined(*(tag("p", sentence) for sentence in said))
+    if not told:
+        return note("There is nothing to check: no query has keywords and other words, and no title has two words.")
+    return joined(*(tag("p", sentence) for sentence in told))
 
 
-def _drawn(drawn: int, there: int) -> str:
-    if drawn < there:
-        return f"Of {counted(drawn, 'query', 'queries')} drawn at random from {there:,}"
-    return f"Of {counted(there, 'judged query', 'judged queries')}"
-
-
-# --- training ----------------------------------------------------------------------------------------------------
+def _sample(drawn: int, there: int) -> str:
+    queries = counted(there, "judged query", "judged queries")
+    return f"A random sample of {drawn:,} of {queries}" if drawn < there else f"All {queries}"
 
 
 def _training(report: Report) -> Html:
     rows = report.history
     if not rows:
-        return note("The model folder does not say how training went: its metrics.jsonl has no epoch with a loss.")
+        return note("The model folder has no training history: its metrics.jsonl has no epoch with a loss.")
     epochs = [float(row["epoch"]) for row in rows]
-    charts = [_chart(LOSS, {"loss": [float(row["loss"]) for row in rows]}, epochs)]
     measures = _dev_measures(rows)
+    series = {"Training loss": {"loss": [float(row["loss"]) for row in rows]}}
     if measures:
-        values = {name: [float(row["dev"][name]) for row in rows] for name in measures}
-        charts.append(_chart("NDCG on dev, in per cent", values, epochs))
-    without = None if measures else note("Nothing was measured on a dev set while it was trained.")
+        series["NDCG on dev, in per cent"] = {name: [float(row["dev"][name]) for row in rows] for name in measures}
+    charts = (
+        tag("figure", tag("figcaption", name), svg.line_chart(lines, epochs, f"{name} by epoch", "epoch"))
+        for name, lines in series.items()
+    )
     head = ["epoch", "loss", *(f"dev {name}" for name in measures)]
     cells = [
         [f"{row['epoch']}", f"{row['loss']:.3f}", *(f"{row['dev'][name]:.1f}" for name in measures)] for row in rows
     ]
-    numbers = details("The same in numbers", table("By epoch", head, cells, numeric=range(1, len(head))))
-    return joined(tag("div", charts, class_="pair"), without, numbers)
+    return joined(
+        tag("div", charts, class_="pair"),
+        None if measures else note("There was no dev set during training."),
+        details("In numbers", table("By epoch", head, cells, numeric=range(1, len(head)))),
+    )
 
 
 def _dev_measures(rows: tuple[dict[str, Any], ...]) -> list[str]:
-    """The measures that every row has."""
-    found = [row.get("dev") for row in rows]
-    if not all(isinstance(dev, Mapping) for dev in found):
+    """Return the measures that every row has."""
+    dev = [row.get("dev") for row in rows]
+    if not all(isinstance(one, Mapping) for one in dev):
         return []
     return [name for name in rows[0]["dev"] if all(isinstance(row["dev"].get(name), int | float) for row in rows)]
 
 
-def _chart(name: str, series: dict[str, list[float]], epochs: list[float]) -> Html:
-    label = f"{name} by epoch"
-    return tag("figure", tag("figcaption", name.capitalize() if name == LOSS else name),
-               svg.line_chart(series, epochs, label, "epoch"))  # fmt: skip
-
-
-# --- the model ---------------------------------------------------------------------------------------------------
-
-
 def _model(about: Mapping[str, Any]) -> Html:
-    plain = [(name, _said(value)) for name, value in about.items() if not isinstance(value, Mapping)]
+    plain = {name: value for name, value in about.items() if not isinstance(value, Mapping)}
     nested = {name: value for name, value in about.items() if isinstance(value, Mapping) and value}
-    more = (details(_DETAILS.get(name, _capital(name)), facts(_flat(value))) for name, value in nested.items())
-    return joined(facts((_capital(name), value) for name, value in plain), more)
+    more = (details(DETAILS.get(name, name.capitalize()), facts(_flat(value))) for name, value in nested.items())
+    return joined(facts((name[:1].upper() + name[1:], value) for name, value in _flat(plain)), more)
 
 
-def _flat(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    pairs = []
     for name, value in values.items():
-        named = name.replace("_", " ")
-        found += [(f"{named}: {inner}", said) for inner, said in _flat(value)] if isinstance(value, Mapping) else [
-            (named, _said(value))
-        ]  # fmt: skip
-    return found
+        label = prefix + name.replace("_", " ")
+        pairs += _flat(value, f"{label}: ") if isinstance(value, Mapping) else [(label, _text(value))]
+    return pairs
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:].replace("_", " ")

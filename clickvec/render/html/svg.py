@@ -75,36 +75,6 @@ def line_chart(series: Mapping[str, Sequence[float]], x: Sequence[float], label:
     return _drawing(width, height, label, drawn)
 
 
-def histogram(counts: Mapping[str, Sequence[int]], edges: Sequence[str], label: str, x_label: str) -> Html:
-    """Bars beside each other for each bin; `edges` are the names of the bins' borders, one more than the bins."""
-    width, height, left, right, top, bottom = BROAD, 250, 46, 8, 14, 48
-    most = max((count for row in counts.values() for count in row), default=0)
-    ticks = [tick for tick in nice_ticks(0, max(most, 1)) if tick == int(tick)]
-    high = max(ticks[-1], most)
-    bins = len(edges) - 1
-    step = (width - left - right) / bins
-    thick = 0.82 * step / len(counts)
-
-    def up(value: float) -> float:
-        return height - bottom - (height - top - bottom) * value / high
-
-    drawn = [_grid_line(left, width - right, up(tick), f"{tick:,.0f}") for tick in ticks]
-    drawn += [_label(left + step * at, height - bottom + 20, edge, "middle") for at, edge in enumerate(edges)]
-    drawn.append(_label((left + width - right) / 2, height - 4, x_label, "middle"))
-    for place, (name, row) in enumerate(counts.items()):
-        for at, count in enumerate(row):
-            if count:
-                x, title = (
-                    left + step * (at + 0.09) + thick * place,
-                    f"{name}, {edges[at]} to {edges[at + 1]}: {count:,}",
-                )
-                drawn.append(
-                    tag("rect", tag("title", title), x=f"{x:.1f}", y=f"{up(count):.1f}", width=f"{thick:.1f}",
-                        height=f"{up(0) - up(count):.1f}", class_=f"c{place}")
-                )  # fmt: skip
-    return _drawing(width, height, label, drawn)
-
-
 def scatter(
     points: Floats,
     titles: Sequence[str],
@@ -143,16 +113,6 @@ def far_colours(centres: Sequence[tuple[float, float]]) -> list[int]:
             nearest[colour] = min(nearest[colour], math.hypot(a - x, b - y))
         found.append(max(range(COLOURS), key=nearest.__getitem__))
     return found
-
-
-def key(names: Iterable[str]) -> Html:
-    """What the colours of a drawing stand for."""
-    return tag("ul", (tag("li", _swatch(at), " ", name) for at, name in enumerate(names)), class_="key")
-
-
-def _swatch(place: int) -> Html:
-    square = tag("rect", x=1, y=1, width=12, height=12, class_=f"c{place}")
-    return tag("svg", square, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true")
 
 
 # A point's shape changes with its colour: on grey paper the shape is left.

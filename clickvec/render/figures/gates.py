@@ -55,8 +55,8 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
             raise ClickvecError(f"there is nothing to draw: the {side} has no words")
         if text and text.reading and text.keywords:
             texts[side] = text.reading, text.keywords
-    ways = range(len(texts["query"][0].directions))
-    columns = [_column(side, *text, way) for way in ways for side, text in texts.items()]
+    directions = range(len(texts["query"][0].directions))
+    columns = [_column(side, *text, direction) for direction in directions for side, text in texts.items()]
     heading = [f"query  {explanation.query}"]
     if explanation.pair:
         heading += [f"title  {explanation.pair.title}", f"score  {explanation.pair.score:.3f}"]
@@ -125,13 +125,13 @@ def _heading(axes: "Axes", text: str) -> None:
 
 
 def _column(side: str, reading: Reading, voted: Keywords, place: int) -> Column:
-    way = reading.directions[place]
+    direction = reading.directions[place]
     return Column(
-        f"{side}, {way.name}" if len(reading.directions) > 1 else side,
+        f"{side}, {direction.name}" if len(reading.directions) > 1 else side,
         reading.words,
-        {name: way.values[name].T for name in ACTIVATIONS if name in way.values},
+        {name: direction.values[name].T for name in ACTIVATIONS if name in direction.values},
         most_active(reading.embeddings[place], voted.active),
-        voted.cells[way.name],
+        voted.cells[direction.name],
         voted.verdicts,
     )
 

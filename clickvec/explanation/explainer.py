@@ -53,7 +53,7 @@ class Explanation:
         return self.pair.title_words if self.pair else ()
 
     def __repr__(self) -> str:
-        """Show the score and what each word contributes to it."""
+        """Show the score and what each word contributes to it, with an asterisk after each keyword."""
         if not self.pair:
             words = ", ".join(
                 f"{word} {effect:.3f}"
@@ -86,7 +86,7 @@ class Explanation:
 
 
 def _contributions(words: Sequence[Word]) -> str:
-    return ", ".join(f"{word.word} {word.contribution:+.3f}" for word in words)
+    return ", ".join(f"{word.word}{'*' if word.keyword else ''} {word.contribution:+.3f}" for word in words)
 
 
 def explain(

@@ -11,8 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.lab.compare.bench import Bench, Task
@@ -63,7 +62,7 @@ def _errors(bench: Bench, tasks: Sequence[Task]) -> Generator[tuple[Task, Clickv
         for task in tasks:
             yield task, _error(bench, task)
         return
-    with _threads(max(1, (os.cpu_count() or 1) // bench.jobs)), _terminable():
+    with _threads(max(1, (os.cpu_count() or 1) // bench.jobs)):
         waiting, running = list(tasks), list[_Worker]()
         try:
             while waiting or running:
@@ -156,20 +155,3 @@ def _threads(count: int) -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM end the workers too, as Ctrl-C does."""
-
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread() or callable(signal.getsignal(signal.SIGTERM)):
-        yield  # the program has its own handler
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

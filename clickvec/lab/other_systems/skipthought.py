@@ -11,6 +11,7 @@ are those that the authors publish (github.com/ryankiros/skip-thoughts). skiptho
 
 The arrays determine the sizes: 620, 2400 and 2 x 1200 in the published files. Nothing is unpickled: uni_skip.npz.pkl is
 ignored. The published tables are pickles of one small array per word; `plain_tables` converts them to plain arrays.
+The model and the checks of its files share most names, so they stay in one file.
 
 | paper              | here         | meaning                                          |
 |--------------------|--------------|--------------------------------------------------|
@@ -47,7 +48,6 @@ from clickvec.text.ragged import Ragged, ragged
 from clickvec.text.tokens import normalise
 
 Array = NDArray[np.floating[Any]]
-NAME = "Skip-Thought"
 EOS, UNKNOWN = "<eos>", "UNK"
 CHUNK = 1024  # texts encoded at once
 CACHE_BYTES = 256 * 2**20
@@ -121,18 +121,20 @@ class Skip(NamedTuple):
 class SkipThought(BaseRanker):
     """Ranks by the cosine of Skip-Thought vectors.
 
-    With `eos`, a text ends in <eos>, as in training; the authors recommend it for texts without a full stop. A text
-    without any known word has the zero vector and scores 0. In other texts, an unknown word is read as UNK.
+    A text ends in <eos>, as in training; the authors recommend it for texts without a full stop. A text without any
+    known word has the zero vector and scores 0. In other texts, an unknown word is read as UNK.
     """
 
-    def __init__(self, words: Sequence[str], skips: Sequence[Skip], eos: bool = True, name: str = NAME) -> None:
+    name = "Skip-Thought"
+
+    def __init__(self, words: Sequence[str], skips: Sequence[Skip]) -> None:
         """Rank with the concatenated vectors of `skips`; row k of their tables embeds word k."""
-        self.words, self.skips, self.eos, self.name = tuple(words), tuple(skips), eos, name
+        self.words, self.skips = tuple(words), tuple(skips)
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._cache: dict[str, Array] = {}
 
     @classmethod
-    def load(cls, folder: str | Path, kind: str = "combine", eos: bool = True, name: str = NAME) -> "SkipThought":
+    def load(cls, folder: str | Path, kind: str = "combine") -> "SkipThought":
         """Load a folder of published files or of our own. `kind` is uni, bi or combine."""
         path = Path(folder)
         if kind not in ("uni", "bi", "combine"):
@@ -145,7 +147,7 @@ class SkipThought(BaseRanker):
             if needed not in words:
                 raise ClickvecError(f"{path}/dictionary.txt has no line {needed}; copy or make it again")
         kinds = ("uni", "bi") if kind == "combine" else (kind,)
-        return cls(words, [_read_skip(path, part, len(words)) for part in kinds], eos, name)
+        return cls(words, [_read_skip(path, part, len(words)) for part in kinds])
 
     @property
     def dimensions(self) -> int:
@@ -192,7 +194,7 @@ class SkipThought(BaseRanker):
         ids = [self._find(word) for word in words]
         if all(row is None for row in ids):
             return []
-        return [self._rows[UNKNOWN] if row is None else row for row in ids] + [self._rows[EOS]] * self.eos
+        return [self._rows[UNKNOWN] if row is None else row for row in ids] + [self._rows[EOS]]
 
     def _find(self, word: str) -> int | None:
         spellings = (word, word.capitalize(), word.upper())

@@ -265,7 +265,7 @@ def expand(model: SkipThought, words: Sequence[str], vectors: Array) -> SkipThou
         W = np.linalg.lstsq(with_bias, skip.table[rows], rcond=None)[0].astype(np.float32)
         table = np.concatenate([skip.table[: len(model.words)], unseen @ W[:-1] + W[-1]])
         skips.append(skip._replace(table=table))
-    return SkipThought([*model.words, *(words[row] for row in new)], skips, model.eos, model.name)
+    return SkipThought([*model.words, *(words[row] for row in new)], skips)
 
 
 def word_vectors(

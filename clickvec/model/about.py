@@ -44,9 +44,10 @@ def about_model(model: Model) -> dict[str, Any]:
 
 def computed_by(tower: Tower) -> str:
     """Return what encodes texts on this machine: compiled code, or NumPy and the reason for it."""
+    kernel = lstm.kernel()  # raises if CLICKVEC_COMPILED has an unknown value
     if not fast.has_fast_form(tower):
         return "NumPy: this tower has no compiled form"
-    if kernel := lstm.kernel():
+    if kernel:
         return f"compiled code for {_PROCESSORS.get(kernel.processor, kernel.processor)}"
     if not loader.wanted():
         return "NumPy: CLICKVEC_COMPILED says so"

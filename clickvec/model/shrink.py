@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model.folder import Model, check_model_output, open_model, open_model_folder, read_model, save_model
 
+StoredVectors = NDArray[Any]  # float32, int8 or float16
 VECTOR_TYPES = ("float32", "int8")
 READABLE_VECTOR_TYPES = (*VECTOR_TYPES, "float16")  # earlier versions wrote float16
 _LARGEST = 127  # int8 values go from -127 to 127: -128 has no counterpart
@@ -99,12 +100,12 @@ def check_vector_type(name: str) -> None:
         raise ClickvecError(f"vectors can be {' or '.join(VECTOR_TYPES)}, not {name!r}")
 
 
-def shrink_vectors(vectors: NDArray[np.float32], vector_type: str) -> NDArray[Any]:
+def shrink_vectors(vectors: NDArray[np.float32], vector_type: str) -> StoredVectors:
     """Return the vectors in this number format. int8 rows must be normalised before use."""
     return to_int8(vectors).values if vector_type == "int8" else vectors
 
 
-def inverse_lengths(vectors: NDArray[Any]) -> NDArray[np.float32]:
+def inverse_lengths(vectors: StoredVectors) -> NDArray[np.float32]:
     """Return the factor that scales each vector to length 1, or 1 for a zero vector."""
     length = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1))
     return (1 / np.where(length > 0, length, 1)).astype(np.float32)

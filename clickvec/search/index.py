@@ -9,7 +9,7 @@ An index folder holds
     model/                  a copy of the model folder, so that an index opens on its own
 Earlier versions also wrote float16 vectors, with scales. Format 3 has integer ids.
 
-Search reads the memory-mapped vectors block by block, and only the documents of the hits.
+Search reads only the documents of the hits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,16 +24,14 @@ from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.scoring import distinct_texts
 from clickvec.progress import Progress
-from clickvec.search.documents import Document, Documents, Positions
+from clickvec.search.documents import Document, Documents
+from clickvec.search.exact import ExactSearch
 from clickvec.storage import files
 from clickvec.storage.arrays import write_array
 from clickvec.storage.snapshot import describe_file, open_folder
 from clickvec.text.tokens import canonical
 
 INDEX_FORMAT = 3  # the newest known format; an index is written in the oldest that can express it
-BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
-
-_SAME_WORDS = 1 - 1e-3  # two vectors of the same words have a larger cosine, even if one of them is int8
 _UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
 
 _MARKER = "index.json"
@@ -62,11 +60,10 @@ class Index:
     """
 
     def __init__(
-        self, encoder: Encoder, vectors: NDArray[Any], documents: Documents, scales: Vectors | None = None
+        self, encoder: Encoder, vectors: shrink.StoredVectors, documents: Documents, scales: Vectors | None = None
     ) -> None:
         """Use `build` or `open`."""
-        self.encoder = encoder
-        self._vectors, self._scales, self._documents = vectors, scales, documents
+        self.encoder, self._documents, self._exact = encoder, documents, ExactSearch(vectors, scales)
 
     @classmethod
     def build(
@@ -128,32 +125,33 @@ class Index:
         check_index_output(path, overwrite)
         with files.replacing(path, _MARKER) as fresh:
             fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
-            write_array(fresh / "vectors.npy", self._vectors)
-            if self._scales is not None:
-                write_array(fresh / "scales.npy", self._scales)
+            vectors, scales = self._exact.vectors, self._exact.scales
+            write_array(fresh / "vectors.npy", vectors)
+            if scales is not None:
+                write_array(fresh / "scales.npy", scales)
             write_array(fresh / "documents.offsets.npy", self._documents.offsets)
             (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
             written = sorted(file for file in fresh.rglob("*") if file.is_file())
             about = {
-                "format": 3 if self._documents.has_integer_ids else 1 if self._scales is None else 2,
+                "format": 3 if self._documents.has_integer_ids else 1 if scales is None else 2,
                 "count": len(self),
                 "dimensions": self.encoder.dimensions,
                 "fingerprint": fingerprint,
                 "files": {str(file.relative_to(fresh).as_posix()): describe_file(file) for file in written},
             }
-            if self._scales is not None:
+            if scales is not None:
                 about["vectors"] = self.precision
             files.write_json(fresh / _MARKER, about)
 
     @property
     def precision(self) -> str:
         """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
-        return str(self._vectors.dtype)
+        return str(self._exact.vectors.dtype)
 
     @property
     def unreachable(self) -> int:
         """The number of titles that no query can find, because they have no known trigram and so no vector."""
-        return int((~self._vectors.any(axis=1)).sum())
+        return int((~self._exact.vectors.any(axis=1)).sum())
 
     def __repr__(self) -> str:
         """Show the number of titles, the number format and the encoder."""
@@ -195,11 +193,15 @@ class Index:
             is_single, vectors = query.ndim == 1, self._check_vectors(query)
         else:
             is_single, vectors = isinstance(query, str), np.atleast_2d(self.encoder.encode_query(query))
-        hits: list[list[Hit]] = []
-        for first in range(0, len(vectors), BLOCK_QUERIES):
-            block = vectors[first : first + BLOCK_QUERIES]
-            hits += [self._hits(vector, near, k) for vector, near in zip(block, self._near(block, k), strict=True)]
+        hits = [
+            [self._hit(position, score) for position, score in zip(positions.tolist(), scores.tolist(), strict=True)]
+            for positions, scores in self._exact.nearest(vectors, k)
+        ]
         return hits[0] if is_single else hits
+
+    def _hit(self, position: int, score: float) -> Hit:
+        document = self._documents[position]
+        return Hit(document.id, document.title, score, document.payload)
 
     def _check_vectors(self, query: NDArray[Any]) -> Vectors:
         """Return query vectors as (n, dimensions), of length 1."""
@@ -224,111 +226,21 @@ class Index:
         position = self._documents.find(text) if ids else None
         if position is not None or isinstance(text, int):
             return position
-        words, vector = canonical(text), self.encoder.encode_document([text])
-        for first in range(0, len(self), BLOCK_TITLES):
-            # The same words have nearly the same vector, or none, so only few titles need to be read.
-            alike = (
-                self._products(vector, first)[0] > _SAME_WORDS
-                if vector.any()
-                else ~self._vectors[first : first + BLOCK_TITLES].any(axis=1)
-            )
-            for near in (first + np.flatnonzero(alike)).tolist():
-                if canonical(self._documents[near].title) == words:
-                    return int(near)
-        return None
+        # The same words have nearly the same vector, or none, so only few titles need to be read.
+        words, alike = canonical(text), self._exact.alike(self.encoder.encode_document(text))
+        return next((near for near in alike if canonical(self._documents[near].title) == words), None)
 
     def rank(self, query: str, title: int | str) -> int | None:
         """Return the rank of a title among all hits of a query, from 1, or None if either has no vector.
 
         The title is a position in the index, or any other text, which is ranked as if it were inserted last.
         """
-        asked = self.encoder.encode_query([query])
-        if not asked.any():
+        vector = self.encoder.encode_query(query)
+        if not vector.any():
             return None
-        position = range(len(self))[title] if isinstance(title, int) else len(self)
-        own = self.encoder.encode_document([title]) if isinstance(title, str) else self._vectors[[position]]
-        if not own.any():
-            return None
-        score = _exact(own, asked)[0] if isinstance(title, str) else self._exact(np.array([position]), asked)[0]
-        above = 0
-        for first in range(0, len(self), BLOCK_TITLES):
-            rough = self._products(asked, first)[0]
-            rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
-            close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
-            exact = self._exact(close, asked)
-            above += int((rough > score + self._slack).sum())
-            above += int(((exact > score) | ((exact == score) & (close < position))).sum())
-        return 1 + above
-
-    def _products(self, queries: Vectors, first: int) -> Vectors:
-        """Return the scores of a block of titles, except for the last digits."""
-        with np.errstate(invalid="ignore"):
-            products = queries @ self._vectors[first : first + BLOCK_TITLES].astype(np.float32, copy=False).T
-            if self._scales is not None:
-                products *= self._scales[first : first + BLOCK_TITLES]
-        if not np.isfinite(products.sum()):
-            raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
-        return products
-
-    def _exact(self, positions: Positions, query: Vectors) -> Vectors:
-        """Return the exact scores of titles."""
-        return _exact(self._vectors[positions], query, 1 if self._scales is None else self._scales[positions])
-
-    def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
-        """Return whether these titles have a vector. Only those with a product of 0 need to be read to know."""
-        reachable = np.asarray(products != 0, np.bool_)
-        reachable[~reachable] = self._vectors[positions[~reachable]].any(axis=1)
-        return reachable
-
-    @property
-    def _slack(self) -> float:
-        """How far a product summed by BLAS can be from the exact score.
-
-        A float32 sum of n products, whose absolute values sum to at most 1, is off by at most n/2 eps, and so is the
-        score that it is compared with. This is twice that, and more than a scale can add.
-        """
-        return float(2 * (self.encoder.dimensions + 2) * np.finfo(np.float32).eps)
-
-    def _near(self, queries: Vectors, k: int) -> list[Positions]:
-        """Return for each query, in rising order, the positions of all titles that may be among its best k.
-
-        BLAS sums in an order that depends on the position in the matrix, so the last digits of a product are not
-        reliable. This keeps all titles within `_slack` of the k-th best score, and `_hits` decides among them.
-        """
-        scores = [np.zeros(0, np.float32)] * len(queries)
-        positions = [np.zeros(0, np.int64)] * len(queries)
-        least, has_vector = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
-        for first in range(0, len(self), BLOCK_TITLES):
-            for i, row in enumerate(self._products(queries, first)):
-                fresh = np.flatnonzero(row >= least[i]) if has_vector[i] else np.zeros(0, np.int64)
-                fresh = fresh[self._reachable(row[fresh], first + fresh)]
-                if not len(fresh):
-                    continue
-                scores[i] = np.concatenate((scores[i], row[fresh]))
-                positions[i] = np.concatenate((positions[i], first + fresh))
-                if len(scores[i]) > k:
-                    least[i] = np.partition(scores[i], -k)[-k] - self._slack
-                    kept = scores[i] >= least[i]
-                    scores[i], positions[i] = scores[i][kept], positions[i][kept]
-        return positions
-
-    def _hits(self, query: Vectors, positions: Positions, k: int) -> list[Hit]:
-        """Return the best k of the titles at `positions`, by their exact scores."""
-        scores = np.zeros(len(positions), np.float32)
-        for first in range(0, len(positions), BLOCK_TITLES):
-            rows = positions[first : first + BLOCK_TITLES]
-            scores[first : first + BLOCK_TITLES] = self._exact(rows, query)
-        best = np.argsort(-scores, kind="stable")[:k]
-        hits = []
-        for position, score in zip(positions[best].tolist(), scores[best].tolist(), strict=True):
-            document = self._documents[position]
-            hits.append(Hit(document.id, document.title, score, document.payload))
-        return hits
-
-
-def _exact(vectors: NDArray[Any], query: Vectors, scales: Vectors | int = 1) -> Vectors:
-    """Return scores that are summed in float64 and row by row, so that equal vectors have equal scores."""
-    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1) * scales, np.float32)
+        if isinstance(title, int):
+            return self._exact.rank(vector, range(len(self))[title])
+        return self._exact.rank(vector, self.encoder.encode_document(title))
 
 
 def check_index_output(path: Path, overwrite: bool) -> None:

@@ -461,7 +461,7 @@ def test_folders_that_are_no_models(models: Path, tmp_path: Path) -> None:
     Index.build(Encoder.load(models / "lstm"), TEXTS).save(index)
     about = json.loads((index / "index.json").read_text())
     (index / "index.json").write_text(json.dumps(about | {"format": 9}))
-    assert "is of index format 9, newer than 2" in refused("explain", index, QUERY)
+    assert "format 9, newer than" in refused("explain", index, QUERY)
     (index / "index.json").write_text("{")
     assert "cannot be read" in refused("explain", index, QUERY)
 

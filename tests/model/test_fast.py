@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 from kernels import each_path
 from random_towers import SMALL, TRIGRAMS, projections, random_texts, random_weights
+from tiny import TEXTS, tiny
 
+from clickvec import config
 from clickvec.config import POOLINGS, RECURRENT, TOWERS, Tower
 from clickvec.model import fast, forward, projection
+from clickvec.model.encoder import Encoder
 from clickvec.model.projection import project
+from clickvec.model.shrink import shrink_model
 from clickvec.native import lstm
+from clickvec.search.index import Index
 from clickvec.text.ragged import Ragged, ragged
 
 EVERY = [
@@ -160,3 +165,30 @@ def test_projections_are_sums_of_rows(tower: Tower, long: int, chunk: int, monke
     expected = [np.concatenate([weight[row].sum(axis=0) for weight in inputs]) for row in rows]
     np.testing.assert_allclose(project(weights, ragged(rows)), expected, rtol=0, atol=1e-12)
     assert project(weights, ragged([])).shape == (0, len(expected[0]))
+
+
+def test_a_new_tower_changes_forward_py_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoder, shrink, search and traces work for a tower that only config.py and forward.py know."""
+
+    def shapes(tower: Tower, trigrams: int) -> forward.Shapes:
+        return {"bag.input": (trigrams, tower.output)}
+
+    def run(
+        tower: Tower, w: forward.Weights, table: forward.Array, texts: Ragged, record: forward.Record | None
+    ) -> forward.Array:
+        rows = [table[ids].sum(axis=0) for ids in np.split(texts.values, texts.offsets[1:-1])]
+        if record is not None:
+            record["output"] = [np.array(rows)]
+        return np.array(rows)
+
+    monkeypatch.setitem(config._CHOICES, "tower", (*TOWERS, "bag"))
+    monkeypatch.setitem(forward.TOWERS, "bag", forward.TowerKind("bag of {output} units", shapes, run))
+    for model in (tiny("bag"), shrink_model(tiny("bag"), "int8")):
+        encoder = Encoder(model)
+        vectors = encoder.encode_document(TEXTS)
+        assert vectors.shape == (len(TEXTS), 6)
+        for text, vector in zip(TEXTS, vectors, strict=True):
+            np.testing.assert_allclose(encoder.encode_document(text), vector, atol=1e-6)
+            np.testing.assert_array_equal(encoder.trace_document(text).vector, encoder.encode_document(text))
+        assert "bag of 6 units" in repr(encoder)
+        assert Index.build(encoder, TEXTS).search(vectors[0], k=1)[0].title == TEXTS[0]

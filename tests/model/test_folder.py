@@ -167,7 +167,7 @@ def not_utf8(path: Path) -> None:
     [
         (lambda path: (path / "weights.safetensors").unlink(), "weights.safetensors is missing"),
         (lambda path: (path / "trigrams.txt").unlink(), "trigrams.txt is missing"),
-        (lambda path: (path / "config.json").unlink(), "not a complete model folder: config.json is missing"),
+        (lambda path: (path / "config.json").unlink(), "config.json is missing"),
         (bytes_of("weights.safetensors", lambda data: data[:-1]), "bytes, config.json says"),
         (bytes_of("weights.safetensors", lambda data: b""), "has 0 bytes, config.json says"),
         (bytes_of("trigrams.txt", lambda data: data + b"new\n"), "bytes, config.json says"),
@@ -188,8 +188,8 @@ def not_utf8(path: Path) -> None:
         (resigned(tower={"pooling": "sum"}), "pooling is one of .* not 'sum'"),
         (resigned(tower={"pooling": 1}), "pooling takes a word, not 1"),
         (resigned(training=None), "lacks or misspells training: None"),
-        (wrong_shape, r"query.input_gate.recurrent should have the shape \(7, 7\), but has \(7, 6\)"),
-        (no_weight, "title.output_gate.bias should have the shape .* but has nothing"),
+        (wrong_shape, r"query.input_gate.recurrent .*\(7, 7\).*\(7, 6\)"),
+        (no_weight, "title.output_gate.bias .*nothing"),
         (put_nan, "query.input_gate.bias holds a NaN"),
         (cut_inside, "truncated or damaged"),
         (not_utf8, "trigrams.txt is damaged"),
@@ -221,7 +221,7 @@ def test_verifying_finds_one_flipped_bit(model_folder: Path) -> None:
     weights.write_bytes(data)
     change_config(model_folder, samples={})  # as of a model that was written before there were samples
     open_model(model_folder)
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors was changed: its hash disagrees"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors.*hash"):
         verify_model(model_folder)
 
 
@@ -264,7 +264,7 @@ def test_what_somebody_put_into_a_model_folder_is_not_lost(tmp_path: Path) -> No
     path = tiny_model(tmp_path / "m")
     (path / "notes.txt").write_text("mine")
     before = contents(path)
-    with pytest.raises(ClickvecError, match=r"m holds notes\.txt, which clickvec did not write; move it away"):
+    with pytest.raises(ClickvecError, match=r"m holds notes\.txt"):
         tiny_model(path, seed=1)
     assert contents(path) == before
 
@@ -378,7 +378,7 @@ def test_without_the_swap_a_failed_rename_puts_the_old_folder_back(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(ClickvecError, match="Input/output error; what was there before is unchanged"):
+    with pytest.raises(ClickvecError, match=r"Input/output error.*unchanged"):
         tiny_model(path, seed=1)
     assert contents(path) == before
     (tmp_path / "m").rename(tmp_path / "away")
@@ -415,7 +415,7 @@ def test_a_full_disk_leaves_the_old_folder(tmp_path: Path, place: str, monkeypat
     path = tiny_model(tmp_path / "m")
     before = contents(path)
     monkeypatch.setattr(files if place == "_sync" else folder, place, full_disk)
-    with pytest.raises(ClickvecError, match=r"cannot write .*m: No space left on device; what was there before"):
+    with pytest.raises(ClickvecError, match=r"m: No space left on device.*unchanged"):
         tiny_model(path, seed=1)
     assert contents(path) == before
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
@@ -428,7 +428,7 @@ def test_a_write_that_really_fails_leaves_the_old_folder(tmp_path: Path) -> None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # no file may grow beyond this
     try:
-        with pytest.raises(ClickvecError, match=r"cannot write .*m: .*; what was there before is unchanged"):
+        with pytest.raises(ClickvecError, match=r"m: .*unchanged"):
             tiny_model(path, seed=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

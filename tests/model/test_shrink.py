@@ -142,7 +142,7 @@ def test_the_size_of_the_dbpedia_model_by_arithmetic() -> None:
 
 
 def test_an_older_clickvec_says_that_it_is_too_old(tmp_path: Path) -> None:
-    with pytest.raises(ClickvecError, match="model format 2, newer than 1: update clickvec"):
+    with pytest.raises(ClickvecError, match=r"format 2, newer than 1.*update"):
         folder.check_format(2, 1, tmp_path, "model")
 
 

@@ -22,7 +22,9 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
+from clickvec.search import exact
 from clickvec.search import index as index_module
+from clickvec.search.documents import Documents
 from clickvec.search.index import Document, Hit, Index
 from clickvec.storage import files
 from clickvec.storage.snapshot import describe_file
@@ -137,7 +139,7 @@ def test_equal_titles_score_the_same_and_stand_in_order(encoder: Encoder, monkey
     titles[500] = "  Hotels\tIN shanghai"  # the same words
     titles[501] = "hotels in shanghai"
     for block in (16_384, 64, 7):
-        monkeypatch.setattr(index_module, "BLOCK_TITLES", block)
+        monkeypatch.setattr(exact, "BLOCK_TITLES", block)
         index = Index.build(encoder, titles)
         for query in ("hotels in shanghai", "paint a bathtub", "new york"):
             for k in (1, 5, 50, 699, 700):
@@ -156,7 +158,7 @@ def test_equal_titles_score_the_same_and_stand_in_order(encoder: Encoder, monkey
 def test_titles_without_a_vector_are_never_found(encoder: Encoder, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """They would score 0, and so stand above all that score less."""
     titles = ["", *TEXTS, "ЖЖЖ", "hotels", " "]
-    monkeypatch.setattr(index_module, "BLOCK_TITLES", block)
+    monkeypatch.setattr(exact, "BLOCK_TITLES", block)
     index, without = Index.build(encoder, titles), Index.build(encoder, [*TEXTS, "hotels"])
     assert index.unreachable == 3
     lowest = []
@@ -183,7 +185,7 @@ def test_the_rank_of_each_title_is_its_place_among_all_hits(
     """Many titles are equal here, and some have no vector: these are not found, and have no rank."""
     index = Index.build(encoder, titles)
     with monkeypatch.context() as patch:
-        patch.setattr(index_module, "BLOCK_TITLES", block)
+        patch.setattr(exact, "BLOCK_TITLES", block)
         for query in (*TEXTS, "hotels zzz"):
             hits = index.search(query, k=max(1, len(titles)))
             assert len(hits) == len(titles) - index.unreachable
@@ -218,7 +220,7 @@ def test_many_titles_are_ranked_as_search_ranks_them() -> None:
     vectors = query + 1e-7 * rng.normal(size=(20_000, 93)).astype(np.float32)
     vectors[::3] = vectors[0]
     index = Index.build(encoder, [str(number) for number in range(len(vectors))])
-    index._vectors = vectors
+    index._exact.vectors = vectors
     for place, hit in list(enumerate(index.search(TEXTS[0], k=len(vectors)), 1))[::997]:
         assert index.rank(TEXTS[0], int(hit.id)) == place
 
@@ -241,7 +243,7 @@ def test_a_title_is_found_by_its_id_or_else_by_its_words(
     payloads = [{"id": "x", "title": "t"}, '{"id": "x", "title": ', *[None] * 7]
     index = Index.build(encoder, titles, ids, payloads)
     index.save(tmp_path / "index")
-    monkeypatch.setattr(index_module, "BLOCK_TITLES", 2)
+    monkeypatch.setattr(exact, "BLOCK_TITLES", 2)
     for one in (index, Index.open(tmp_path / "index")):
         assert [one.find(name) for name in ids] == list(range(9))
         assert [one[place].id for place in range(9)] == ids
@@ -268,11 +270,11 @@ def test_titles_of_the_same_words_are_encoded_once(monkeypatch: pytest.MonkeyPat
     index = Index.build(Encoder(tiny()), ["New York", "b", "new  york", "b", "Ｂ"])
     assert asked == ["new york", "b"]
     assert [document.title for document in index] == ["New York", "b", "new  york", "b", "Ｂ"]
-    np.testing.assert_array_equal(index._vectors[[0, 1]][[0, 1, 0, 1, 1]], index._vectors)
+    np.testing.assert_array_equal(index._exact.vectors[[0, 1]][[0, 1, 0, 1, 1]], index._exact.vectors)
 
 
 def test_all_titles_equal(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "BLOCK_TITLES", 16)
+    monkeypatch.setattr(exact, "BLOCK_TITLES", 16)
     index = Index.build(encoder, ["hotels in shanghai"] * 100)
     hits = index.search("new york", k=7)
     assert [hit.id for hit in hits] == list("0123456")
@@ -292,8 +294,8 @@ def test_blocks_change_nothing(
     queries = [*TEXTS, "", "hotels zzz"]
     whole = index.search(queries, k)
     with monkeypatch.context() as patch:
-        patch.setattr(index_module, "BLOCK_QUERIES", blocks[0])
-        patch.setattr(index_module, "BLOCK_TITLES", blocks[1])
+        patch.setattr(exact, "BLOCK_QUERIES", blocks[0])
+        patch.setattr(exact, "BLOCK_TITLES", blocks[1])
         assert index.search(queries, k) == whole
     for query, hits in zip(queries, whole, strict=True):
         expected = by_hand(encoder, query, titles, k) if query else []
@@ -309,7 +311,7 @@ def test_search_equals_brute_force_on_many_vectors() -> None:
     query = encoder.encode_query("hotels in shanghai")
     vectors = vectors[np.argsort(vectors @ query)]
     vectors[::100] = vectors[39_999]
-    lines = index_module.Documents.of([""] * len(vectors), None, None)
+    lines = Documents.of([""] * len(vectors), None, None)
     index = Index(encoder, vectors, lines)
     queries = ["hotels in shanghai", "new york", "paint a bathtub"]
     together = encoder.encode_query(queries)
@@ -417,7 +419,7 @@ def test_what_the_folder_says(saved: Path, encoder: Encoder) -> None:
 
 def test_the_vectors_stay_on_disk(saved: Path) -> None:
     opened = Index.open(saved)
-    for values in (opened._vectors, opened._documents.lines, opened._documents.offsets):
+    for values in (opened._exact.vectors, opened._documents.lines, opened._documents.offsets):
         assert isinstance(values.base, np.memmap)
         assert not values.flags.writeable
 
@@ -473,7 +475,7 @@ def test_what_is_not_ours_is_left_alone(index: Index, saved: Path, tmp_path: Pat
         index.save(model_folder, overwrite=True)
     assert contents(model_folder) == before
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ClickvecError, match=r"holds notes\.txt, which clickvec did not write"):
+    with pytest.raises(ClickvecError, match=r"holds notes\.txt"):
         index.save(saved, overwrite=True)
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "file").write_text("mine")
@@ -492,7 +494,7 @@ def test_a_full_disk_leaves_the_old_index(
     for module, place in ((index_module, "write_array"), (files, "write_json"), (shutil, "copyfileobj")):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
-            with pytest.raises(ClickvecError, match=r"cannot write .*index: No space left on device; what was there"):
+            with pytest.raises(ClickvecError, match=r"index: No space left on device.*unchanged"):
                 index.save(saved, overwrite=True)
         assert contents(saved) == before
         assert sorted(file.name for file in tmp_path.iterdir()) == ["index", "model"]
@@ -513,7 +515,7 @@ def test_a_write_that_really_fails_says_why(encoder: Encoder, tmp_path: Path) ->
 
 def test_another_model_is_refused(saved: Path, tmp_path: Path) -> None:
     other = Encoder.load(tiny_model(tmp_path / "other", seed=1))
-    with pytest.raises(ClickvecError, match=r"is an index of another model.*the given encoder"):
+    with pytest.raises(ClickvecError, match=r"another model.*the given encoder"):
         Index.open(saved, encoder=other)
     shutil.rmtree(saved / "model")
     shutil.copytree(tmp_path / "other", saved / "model")
@@ -521,7 +523,7 @@ def test_another_model_is_refused(saved: Path, tmp_path: Path) -> None:
         Index.open(saved)
     sizes = {name: {"bytes": len(data)} for name, data in contents(saved).items() if name != "index.json"}
     change(saved, files=sizes)
-    with pytest.raises(ClickvecError, match=r"is an index of another model.*the model in it"):
+    with pytest.raises(ClickvecError, match=r"another model.*the model in it"):
         Index.open(saved)
 
 
@@ -561,7 +563,7 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
     [
         *((lambda path, name=name: (path / name).unlink(), f"{name} is missing") for name in
           ("vectors.npy", "documents.jsonl", "documents.offsets.npy")),
-        (lambda path: (path / "index.json").unlink(), "not a complete index folder: index.json is missing"),
+        (lambda path: (path / "index.json").unlink(), "index.json is missing"),
         (lambda path: (path / "model" / "config.json").unlink(), "model/config.json is missing"),
         (lambda path: shutil.rmtree(path / "model"), ".* is missing"),
         (bytes_of("vectors.npy", lambda data: data[:-1]), "vectors.npy has .* bytes, index.json says"),
@@ -571,17 +573,17 @@ def save_array(name: str, array: Callable[[np.ndarray], np.ndarray]) -> Callable
         (bytes_of("index.json", lambda data: data[:50]), "cannot be read"),
         (bytes_of("index.json", lambda data: b"{}"), "names no format"),
         (bytes_of("index.json", lambda data: b'{"format": 1}'), "lacks or misspells 'count'"),
-        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is from another version than index.json"),
+        (bytes_of("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy.*another version.*index.json"),
         (signed("vectors.npy", lambda data: b"x" * len(data)), "vectors.npy is damaged"),
-        (lambda path: change(path, format=4), "format 4, newer than 3: update clickvec"),
+        (lambda path: change(path, format=4), "format 4, newer than 3.*update"),
         (lambda path: change(path, count="many"), "lacks or misspells"),
         (lambda path: change(path, files=None), "lacks or misspells"),
-        (lambda path: change(path, count=10), r"shape \(11, 7\), expected float32 of shape \(10, 7\)"),
+        (lambda path: change(path, count=10), r"\(11, 7\).*\(10, 7\)"),
         (lambda path: change(path, dimensions=8), "says 8 dimensions, but its model has 7"),
         (lambda path: change(path, fingerprint="0" * 32), "index of another model"),
         (save_array("vectors.npy", lambda old: old.astype(np.float64)), "holds float64 of shape"),
         (save_array("vectors.npy", lambda old: old[:, :6]), r"shape \(11, 6\)"),
-        (save_array("documents.offsets.npy", lambda old: old[:-1]), r"shape \(11,\), expected int64 of shape \(12,\)"),
+        (save_array("documents.offsets.npy", lambda old: old[:-1]), r"\(11,\).*\(12,\)"),
         (save_array("documents.offsets.npy", lambda old: old + 1), "disagree"),
     ],
 )  # fmt: skip

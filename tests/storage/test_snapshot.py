@@ -122,7 +122,7 @@ def test_a_folder_that_a_killed_run_set_aside_is_named_and_put_back(tmp_path: Pa
     aside = tmp_path / ".m.0123456789abcdef.partial"
     aside.mkdir()
     path.rename(aside / "old")
-    with pytest.raises(ClickvecError, match=r"no model folder at .*m; an interrupted run left it at .*partial/old"):
+    with pytest.raises(ClickvecError, match=r"m; .*partial/old"):
         open_model(path)
     temporary.remove_leftovers(path)
     assert open_model(path).fingerprint == before
@@ -185,11 +185,11 @@ def test_a_file_of_another_version_of_the_same_size_is_refused(tmp_path: Path) -
         subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True)
         (mixed / name).write_bytes((tmp_path / "other" / name).read_bytes())
         assert (mixed / name).stat().st_size == (tmp_path / "index" / name).stat().st_size
-        with pytest.raises(ClickvecError, match=f"{name} is from another version than index.json"):
+        with pytest.raises(ClickvecError, match=f"{name}.*another version.*index.json"):
             Index.open(mixed)
     tiny_model(tmp_path / "model1", seed=1)
     (tmp_path / "model" / "weights.safetensors").write_bytes((tmp_path / "model1" / "weights.safetensors").read_bytes())
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors is from another version than config\.json"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors.*another version.*config\.json"):
         open_model(tmp_path / "model")
 
 
@@ -322,7 +322,7 @@ def test_a_huge_header_of_safetensors_is_refused(tmp_path: Path, size: int) -> N
     config = json.loads((path / "config.json").read_text())
     del config["samples"]
     (path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ClickvecError, match=r"weights\.safetensors is not a complete safetensors file"):
+    with pytest.raises(ClickvecError, match=r"weights\.safetensors is not a complete"):
         open_model(path)
 
 

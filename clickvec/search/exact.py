@@ -1,0 +1,117 @@
+"""Exact search among the vectors of an index, in NumPy. It reads the memory-mapped vectors block by block."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Vectors
+from clickvec.model.shrink import StoredVectors
+
+Positions = NDArray[np.int64]
+BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
+_SAME_WORDS = 1 - 1e-3  # two vectors of the same words have a larger cosine, even if one of them is int8
+
+
+class ExactSearch:
+    """Vectors of titles. `scales` are the factors that scale them to length 1, or None if they have length 1."""
+
+    def __init__(self, vectors: StoredVectors, scales: Vectors | None = None) -> None:
+        self.vectors, self.scales = vectors, scales
+        # How far a product summed by BLAS can be from the exact score. A float32 sum of n products, whose absolute
+        # values sum to at most 1, is off by at most n/2 eps, and so is the score that it is compared with. This is
+        # twice that, and more than a scale can add.
+        self._slack = float(2 * (vectors.shape[1] + 2) * np.finfo(np.float32).eps)
+
+    def nearest(self, queries: Vectors, k: int) -> Iterator[tuple[Positions, Vectors]]:
+        """Yield the positions of the k best titles for each query, best first, and their exact scores.
+
+        Equal scores are in the order of positions. A zero vector finds nothing and is never found.
+        """
+        for first in range(0, len(queries), BLOCK_QUERIES):
+            block = queries[first : first + BLOCK_QUERIES]
+            for query, positions in zip(block, self._candidates(block, k), strict=True):
+                scores = np.zeros(len(positions), np.float32)
+                for start in range(0, len(positions), BLOCK_TITLES):
+                    rows = slice(start, start + BLOCK_TITLES)
+                    scores[rows] = self._exact(positions[rows], query)
+                best = np.argsort(-scores, kind="stable")[:k]
+                yield positions[best], scores[best]
+
+    def rank(self, query: Vectors, title: int | Vectors) -> int | None:
+        """Return the rank of a title, from 1, or None if it has a zero vector. The query must not be zero.
+
+        The title is a position, or the vector of a title that is ranked as if it were inserted last.
+        """
+        position = title if isinstance(title, int) else len(self.vectors)
+        vector = self.vectors[title] if isinstance(title, int) else title
+        if not vector.any():
+            return None
+        score = (self._exact(np.array([title]), query) if isinstance(title, int) else _exact(vector[None], query))[0]
+        above = 0
+        for first in range(0, len(self.vectors), BLOCK_TITLES):
+            rough = self._products(query[None], first)[0]
+            rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
+            close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
+            exact = self._exact(close, query)
+            above += int((rough > score + self._slack).sum())
+            above += int(((exact > score) | ((exact == score) & (close < position))).sum())
+        return 1 + above
+
+    def alike(self, vector: Vectors) -> Iterator[int]:
+        """Yield the positions of titles that may have the same words as the title of this vector, in rising order."""
+        for first in range(0, len(self.vectors), BLOCK_TITLES):
+            if vector.any():
+                is_alike = self._products(vector[None], first)[0] > _SAME_WORDS
+            else:
+                is_alike = ~self.vectors[first : first + BLOCK_TITLES].any(axis=1)
+            yield from (first + np.flatnonzero(is_alike)).tolist()
+
+    def _candidates(self, queries: Vectors, k: int) -> list[Positions]:
+        """Return for each query, in rising order, the positions of all titles that may be among its best k.
+
+        BLAS sums in an order that depends on the position in the matrix, so the last digits of a product are not
+        reliable. This keeps all titles within `_slack` of the k-th best score.
+        """
+        scores = [np.zeros(0, np.float32)] * len(queries)
+        positions = [np.zeros(0, np.int64)] * len(queries)
+        least, has_vector = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
+        for first in range(0, len(self.vectors), BLOCK_TITLES):
+            for i, row in enumerate(self._products(queries, first)):
+                fresh = np.flatnonzero(row >= least[i]) if has_vector[i] else np.zeros(0, np.int64)
+                fresh = fresh[self._reachable(row[fresh], first + fresh)]
+                if not len(fresh):
+                    continue
+                scores[i] = np.concatenate((scores[i], row[fresh]))
+                positions[i] = np.concatenate((positions[i], first + fresh))
+                if len(scores[i]) > k:
+                    least[i] = np.partition(scores[i], -k)[-k] - self._slack
+                    kept = scores[i] >= least[i]
+                    scores[i], positions[i] = scores[i][kept], positions[i][kept]
+        return positions
+
+    def _products(self, queries: Vectors, first: int) -> Vectors:
+        """Return the scores of a block of titles, except for the last digits."""
+        with np.errstate(invalid="ignore"):
+            products = queries @ self.vectors[first : first + BLOCK_TITLES].astype(np.float32, copy=False).T
+            if self.scales is not None:
+                products *= self.scales[first : first + BLOCK_TITLES]
+        if not np.isfinite(products.sum()):
+            raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
+        return np.asarray(products, np.float32)
+
+    def _exact(self, positions: Positions, query: Vectors) -> Vectors:
+        """Return the exact scores of titles."""
+        return _exact(self.vectors[positions], query, 1 if self.scales is None else self.scales[positions])
+
+    def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
+        """Return whether these titles have a vector. Only those with a product of 0 need to be read to know."""
+        reachable = np.asarray(products != 0, np.bool_)
+        reachable[~reachable] = self.vectors[positions[~reachable]].any(axis=1)
+        return reachable
+
+
+def _exact(vectors: StoredVectors, query: Vectors, scales: Vectors | int = 1) -> Vectors:
+    """Return scores that are summed in float64 and row by row, so that equal vectors have equal scores."""
+    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1) * scales, np.float32)

@@ -66,17 +66,17 @@ class Columns:
             names[name] = column
         return cls(names, header)
 
-    def note(self, file: str, found: Iterable[str], used: Iterable[str]) -> None:
+    def note(self, file: str, present: Iterable[str], used: Iterable[str]) -> None:
         """Remember the columns of a file, and which of our columns it has under the user's names."""
         if self.names:
-            self._files.setdefault(file, list(found))
+            self._files.setdefault(file, list(present))
             self._used.update(used)
 
     def check_used(self) -> None:
         """Raise if a name applied to none of the files read so far: it may be misspelled."""
         for name, column in self.names.items():
             if name not in self._used:
-                files = "; ".join(f"{file} has {listed(found)}" for file, found in self._files.items())
+                files = "; ".join(f"{file} has {listed(present)}" for file, present in self._files.items())
                 raise ClickvecError(
                     f"--columns {name}={column} applies to no file that is read here"
                     + (f": {files}" if files else "; leave it out")
@@ -94,21 +94,21 @@ def listed(names: Sequence[str]) -> str:
 
 
 def missing_columns(
-    position: str, found: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
+    position: str, present: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
 ) -> ClickvecError:
-    """Return the error for a file that lacks columns: those found, those missing, and the option that helps.
+    """Return the error for a file that lacks columns: those present, those missing, and the option that helps.
 
     `free` are the columns that may be the missing ones; `header` is whether the first line may not be a header.
     """
-    problem = f"{position}: found the columns {listed(found)}; {_are(missing)} missing"
-    separator = _other_separator(found)
+    problem = f"{position}: found the columns {listed(present)}; {_are(missing)} missing"
+    separator = _other_separator(present)
     if separator:
         return ClickvecError(f"{problem}. {separator}")
     example = _example(free, missing)
     options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]
     if header:
         options.insert(1 if example else 0, "give --no-header if the file has no header")
-    if len(found) == 1 and "," in found[0]:
+    if len(present) == 1 and "," in present[0]:
         options.append("name the file .csv if its columns are separated by commas")
     cure = ", or ".join(options)
     return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
@@ -120,9 +120,9 @@ def _are(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
-def _other_separator(found: Sequence[str]) -> str | None:
+def _other_separator(present: Sequence[str]) -> str | None:
     """Return the cure for a line that is one column only because it has another separator; None if it has not."""
-    line = found[0] if len(found) == 1 else ""
+    line = present[0] if len(present) == 1 else ""
     if line.lstrip().startswith("{"):
         return "If the file holds JSON lines, name it .jsonl"
     if "\t" in line:

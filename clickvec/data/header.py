@@ -55,9 +55,9 @@ def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns
     return _by_number(head, schema)
 
 
-def _by_names(name: str, number: int, found: list[str], schema: Schema, columns: Columns) -> Header | None:
+def _by_names(name: str, number: int, fields: list[str], schema: Schema, columns: Columns) -> Header | None:
     """Read the first line as a header. Return None if it is not one and does not have to be."""
-    lower = [field.lower() for field in found]
+    lower = [field.lower() for field in fields]
     known = {*schema.columns, *schema.aliases, *chain.from_iterable(schema.layouts)}
     named = {column: columns.names[column].strip().lower() for column in schema.columns if column in columns.names}
     at: dict[str, int] = {}
@@ -70,18 +70,18 @@ def _by_names(name: str, number: int, found: list[str], schema: Schema, columns:
             twice += [chosen] if lower.count(chosen) > 1 else []
     missing, hits = schema.missing(at), sum(field in known for field in lower)
     # If the file has no header, a field may be one of our names by chance: a film called Title.
-    if not columns.header and (missing or hits < min(2, len(found))):
+    if not columns.header and (missing or hits < min(2, len(fields))):
         return None
     if missing:
-        free = [field for index, field in enumerate(found) if index not in at.values()]
-        raise missing_columns(f"{name}:{number}", found, missing, free, header=not hits)
+        free = [field for index, field in enumerate(fields) if index not in at.values()]
+        raise missing_columns(f"{name}:{number}", fields, missing, free, header=not hits)
     other_kind = schema.other_kind(at, lower)
     if other_kind:
         raise ClickvecError(f"{name}:{number}: {other_kind}")
     if twice:
         raise ClickvecError(f"{name}:{number}: the header names {twice[0]} twice; rename one of the columns")
-    columns.note(name, found, [column for column, theirs in named.items() if theirs in lower])
-    names = tuple(low if low in known else raw for raw, low in zip(found, lower, strict=True))
+    columns.note(name, fields, [column for column, theirs in named.items() if theirs in lower])
+    names = tuple(low if low in known else raw for raw, low in zip(fields, lower, strict=True))
     return Header(names, at, 1)
 
 
@@ -104,7 +104,7 @@ class Keys:
         self._error: ClickvecError | None = None  # about the first object, if it lacks columns
         self._complete = False  # whether an object had all the columns that are needed
         self._last: tuple[str, ...] | None = None  # the keys of the last object; most objects have the same
-        self._found: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
         self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
@@ -112,15 +112,15 @@ class Keys:
         names = tuple(value)
         if names != self._last:
             self._columns.note(self._name, names, ())
-            self._last, self._found = names, self._look_up(names)
-            self.other_kind = self._schema.other_kind(self._found, names)
-            missing = [] if self._complete else self._schema.missing(self._found)
+            self._last, self._keys = names, self._look_up(names)
+            self.other_kind = self._schema.other_kind(self._keys, names)
+            missing = [] if self._complete else self._schema.missing(self._keys)
             self._complete = not missing
             if missing and self._error is None:
-                used = self._found.values()
+                used = self._keys.values()
                 free = [name for name in names if name not in used]
                 self._error = missing_columns(f"{self._name}:{number}", names, missing, free, header=False)
-        return self._found
+        return self._keys
 
     def _look_up(self, names: tuple[str, ...]) -> dict[str, str]:
         keys = {}

@@ -1,1 +1,1 @@
-"""All C, its build and its loader. Each function has a twin in Python."""
+"""All C code, its build and its loader. Each C function has a Python version that gives the same results."""

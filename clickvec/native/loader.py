@@ -19,17 +19,17 @@ from clickvec.errors import ClickvecError
 SWITCH = "CLICKVEC_COMPILED"
 PROCESSORS = ("avx512", "avx2")  # the fastest first
 _ON, _OFF = ("", "1", "true", "yes", "on"), ("0", "false", "no", "off")
-_Found = TypeVar("_Found")
+_Kernel = TypeVar("_Kernel")
 _Number = TypeVar("_Number", bound=np.generic)
 
 
-def choose(load: Callable[[str], _Found | None], work: str) -> _Found | None:
+def choose(load: Callable[[str], _Kernel | None], work: str) -> _Kernel | None:
     """Load the fastest of the paths that CLICKVEC_COMPILED allows. A path that it names must be available."""
     paths = wanted()
-    found = next(filter(None, map(load, paths)), None)
-    if found is None and len(paths) == 1:
+    kernel = next(filter(None, map(load, paths)), None)
+    if kernel is None and len(paths) == 1:
         raise _unavailable(paths[0], work)
-    return found
+    return kernel
 
 
 def wanted() -> tuple[str, ...]:
@@ -57,8 +57,8 @@ def _unavailable(path: str, work: str) -> ClickvecError:
 
 def runs_here(processor: str) -> bool:
     """Whether the path was compiled from the present source, and this processor can run it."""
-    found = library("lstm.c", processor)
-    return found is not None and bool(found.lstm_runs_here())
+    loaded = library("lstm.c", processor)
+    return loaded is not None and bool(loaded.lstm_runs_here())
 
 
 def ready(array: NDArray[_Number], dtype: type[_Number]) -> NDArray[_Number]:
@@ -68,13 +68,13 @@ def ready(array: NDArray[_Number], dtype: type[_Number]) -> NDArray[_Number]:
 
 
 def library(source: str, processor: str) -> ctypes.CDLL | None:
-    """What a source was compiled to for a kind of processor; none where it was not, or of another source."""
-    place, file = Path(__file__).parent, Path(__file__).parent / source
+    """Load what a source was compiled to for a kind of processor; None if it was not, or from another source."""
+    folder, path = Path(__file__).parent, Path(__file__).parent / source
     try:
-        found = ctypes.CDLL(str(place / f"_{file.stem}_{processor}.so"))
-        compiled_from = getattr(found, f"{file.stem}_source")
-        known_by = hashlib.sha256(file.read_bytes() + (place / "lanes.h").read_bytes()).hexdigest()
+        loaded = ctypes.CDLL(str(folder / f"_{path.stem}_{processor}.so"))
+        compiled_from = getattr(loaded, f"{path.stem}_source")
+        source_hash = hashlib.sha256(path.read_bytes() + (folder / "lanes.h").read_bytes()).hexdigest()
     except (OSError, AttributeError):
         return None
     compiled_from.restype = ctypes.c_char_p
-    return found if compiled_from().decode() == known_by else None
+    return loaded if compiled_from().decode() == source_hash else None

@@ -25,12 +25,12 @@ class Kernel(NamedTuple):
     """The compiled functions for one kind of processor."""
 
     processor: str
-    lanes: int  # the numbers that it computes at once
-    read: Callable[..., int]  # these two without the lock of the interpreter, so that other threads go on
+    lanes: int  # floats in a SIMD register
+    read: Callable[..., int]  # runs without the GIL, as the next one does
     sum_rows: Callable[..., None]
 
     def pack(self, W_rec: Array) -> Array:
-        """The recurrent weights (gates, cells, cells) as it wants them: (blocks of cells, cells, gates, lanes)."""
+        """Return recurrent weights (gates, cells, cells) in the order of C: (blocks of cells, cells, gates, lanes)."""
         gates, cells, _ = W_rec.shape
         blocks = -(-cells // self.lanes)
         padded = np.zeros((gates, cells, blocks * self.lanes), np.float32)
@@ -38,38 +38,38 @@ class Kernel(NamedTuple):
         return np.ascontiguousarray(padded.reshape(gates, cells, blocks, self.lanes).transpose(2, 1, 0, 3))
 
     def run(self, table: Array, texts: Ragged, packed: Array, pooling: str, backwards: bool) -> Array:
-        """What an LSTM-RNN makes of texts in one direction, doubled: (texts, cells). The table is of float32."""
+        """Return the doubled embeddings of texts in one direction, (texts, cells). The table is float32."""
         if table.strides[2] != table.itemsize or not table.flags.aligned:
             table = ready(table, np.float32)
         gates, _, cells = table.shape
         tokens, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
         order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
-        found = np.zeros((len(order), cells), np.float32)
+        embeddings = np.zeros((len(order), cells), np.float32)
         failed = self.read(
             table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
             POOLINGS.index(pooling), backwards, tokens.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
-            found.ctypes.data,
+            embeddings.ctypes.data,
         )  # fmt: skip
         if failed:
             raise MemoryError
-        return found
+        return embeddings
 
     def run_one(self, table: Array, tokens: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
-        """The same of one text, (cells,): to NumPy an array of a few numbers is dear, so there are few of them."""
+        """Return the same for one text, (cells,). It avoids NumPy where it can: small arrays are slow to make."""
         gates, _, cells = table.shape
         ids, offsets, order = array("i", tokens), array("q", (0, len(tokens))), array("q", (0,))
-        found = np.zeros(cells, np.float32)
+        embedding = np.zeros(cells, np.float32)
         failed = self.read(
             table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
             POOLINGS.index(pooling), backwards, ids.buffer_info()[0], offsets.buffer_info()[0],
-            order.buffer_info()[0], 1, found.ctypes.data,
+            order.buffer_info()[0], 1, embedding.ctypes.data,
         )  # fmt: skip
         if failed:
             raise MemoryError
-        return found
+        return embedding
 
     def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
-        """(W l(t) + b) * scale of tokens for one gate into `out`, (tokens, cells): the bits that NumPy gives too."""
+        """Write (W l(t) + b) * scale of tokens for one gate to `out`, (tokens, cells), with the same bits as NumPy."""
         ids, offsets = ready(trigrams.values, np.int32), ready(trigrams.offsets, np.int64)
         matrix = ready(matrix, np.float32)
         self.sum_rows(
@@ -85,10 +85,10 @@ def kernel() -> Kernel | None:
 
 
 def load(processor: str) -> Kernel | None:
-    """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
-    found = library("lstm.c", processor)
-    if found is None or not found.lstm_runs_here():
+    """Return the kernel for this kind of processor; None if it was not compiled or the processor cannot run it."""
+    compiled = library("lstm.c", processor)
+    if compiled is None or not compiled.lstm_runs_here():
         return None
-    found.lstm_read.argtypes, found.lstm_rows.argtypes = _READ, _ROWS
-    found.lstm_rows.restype = None
-    return Kernel(processor, found.lstm_lanes(), found.lstm_read, found.lstm_rows)
+    compiled.lstm_read.argtypes, compiled.lstm_rows.argtypes = _READ, _ROWS
+    compiled.lstm_rows.restype = None
+    return Kernel(processor, compiled.lstm_lanes(), compiled.lstm_read, compiled.lstm_rows)

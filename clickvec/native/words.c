@@ -169,4 +169,5 @@ struct Table *words_new(uint64_t seed) {
     return table;
 }
 
-const char *words_source(void) { return SOURCE; } /* the hash of the source that this was compiled from: see build.py */
+/* Return the hash of the source that this was compiled from: see build.py. */
+const char *words_source(void) { return SOURCE; }

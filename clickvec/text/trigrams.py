@@ -85,17 +85,17 @@ class Vocabulary:
         """Return the ids of trigrams by their keys, -1 for unknown ones: a hash table with linear probing."""
         if self._slots is None:
             self._slots = self._fill_slots()
-        held, ids = self._slots
+        held, held_ids = self._slots
         slots = _slot(keys, len(held))
-        found = ids[slots]
+        ids = held_ids[slots]
         astray = np.flatnonzero((held[slots] != keys) & (held[slots] != _FREE))
         slots = slots[astray]
         while len(astray):  # another trigram is in this slot: look at the next one
             slots = (slots + 1) % len(held)
-            found[astray] = ids[slots]
+            ids[astray] = held_ids[slots]
             further = (held[slots] != keys[astray]) & (held[slots] != _FREE)
             astray, slots = astray[further], slots[further]
-        return found
+        return ids
 
     def _fill_slots(self) -> tuple[Offsets, Ints]:
         """Return the key and the id of the trigram in each slot."""

@@ -23,12 +23,11 @@ from clickvec.explanation.explainer import Explanation, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
 from clickvec.explanation.model_comparison import ModelComparison, compare_models
 from clickvec.explanation.reading import Reading, read
-from clickvec.explanation.side import attenuation
 from clickvec.explanation.title_map import map_titles
 from clickvec.explanation.why_not import WhyNot, why_not
 
 __all__ = [
     "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "Word",
-    "attenuation", "compare_models", "explain", "explain_pair", "keywords", "map_titles", "read", "why_not",
+    "compare_models", "explain", "explain_pair", "keywords", "map_titles", "read", "why_not",
     "word_contributions",
 ]  # fmt: skip

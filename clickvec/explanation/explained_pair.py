@@ -83,11 +83,6 @@ class Pair:
     links: Links | None  # None if the tower has no output at each word
     strongest: tuple[Link, ...]  # links with the largest weights
 
-    @property
-    def both_ways(self) -> bool:
-        """Whether the cells belong to two directions of reading."""
-        return len({cell.way for cell in self.cells}) > 1
-
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""
         return dataclasses.asdict(self)

@@ -113,13 +113,6 @@ class Side:
         return {}
 
 
-def attenuation(encoder: Encoder, text: str, side: str = "query") -> Attenuation:
-    """Return how much each word of a text gets through to its vector. The tower must read word by word."""
-    reading = read(encoder, side, text)
-    without = np.asarray(encode(encoder, side, without_each(reading.words)), np.float64)
-    return attenuate(reading.words, reading.vector, without, reading)
-
-
 def attenuate(words: Sequence[str], vector: Floats, without: Floats, reading: Reading | None) -> Attenuation:
     """Compute attenuation from the vector of a text and, in the rows of `without`, of the text without each word."""
     # A text without a vector has none without a word either. Rounding must not make an effect negative.

@@ -11,8 +11,9 @@ import pytest
 from command import PROGRAM, contents, in_a_terminal, ok, refused, run, wrong_usage
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec.explanation import METHODS, Rule, attenuation, compare_models, explain_pair, keywords, why_not
+from clickvec.explanation import METHODS, Rule, compare_models, explain_pair, keywords, why_not
 from clickvec.explanation.explainer import explain
+from clickvec.explanation.side import Side
 from clickvec.model.encoder import Encoder
 from clickvec.render.html.word_chips import sentence
 from clickvec.render.labels import signed
@@ -77,7 +78,7 @@ def test_json_of_a_pair_is_what_the_functions_give(models: Path, name: str) -> N
     else:
         counts = {way: list(row) for way, row in keywords(encoder, TITLE, "title").counts.items()}
         assert found["keywords"]["title"]["counts"] == counts
-        effects = attenuation(encoder, QUERY, "query").effects
+        effects = Side(encoder, "query", QUERY).attenuation.effects
         assert found["attenuation"]["query"]["effects"] == pytest.approx(effects, abs=1e-6)
 
 
@@ -92,7 +93,7 @@ def test_a_query_by_itself(models: Path) -> None:
 
 
 def test_unimportant_words_are_named(models: Path) -> None:
-    damped = attenuation(Encoder.load(models / "lstm"), QUERY, "query")
+    damped = Side(Encoder.load(models / "lstm"), "query", QUERY).attenuation
     names = [word for word, little in zip(damped.words, damped.unimportant, strict=True) if little]
     assert "Unimportant" not in ok("explain", models / "lstm", QUERY)
     said = re.search(r"Unimportant in the query \(.*\): (.*)\.", ok("explain", models / "lstm", QUERY, "--all"))

@@ -15,11 +15,11 @@ from tiny import TEXTS, TOWERS, tiny
 import clickvec
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, attenuation, explain_pair, read
+from clickvec.explanation import METHODS, explain_pair, read
 from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
 from clickvec.explanation.keywords import Rule, keywords
 from clickvec.explanation.reading import cell_names
-from clickvec.explanation.side import attenuate
+from clickvec.explanation.side import Side, attenuate
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder, _Reader
 from clickvec.search.index import Index
@@ -186,7 +186,6 @@ def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
     for asked in (
         lambda: read(encoder_of(name), "query", QUERY),
         lambda: keywords(encoder_of(name), QUERY),
-        lambda: attenuation(encoder_of(name), QUERY),
         lambda: explain_pair(encoder_of(name), QUERY, TITLE, method="changes"),
     ):
         with pytest.raises(ClickvecError, match=rf"{name.upper()}.*--tower rnn, lstm or bilstm") as error:
@@ -202,7 +201,7 @@ def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
 def test_effects_are_those_of_leaving_the_word_out(name: str, pooling: str) -> None:
     encoder = encoder_of(name, pooling)
     for side, text in itertools.product(SIDES, (QUERY, TITLE)):
-        found, words = attenuation(encoder, text, side), text.split()
+        found, words = Side(encoder, side, text).attenuation, text.split()
         assert found.words == tuple(words)
         expected = [
             1 - vector_of(encoder, side, text) @ vector_of(encoder, side, " ".join(words[:at] + words[at + 1 :]))
@@ -215,7 +214,7 @@ def test_effects_are_those_of_leaving_the_word_out(name: str, pooling: str) -> N
 @read_towers
 def test_gates_are_the_means_of_the_trace(name: str) -> None:
     encoder = encoder_of(name)
-    found, trace = attenuation(encoder, TITLE, "title"), encoder.trace_document(TITLE)
+    found, trace = Side(encoder, "title", TITLE).attenuation, encoder.trace_document(TITLE)
     if name == "rnn":
         assert found.gates is None
         assert found.taken_in is None
@@ -244,15 +243,15 @@ def test_unimportant_words_by_hand() -> None:
 @read_towers
 def test_attenuation_of_little(name: str) -> None:
     encoder = encoder_of(name)
-    alone = attenuation(encoder, "hotels")
+    alone = Side(encoder, "query", "hotels").attenuation
     assert alone.effects == (1.0,)  # nothing is left
     assert alone.unimportant == (False,)
-    nothing = attenuation(encoder, "")
+    nothing = Side(encoder, "query", "").attenuation
     assert (nothing.words, nothing.effects, nothing.unimportant) == ((), (), ())
-    unknown = attenuation(encoder, "zzz qqq")
+    unknown = Side(encoder, "query", "zzz qqq").attenuation
     assert unknown.effects == (0.0, 0.0)
     assert unknown.unimportant == (False, False)
-    assert attenuation(encoder, "hotels zzz").effects[0] == 1.0  # what is left has no vector
+    assert Side(encoder, "query", "hotels zzz").attenuation.effects[0] == 1.0  # what is left has no vector
 
 
 def test_rounding_makes_no_effect_negative() -> None:
@@ -337,7 +336,7 @@ def test_words_carry_gates_and_keywords(name: str) -> None:
             assert {(word.gate, word.taken_in, word.keyword) for word in words} == {(None, None, None)}
             assert all(word.detected_by == {} for word in words)
             continue
-        gates, voted = attenuation(encoder, text, side), keywords(encoder, text, side)
+        gates, voted = Side(encoder, side, text).attenuation, keywords(encoder, text, side)
         assert [word.gate for word in words] == list(gates.gates or [None] * len(words))
         assert [word.taken_in for word in words] == list(gates.taken_in or [None] * len(words))
         assert [word.keyword for word in words] == list(voted.verdicts)

@@ -13,10 +13,11 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import ndcg
 from clickvec.evaluation.neural import Neural
-from clickvec.explanation import attenuation, keywords
+from clickvec.explanation import keywords
 from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.report import gather, read_history
+from clickvec.explanation.side import Side
 from clickvec.lab.claims.checks import deletion_check
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
@@ -144,7 +145,7 @@ def test_many_queries_at_once_are_read_as_one_by_one(kind: str, cells: int) -> N
     for query, found in zip(queries, read_queries(encoder, queries), strict=True):
         alone = keywords(encoder, query)
         assert (found.words, found.keywords) == (alone.words, alone.verdicts)
-        assert found.unimportant == attenuation(encoder, query).unimportant
+        assert found.unimportant == Side(encoder, "query", query).attenuation.unimportant
 
 
 def test_words_are_counted_over_queries() -> None:

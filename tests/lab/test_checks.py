@@ -7,7 +7,8 @@ from tiny import TEXTS, tiny
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
-from clickvec.explanation import Rule, attenuation, keywords, word_contributions
+from clickvec.explanation import Rule, keywords, word_contributions
+from clickvec.explanation.side import Side
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
 
@@ -108,7 +109,7 @@ def test_function_words_against_the_others_by_hand() -> None:
     encoder = Encoder(tiny("lstm"))
     one, two = "hotels in shanghai", "how to fix bath tub wont turn off"
     check = attenuation_check(encoder, [one, two, one, "new york city guide"], "title", frozenset(("in", "how", "to")))
-    first, second = (attenuation(encoder, text, "title") for text in (one, two))
+    first, second = (Side(encoder, "title", text).attenuation for text in (one, two))
     assert check.texts == 2
     assert check.function.words == 3
     assert check.short.words == 6

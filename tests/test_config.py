@@ -53,7 +53,7 @@ def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) 
         ("learning_rate=-1", "learning_rate is at least 0"),
         ("learning_rate=nan", "learning_rate takes a finite number"),
         ("gamma=inf", "gamma takes a finite number"),
-        ("tower=cnn", "tower is one of rnn, lstm, bilstm, dssm, clsm"),
+        ("tower=cnn", f"tower is one of {', '.join(TOWERS)}, not 'cnn'"),
         ("shared_tower=maybe", "shared_tower takes true or false"),
         ("window=2", "window is odd"),
         ("cells", "--set takes key=value"),

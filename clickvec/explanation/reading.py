@@ -139,7 +139,7 @@ def directions_of(encoder: Encoder) -> dict[str, str]:
     if tower.kind not in RECURRENT:
         raise ClickvecError(
             f"this model is a {describe_tower(tower)}: it does not read word by word, so it has no output at each "
-            "word; train with --tower rnn, lstm or bilstm"
+            f"word; train with --tower {' or '.join(RECURRENT)}"
         )
     if tower.kind == "bilstm":
         return {"left to right": "forward.", "right to left": "backward."}

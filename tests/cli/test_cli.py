@@ -18,6 +18,7 @@ from ondisk import read_arrays
 
 from clickvec import Encoder, Index, __version__, config
 from clickvec.cli import demo
+from clickvec.config import TOWERS
 from clickvec.data import read_judged, read_titles
 from clickvec.model.folder import open_model
 
@@ -202,7 +203,7 @@ def test_recipe_tower_file_and_settings_reach_the_model(site: Path, tmp_path: Pa
         (["--set", "cell=8"], ("'cell'", "'cells'")),
         (["--set", "cells=many"], ("cells", "'many'")),
         (["--set", "cells"], ("key=value", "'cells'")),
-        (["--tower", "gru"], ("rnn, lstm, bilstm, dssm, clsm", "'gru'")),
+        (["--tower", "cnn"], (", ".join(TOWERS), "'cnn'")),
         (["--recipe", "best"], ("'best'", "default, paper")),
         (["--recipe-file", "none.toml"], ("none.toml", "No such file or directory")),
         (["--device", "gpu"], ("cpu", "cuda", "auto", "'gpu'")),

@@ -129,7 +129,7 @@ def test_the_title_tower_reads_titles() -> None:
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    with pytest.raises(ClickvecError, match="--tower rnn, lstm or bilstm"):
+    with pytest.raises(ClickvecError, match="--tower rnn or lstm"):
         topics(detect(Encoder(tiny("clsm")), TEXTS))
     for bad in ({"active": 0}, {"threshold": 0.0}, {"threshold": float("nan")}):
         with pytest.raises(ClickvecError, match=r"active.*threshold"):

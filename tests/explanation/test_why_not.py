@@ -251,7 +251,7 @@ def test_every_method(method: str) -> None:
 def test_a_method_that_is_none_or_that_the_tower_has_not() -> None:
     with pytest.raises(ClickvecError, match=r"'guess'.*shapley"):
         why_not_of(ENCODERS["lstm"], QUERY, TITLE, FIRST, method="guess")
-    with pytest.raises(ClickvecError, match=r"DSSM.*--tower rnn, lstm or bilstm"):
+    with pytest.raises(ClickvecError, match=r"DSSM.*--tower rnn or lstm"):
         why_not_of(ENCODERS["dssm"], QUERY, TITLE, FIRST, method="changes")
 
 

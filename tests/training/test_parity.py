@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from clickvec import config
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.model import forward
 from clickvec.model.projection import project
@@ -16,14 +17,13 @@ torch = pytest.importorskip("torch")
 from clickvec.training.towers import TorchTower, make_batch  # noqa: E402
 
 SMALL = Tower(cells=7, hidden=9, output=6)
-TOWERS = [
+TOWERS = [dataclasses.replace(SMALL, kind=kind) for kind in config.TOWERS]
+TOWERS += [
     dataclasses.replace(SMALL, kind=kind, forget_gate=forget, peepholes=peep)
     for kind, forget, peep in itertools.product(("lstm", "bilstm"), (False, True), (False, True))
-] + [
-    dataclasses.replace(SMALL, kind="rnn"),
-    dataclasses.replace(SMALL, kind="dssm"),
-    *(dataclasses.replace(SMALL, kind="clsm", window=window) for window in (1, 3, 5)),
+    if forget or peep
 ]
+TOWERS += [dataclasses.replace(SMALL, kind="clsm", window=window) for window in (1, 5)]
 POOLED = [
     dataclasses.replace(SMALL, kind=kind, pooling=pooling)
     for kind in RECURRENT

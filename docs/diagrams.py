@@ -1,8 +1,13 @@
-"""Draws the diagrams of the model: `python docs/diagrams.py` writes docs/images/towers.svg, cell.svg and training.svg.
+"""Draw the diagrams of the docs: `python docs/diagrams.py` writes docs/images/*.svg.
 
-Standard library only. The names and symbols are those of `clickvec/forward.py`, which are the paper's.
+The picture of an explanation shows the numbers in images/explanation.json, which this command writes:
+
+    clickvec explain demo/index "hotels in shanghai" --json > docs/images/explanation.json
+
+The script needs only the standard library. Names and symbols are those of clickvec/model/forward.py.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -15,19 +20,20 @@ LIGHT, BLUSH = "#eaf3ec", "#f9ece7"
 SANS = "Helvetica, Arial, sans-serif"
 MONO = "Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 DASHED, DOTTED = "9 6", "1.5 6"
+IMAGES = Path(__file__).parent / "images"
 
 Point = tuple[float, float]
 
 
 class Drawing:
-    """An SVG of a given size, grown shape by shape; what comes later lies on top."""
+    """An SVG of this size. Later shapes are drawn over earlier ones."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self.width, self.height, self.title = width, height, title
         self.shapes: list[str] = []
 
     def add(self, name: str, content: str | None = None, **attributes: str | float | None) -> None:
-        """One element; `_` in the name of an attribute stands for `-`, and an attribute that is None is left out."""
+        """Add an element. Write `_` for `-` in attribute names; attributes that are None are left out."""
         given = "".join(
             f' {key.replace("_", "-")}="{_number(value) if isinstance(value, float | int) else escape(value)}"'
             for key, value in attributes.items()
@@ -39,28 +45,28 @@ class Drawing:
         self, x: float, y: float, width: float, height: float, fill: str = WHITE, edge: str = DARK,
         dash: str | None = None,
     ) -> None:  # fmt: skip
-        """A rectangle around its centre."""
+        """Add a rectangle around its centre."""
         self.add(
             "rect", x=x - width / 2, y=y - height / 2, width=width, height=height, rx=8, fill=fill, stroke=edge,
             stroke_width=2, stroke_dasharray=dash,
         )  # fmt: skip
 
     def circle(self, x: float, y: float, radius: float, fill: str = WHITE, edge: str = DARK) -> None:
-        """A circle around its centre."""
+        """Add a circle around its centre."""
         self.add("circle", cx=x, cy=y, r=radius, fill=fill, stroke=edge, stroke_width=2)
 
     def text(
         self, x: float, y: float, words: str, size: float = 18, colour: str = INK, anchor: str = "middle",
         bold: bool = False, font: str | None = None,
     ) -> None:  # fmt: skip
-        """A line of text whose middle is at height y; `_{…}` and `^{…}` are set lower and higher, `[…]` in red."""
+        """Add a line of text, centred on y. `_{…}` is a subscript, `^{…}` a superscript, and `[…]` is red."""
         self.add(
             "text", _raised(words, size), x=x, y=y + 0.36 * size, font_size=size, fill=colour,
             text_anchor=anchor, font_weight="bold" if bold else None, font_family=font,
         )  # fmt: skip
 
     def line(self, *points: Point, colour: str = INK, dash: str | None = None) -> None:
-        """A line through points."""
+        """Add a line through points."""
         path = "M" + " L".join(f"{_number(x)} {_number(y)}" for x, y in points)
         width, cap = (2.6, "round") if dash == DOTTED else (2, None)
         self.add(
@@ -68,7 +74,7 @@ class Drawing:
         )
 
     def arrow(self, *points: Point, colour: str = INK, dash: str | None = None) -> None:
-        """A line through points with a head at the last one."""
+        """Add an arrow through points, with its head at the last one."""
         (x0, y0), (x, y) = points[-2:]
         length = math.dist((x0, y0), (x, y))
         ahead, aside = ((x - x0) / length, (y - y0) / length), (-(y - y0) / length, (x - x0) / length)
@@ -78,7 +84,7 @@ class Drawing:
         self.add("polygon", points=" ".join(f"{_number(a)},{_number(b)}" for a, b in corners), fill=colour)
 
     def strip(self, x: float, y: float, tints: Sequence[float], side: float = 13) -> None:
-        """A vector as a row of squares, dark where its number is great."""
+        """Add a vector as a row of squares, darker for larger numbers."""
         left = x - side * len(tints) / 2
         for place, tint in enumerate(tints):
             self.add(
@@ -101,7 +107,7 @@ def _number(value: float) -> str:
 
 
 def _raised(words: str, size: float) -> str:
-    """The words with their lower and higher parts as spans; after each the line goes back to where it was."""
+    """Return the words with sub- and superscripts as spans."""
     found, back = [], 0.0
     for way, small, bracket, plain in re.findall(r"([_^])\{([^}]*)\}|([\[\]])|([^_^\[\]]+|[_^])", words):
         if bracket:
@@ -120,7 +126,7 @@ def _raised(words: str, size: float) -> str:
 
 
 def towers() -> Drawing:
-    """Query and title, from words to vectors and their cosine; the title from below."""
+    """Draw query and title from words to vectors and their cosine, the title from below."""
     draw = Drawing(720, 820, "The towers, unrolled over words: words, letter trigrams, LSTM cells, vectors, cosine")
     middle = draw.height / 2
     vectors = (0.85, 0.15, 0.5, 0.05, 0.7, 0.3, 0.95, 0.2, 0.6), (0.75, 0.25, 0.6, 0.05, 0.55, 0.2, 0.9, 0.4, 0.5)
@@ -136,7 +142,7 @@ def towers() -> Drawing:
 
 
 def _tower(draw: Drawing, words: Sequence[str], name: str, vector: Sequence[float], top: float, down: int) -> None:
-    """One tower whose words stand at `top`, and whose layers follow downwards, or upwards when `down` is -1."""
+    """Draw one tower with its words at `top` and its layers below, or above if `down` is -1."""
     centres = (196.0, 332.0, 468.0)
     word_at, trigrams_at, counts_at, cell_at = (top + down * distance for distance in (22, 110, 187, 262))
 
@@ -176,7 +182,7 @@ def _rows(items: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _counts(word: str) -> list[float]:
-    """A picture of l(t): a few squares of many, one filled for each trigram."""
+    """Return a picture of l(t): a few squares, with one filled for each trigram."""
     filled = {sum(map(ord, trigram)) % 10 for trigram in _trigrams(word)}
     return [0.75 if place in filled else 0.0 for place in range(10)]
 
@@ -185,7 +191,7 @@ def _counts(word: str) -> list[float]:
 
 
 def cell() -> Drawing:
-    """Equation 2: four gates from l(t) and y(t-1), the cell state above them, the output to the right."""
+    """Draw equation 2: gates from l(t) and y(t-1), the cell state above them, the output on the right."""
     draw = Drawing(720, 900, "The LSTM cell: input, forget and output gate, cell state and output, as in equation 2")
     _cell_state_and_output(draw)
     _peepholes(draw)
@@ -225,7 +231,7 @@ def _cell_state_and_output(draw: Drawing) -> None:
 
 
 def _peepholes(draw: Drawing) -> None:
-    """From the old cell state to the forget and the input gate, from the new one to the output gate."""
+    """Draw lines from the old cell state to the forget and input gates, and from the new one to the output gate."""
     bend, top, old, new = GATES - 84, GATES - 41, 104.0, O - 72
     draw.arrow((old, LANE), (old, bend), (F - 30, bend), (F - 30, top), colour=RED, dash=DOTTED)
     draw.arrow((F - 30, bend), (I - 30, bend), (I - 30, top), colour=RED, dash=DOTTED)
@@ -279,7 +285,7 @@ def _equations(draw: Drawing) -> None:
 
 
 def training() -> Drawing:
-    """A query, the clicked title and n others: cosines, softmax, loss."""
+    """Draw a query, the clicked title and n others: cosines, softmax, loss."""
     draw = Drawing(720, 800, "Training: the cosines of a query with its clicked title and n others, softmax, loss")
     query, clicked, *others = 54.0, 176.0, 274.0, 372.0, 504.0
     _text_and_tower(draw, query, "query Q", "hotels in shanghai", "query", DARK)
@@ -332,9 +338,83 @@ def _loss(draw: Drawing, top: float) -> None:
         draw.text(24, top + 144 + 28 * row, line, 18, GREY, "start")
 
 
-def main(images: Path = Path(__file__).parent / "images") -> None:
-    """Write all three."""
-    for draw in (towers, cell, training):
+# --- an explanation ----------------------------------------------------------------------------------------------
+
+CHIP, GAP, LABEL = 56.0, 7.0, 84.0  # height of a chip, space between chips, left edge of the first chip
+NARROW, WIDE = "fijlrt.,'", "mw"  # letters that are narrower or wider than the others
+
+
+def explanation() -> Drawing:
+    """Draw the words of a query and a title on the colour of what they contribute to the score."""
+    found = json.loads((IMAGES / "explanation.json").read_text(encoding="utf-8"))
+    pair, rank = found["explanation"], found["rank"]
+    sides = {
+        name: [(word["word"], word["contribution"]) for word in pair[f"{name}_words"]] for name in ("query", "title")
+    }
+    largest = max(abs(value) for words in sides.values() for _, value in words)
+    rows = {name: list(_lines(words, 800 - LABEL - 24)) for name, words in sides.items()}
+    height = 150 + sum(len(lines) * (CHIP + 10) + 14 for lines in rows.values())
+    title = f"The score {pair['score']:.3f} of a query and a title, and what each word contributes to it"
+    draw = Drawing(800, int(height), title)
+    draw.text(24, 44, "score", 16, GREY, "start")
+    draw.text(LABEL, 42, f"{pair['score']:.3f}", 34, DARK, "start", bold=True)
+    draw.text(LABEL + 116, 44, f"rank {rank['rank']:,} of {rank['of']:,} titles", 16, GREY, "start")
+    y = 92.0
+    for name, lines in rows.items():
+        draw.text(24, y + 16, name, 16, GREY, "start")
+        for line in lines:
+            x = LABEL
+            for word, value in line:
+                _chip(draw, x, y, word, value, largest)
+                x += _width(word) + GAP
+            y += CHIP + 10
+        y += 14
+    total = sum(value for _, value in sides["title"])
+    draw.line((24, y), (776, y), colour=LIGHT)
+    draw.text(24, y + 28, f"Total {total:+.3f} = score, for the query and for the title", 16, INK, "start")
+    for at, shade in enumerate((-0.6, -0.3, 0.12, 0.3, 0.6)):
+        draw.add("rect", x=592 + 26 * at, y=y + 19, width=24, height=18, rx=4, fill=RED if shade < 0 else DARK,
+                 fill_opacity=abs(shade))  # fmt: skip
+    draw.text(584, y + 28, "lowers", 16, GREY, "end")
+    draw.text(730, y + 28, "raises", 16, GREY, "start")
+    return draw
+
+
+def _lines(words: Sequence[tuple[str, float]], room: float) -> Iterator[list[tuple[str, float]]]:
+    """Yield the chips of each line."""
+    line: list[tuple[str, float]] = []
+    used = 0.0
+    for word, value in words:
+        if line and used + _width(word) > room:
+            yield line
+            line, used = [], 0.0
+        line.append((word, value))
+        used += _width(word) + GAP
+    yield line
+
+
+def _width(word: str) -> float:
+    """Return the width of a chip, estimated from the letters."""
+    letters = sum(0.34 if letter in NARROW else 0.86 if letter in WIDE else 0.585 for letter in word)
+    return max(62.0, 20 * letters + 26)
+
+
+def _chip(draw: Drawing, x: float, y: float, word: str, value: float, largest: float) -> None:
+    """Add a word over its contribution, on a colour that is stronger for a larger one."""
+    text = f"{value:+.2f}" if abs(value) >= 0.005 else "0.00"
+    lowers = text.startswith("-")
+    width, colour = _width(word), RED if lowers else DARK
+    opacity = 0.04 + 0.56 * abs(value) / largest
+    draw.add("rect", x=x, y=y, width=width, height=CHIP, rx=8, fill=colour, fill_opacity=opacity)
+    if lowers:
+        draw.add("rect", x=x + 6, y=y + CHIP - 4, width=width - 12, height=2.5, rx=1, fill=RED)
+    draw.text(x + width / 2, y + 18, word, 20, INK)
+    draw.text(x + width / 2, y + 40, text.replace("-", "−"), 16, INK)
+
+
+def main(images: Path = IMAGES) -> None:
+    """Write all diagrams."""
+    for draw in (towers, cell, training, explanation):
         (images / f"{draw.__name__}.svg").write_text(str(draw()), encoding="utf-8", newline="\n")
 
 

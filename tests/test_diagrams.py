@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import re
 import sys
 from itertools import combinations
@@ -14,10 +15,11 @@ import pytest
 
 from clickvec.config import Tower
 from clickvec.model import forward
+from clickvec.render.labels import signed
 from clickvec.text.trigrams import trigrams
 
 DOCS = Path(__file__).parents[1] / "docs"
-NAMES = ("towers", "cell", "training")
+NAMES = ("towers", "cell", "training", "explanation")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -100,6 +102,17 @@ def test_training_has_the_clicked_title_the_others_and_the_loss() -> None:
     assert said.count("query") == 1
     assert said.count("title") == 4
     assert "loss = −log P(D+|Q) = log(1 + Σj exp(−γ Δj))" in said
+
+
+def test_the_explanation_shows_every_word_with_its_contribution_and_the_score() -> None:
+    found = json.loads((DOCS / "images" / "explanation.json").read_text(encoding="utf-8"))["explanation"]
+    said = texts("explanation")
+    assert f"{found['score']:.3f}" in said
+    words = [*found["query_words"], *found["title_words"]]
+    numbers = [signed(word["contribution"], 2).replace("-", "−") for word in words]
+    shown = [text for pair in zip((word["word"] for word in words), numbers, strict=True) for text in pair]
+    assert [text for text in said if text in shown and text not in ("query", "title")] == shown
+    assert any(text.startswith(f"Total {found['score']:+.3f} = score") for text in said)
 
 
 # --- how they look -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The verbs that look inside a whole model: topics, nearest, report."""
+"""The verbs about a whole model: topics, nearest, report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,40 +19,46 @@ if TYPE_CHECKING:
 
 
 def topics(
-    model: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
+    model: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
     texts: Annotated[
         Path,
         typer.Argument(
             metavar="FILE",
             parser=input_path,
-            help="Queries: a click log, a judged set or any file with a column query; - is stdin.",
+            help="Queries: a click log, a judged set or any file with a query column; - reads stdin.",
         ),
     ],
-    titles: Annotated[bool, typer.Option("--titles", help="Read the titles of FILE, with the title tower.")] = False,
-    cells: Annotated[str, typer.Option(help="The cells to show, by commas: 12,40. None: the most specific.")] = "",
+    titles: Annotated[bool, typer.Option("--titles", help="Read the titles of FILE with the title tower.")] = False,
+    cells: Annotated[str, typer.Option(help="Cells to show, with commas: 12,40. Default: the most specific.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
-    words: Annotated[int, typer.Option(min=1, help="How many words a cell.")] = 8,
+    words: Annotated[int, typer.Option(min=1, help="Words to show for each cell.")] = 8,
     labels: Annotated[
         Path | None,
-        typer.Option(parser=input_path, help="Known topics, as text and topic: score the cells against them."),
+        typer.Option(parser=input_path, help="Known topics (columns text and topic) to compare the cells with."),
     ] = None,
     clicks: Annotated[
         list[Path] | None,
-        typer.Option(parser=input_path, help="With --labels, a click log to fit PLSA to; none: the labelled texts."),
+        typer.Option(parser=input_path, help="With --labels, fit PLSA to this click log. Default: the labelled texts."),
     ] = None,
-    table: Annotated[bool, typer.Option("--table", help="Print the table text by cell too.")] = False,
-    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells are asked.")] = 5,
+    table: Annotated[bool, typer.Option("--table", help="Also show the cells and words of each text.")] = False,
+    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells of a text detect words.")] = 5,
     threshold: Annotated[
-        float | None, typer.Option(help="Equal shares by which a cell changes at a word that it detects.")
+        float | None,
+        typer.Option(
+            help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal "
+            "share (1/T). Default: 1."
+        ),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Of more texts than this, so many drawn by chance.")] = 50_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn by chance.")] = 0,
+    most: Annotated[
+        int, typer.Option(min=1, help="If there are more texts than this, use a random sample of this size.")
+    ] = 50_000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Which words each cell answers to, which cells carry one topic, which are dead; with --labels, how well."""
+    """Show the words that each cell responds to, cells with the same words, and dead cells."""
     from clickvec.data import read_texts
     from clickvec.explanation import topics as cell_topics
     from clickvec.explanation.detections import detect, random_sample
@@ -64,21 +70,21 @@ def topics(
     from clickvec.render.terminal.screen import this_screen
 
     if clicks and not labels:
-        raise typer.BadParameter("--clicks is for PLSA, which stands beside the scores; give --labels too")
+        raise typer.BadParameter("--clicks is used to fit PLSA for the scores of --labels; add --labels")
     if threshold is not None and not threshold > 0:
-        raise typer.BadParameter(f"--threshold is above 0, not {threshold:g}")
+        raise typer.BadParameter(f"--threshold must be above 0, not {threshold:g}")
     encoder, side = Encoder.load(inputs.model_folder(model)), "title" if titles else "query"
-    directions_of(encoder)  # refuses a model that does not read word by word, before anything else is read
+    directions_of(encoder)  # raises an error for a model that does not read word by word, before any file is read
     shown = _dimensions(cells, encoder)
     columns = inputs.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
     read = read_texts(texts, side, max_bad, columns)
     if not labels:
-        columns.check_used()  # now, and not after all texts are read by the model
+        columns.check_used()  # before the model reads all texts
     inputs.report_bad_lines(read.bad)
-    some = random_sample(read.texts, most, seed)
-    if len(some) < len(read.texts):
-        print_message(f"{len(some):,} of {len(read.texts):,} texts, drawn by chance; --most takes more, and memory")
-    found = detect(encoder, some, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
+    sample = random_sample(read.texts, most, seed)
+    if len(sample) < len(read.texts):
+        print_message(f"Using a random sample of {len(sample):,} of {len(read.texts):,} texts; --most takes more")
+    found = detect(encoder, sample, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
     mapped = cell_topics.topics(found).top(words)
     by_cell = cell_topics.query_table(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
@@ -100,22 +106,22 @@ def topics(
 def _topics_json(
     found: "Topics", dimensions: list[int], by_cell: "QueryTable | None", scores: "dict[str, TopicScore] | None"
 ) -> dict[str, Any]:
-    """All of it as plain values for `json.dumps`, of these cells."""
-    said = found.as_json()
-    said["cells"] = [cell for cell in said["cells"] if cell["dimension"] in dimensions]
-    said["dead"] = [cell.dimension for cell in found.dead]
+    """Return everything about these cells as plain values for `json.dumps`."""
+    result = found.as_json()
+    result["cells"] = [cell for cell in result["cells"] if cell["dimension"] in dimensions]
+    result["dead"] = [cell.dimension for cell in found.dead]
     if by_cell:
-        said["table"] = [
+        result["table"] = [
             {"query": query, "cells": {column: words for column, words in row.items() if column in dimensions}}
             for query, row in zip(by_cell.queries, by_cell.rows, strict=True)
         ]
     if scores:
-        said["scores"] = {name: score.as_json() for name, score in scores.items()}
-    return said
+        result["scores"] = {name: score.as_json() for name, score in scores.items()}
+    return result
 
 
 def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
-    """The places in a vector of the cells that are named, in both directions; of all, where none is."""
+    """Return the dimensions of the cells that are named, in both directions, or of all cells if none is named."""
     from clickvec.explanation.reading import cell_names
 
     names = cell_names(encoder)
@@ -123,7 +129,7 @@ def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
     known = {str(cell) for cell, _ in names}
     wrong = next((part for part in wanted if part not in known), None)
     if wrong is not None:
-        raise typer.BadParameter(f"there is no cell {wrong!r}; the cells are 0 to {len(known) - 1}, by commas")
+        raise typer.BadParameter(f"there is no cell {wrong!r}; choose from 0 to {len(known) - 1}, with commas")
     return [at for at, (cell, _) in enumerate(names) if not wanted or str(cell) in wanted]
 
 
@@ -136,7 +142,7 @@ def _topic_scores(
     max_bad: float,
     columns: "Columns",
 ) -> "dict[str, TopicScore]":
-    """How well the cells tell the known topics, beside an untrained model and, where scipy is installed, PLSA."""
+    """Measure how well the cells match known topics, next to an untrained model and, if scipy is installed, PLSA."""
     from importlib.util import find_spec
 
     from clickvec.data import read_labels
@@ -151,32 +157,32 @@ def _topic_scores(
     columns.check_used()
     corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)] if log else known.texts
     if not find_spec("scipy"):
-        print_message("PLSA is left out: scipy is not installed; it comes with: pip install 'clickvec[baselines]'")
+        print_message("PLSA is left out because scipy is not installed. To get it: pip install 'clickvec[baselines]'")
         corpus = ()
     topics = [known.topics.get(canonical(text)) for text in found.texts]
     if missing := topics.count(None):
         texts = counted(len(topics), "text")
-        print_message(f"{missing:,} of {texts} have no topic in {name_of(labels)}, and are not scored")
+        print_message(f"{missing:,} of {texts} have no topic in {name_of(labels)} and are not scored")
     return score_all(encoder, found, topics, corpus=corpus, seed=seed)
 
 
 def nearest(
-    folder: Annotated[Path, typer.Argument(help="A model folder, or an index folder.")],
-    words: Annotated[list[str], typer.Argument(help="Words; a phrase in quotes is one.")],
+    folder: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
+    words: Annotated[list[str], typer.Argument(help="Words, or phrases in quotes.")],
     titles: Annotated[
         Path | None,
-        typer.Option("--catalogue", parser=input_path, help="Titles to search. None: those of the index."),
+        typer.Option("--catalogue", parser=input_path, help="Titles to search. Default: those of the index."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many words, and how many titles.")] = 10,
-    least: Annotated[int, typer.Option(min=1, help="Leave out words that the titles hold fewer times.")] = 1,
-    unlike: Annotated[bool, typer.Option("--unlike", help="Leave out words that share a letter trigram.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many words and how many titles to show.")] = 10,
+    least: Annotated[int, typer.Option(min=1, help="Ignore words that occur fewer than this many times.")] = 1,
+    unlike: Annotated[bool, typer.Option("--unlike", help="Ignore words that share a letter trigram with it.")] = False,
     as_title: Annotated[bool, typer.Option("--as-title", help="Read the words with the title tower.")] = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """The words and titles nearest to a word, be it one that the model has never seen."""
+    """Show the words and titles nearest to a word, even one that the model has never seen."""
     from clickvec.explanation.neighbours import Neighbours
     from clickvec.model.encoder import Encoder
     from clickvec.render.terminal.model_text import show_nearest
@@ -187,16 +193,16 @@ def nearest(
     index = Index.open(folder) if (folder / "index.json").exists() else None
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
-        raise typer.BadParameter(f"{folder} is a model, and has no titles; give --catalogue, or an index folder")
+        raise typer.BadParameter(f"{folder} is a model and has no titles; give --catalogue, or an index folder")
     columns = inputs.read_columns(column_names, no_header, [titles])
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     texts = (entry.title for entry in entries or ())
     learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=Bar())
-    asked = [word for word in words if canonical(word)] or words  # where none has words, the first is refused
+    asked = [word for word in words if canonical(word)] or words  # if none has words, the first is an error
     for word in words:
         if word not in asked:
-            print_message(f"{word!r} has no words, and is left out")
+            print_message(f"Skipped {word!r}: it has no words.")
     found = [learned.nearest(word, k, least=least, unlike=unlike) for word in asked]
     screen = this_screen(most=1_000)
     for place, near in enumerate(found):
@@ -213,7 +219,7 @@ def report(
     titles: Annotated[
         Path | None,
         typer.Option(
-            "--catalogue", parser=input_path, help="Titles for near words and the map. None: the judged titles."
+            "--catalogue", parser=input_path, help="Titles for near words and the map. Default: the judged titles."
         ),
     ] = None,
     clicks: Annotated[
@@ -221,7 +227,7 @@ def report(
         typer.Option(
             metavar="LOG",
             parser=input_path,
-            help="A click log, whose queries give words and topics. None: the judged queries.",
+            help="Click log whose queries are used for words and topics. Default: the judged queries.",
         ),
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
@@ -230,7 +236,7 @@ def report(
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """A page about a model, to read in a browser: ranking, worst queries, keywords, topics, map, training."""
+    """Write an HTML report about a model: ranking, worst queries, keywords, topics, map of titles, training."""
     from clickvec.explanation.report import gather
     from clickvec.model.encoder import Encoder
     from clickvec.render.html import report_file

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +60,10 @@ class VectorFile:
     resume: bool = False
 
     @property
-    def target(self) -> Path:
-        """The file that is written. If `out` is a link, it is what the link points to."""
-        return resolve(self.out)
-
-    @property
     def folder(self) -> Path:
         """The folder of the rows and the state during a run."""
-        return self.target.with_name(f"{self.target.name}.run")
+        target = resolve(self.out)
+        return target.with_name(f"{target.name}.run")
 
     @property
     def rows(self) -> Path:
@@ -81,8 +77,8 @@ class VectorFile:
 
 
 @dataclass
-class _State:
-    """The settings of a run and its progress, as state.json holds them."""
+class RunState:
+    """The settings of a run and what it has written, as state.json holds them."""
 
     model: str  # the fingerprint
     titles: str | None  # hash of the file, and its columns; None for a pipe, which cannot be read again
@@ -90,16 +86,8 @@ class _State:
     vectors: str
     overwrite: bool  # whether the result may replace an existing file
     rows: int = 0
-    zeros: int = 0  # rows that are zero vectors
+    zeros: int = 0  # rows of titles without a known trigram
     out_of_step: int | None = None  # the first line whose row number differs from its line number
-
-
-class Written(NamedTuple):
-    """What a run wrote."""
-
-    rows: int
-    zeros: int  # rows of titles without a known trigram
-    out_of_step: int | None  # the first line whose row number differs from its line number
 
 
 def write_vectors(
@@ -109,14 +97,15 @@ def write_vectors(
     max_bad: float = MAX_BAD,
     bad: BadLines | None = None,
     progress: Progress | None = None,
-) -> Written:
-    """Encode the titles of a file. A resumed run writes the same bytes as one that was never interrupted.
+) -> RunState:
+    """Encode the titles of a file and return what was written.
 
-    Raise if more than `max_bad` of the lines are bad. `bad` collects them.
+    A resumed run writes the same bytes as one that was never interrupted. Raise if more than `max_bad` of the lines
+    are bad; `bad` collects them.
     """
     check_request(request)
     bad = BadLines() if bad is None else bad
-    state = _State(
+    state = RunState(
         encoder.fingerprint, _hash(request.titles, request.columns), request.queries, request.vectors, request.overwrite
     )
     try:
@@ -139,7 +128,7 @@ def write_vectors(
     except OSError as error:
         failed = files.cannot_write(request.out, error)
         raise ClickvecError(f"{failed}; resume with --resume") if request.state.exists() else failed from None
-    return Written(state.rows, state.zeros, state.out_of_step)
+    return state
 
 
 # --- before a run ------------------------------------------------------------------------------------------------
@@ -187,13 +176,13 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _read_state(request: VectorFile) -> _State | None:
+def _read_state(request: VectorFile) -> RunState | None:
     """Return the state of an interrupted run, if there is one."""
     if not request.state.exists() or not request.rows.exists():
         return None
     try:
         with open_folder(request.folder, ["state.json"], "run of encode") as opened:
-            state = to_dataclass(_State, opened.json("state.json"))
+            state = to_dataclass(RunState, opened.json("state.json"))
         if not 0 <= state.zeros <= state.rows or state.vectors not in READABLE_VECTOR_TYPES:
             raise ValueError("its numbers disagree")
     except (ValueError, ClickvecError) as error:
@@ -210,7 +199,7 @@ def _hash(titles: Path, columns: Columns) -> str | None:
     return digest if columns == OWN_NAMES else f"{digest} {dict(columns.names)} {columns.header}"
 
 
-def _take_over(request: VectorFile, now: _State, dimensions: int) -> None:
+def _take_over(request: VectorFile, now: RunState, dimensions: int) -> None:
     """Continue with the rows of an interrupted run. Raise if its settings were different."""
     then = _read_state(request)
     if then is None or request.rows.stat().st_size < _end(then, dimensions):
@@ -228,7 +217,7 @@ def _take_over(request: VectorFile, now: _State, dimensions: int) -> None:
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _encode(request: VectorFile, state: _State, encoder: Encoder, titles: Iterator[str], progress: Progress) -> None:
+def _encode(request: VectorFile, state: RunState, encoder: Encoder, titles: Iterator[str], progress: Progress) -> None:
     """Write the missing rows. A run resumes after a whole batch, so that a batch always has the same titles."""
     encode = encoder.encode_query if state.queries else encoder.encode_document
     batches = in_batches(islice(titles, state.rows, None), BATCH_SIZE)
@@ -256,7 +245,7 @@ def _encode(request: VectorFile, state: _State, encoder: Encoder, titles: Iterat
         file.write(_header(state, encoder.dimensions))
 
 
-def _texts(request: VectorFile, state: _State, max_bad: float, bad: BadLines) -> Iterator[str]:
+def _texts(request: VectorFile, state: RunState, max_bad: float, bad: BadLines) -> Iterator[str]:
     """Yield the titles. Note the first line whose row number differs from its line number below the header."""
     row = 0
     for lines, texts in stream_title_blocks(request.titles, bad, max_bad, request.columns):
@@ -267,7 +256,7 @@ def _texts(request: VectorFile, state: _State, max_bad: float, bad: BadLines) ->
         yield from texts
 
 
-def _save(request: VectorFile, state: _State, file: BinaryIO) -> None:
+def _save(request: VectorFile, state: RunState, file: BinaryIO) -> None:
     """Sync the rows to disk, and only then record how many there are."""
     if state.titles is None or not state.rows:
         return
@@ -277,7 +266,7 @@ def _save(request: VectorFile, state: _State, file: BinaryIO) -> None:
         saved.write(files.as_json(dataclasses.asdict(state)).encode())
 
 
-def _finish(request: VectorFile, state: _State, dimensions: int) -> None:
+def _finish(request: VectorFile, state: RunState, dimensions: int) -> None:
     """Move the result to its final name. From then on there is nothing to resume."""
     result = request.rows
     if parquet.wanted(request.out):
@@ -285,11 +274,11 @@ def _finish(request: VectorFile, state: _State, dimensions: int) -> None:
         titles = stream_titles(request.titles, BadLines(), 1.0, request.columns)
         with files.open_to_write(result) as file:
             parquet.write(file, titles, _read_rows(request.rows, state, dimensions))
-    files.put_file(result, request.target)
+    files.put_file(result, resolve(request.out))
     request.state.unlink(missing_ok=True)
 
 
-def _read_rows(path: Path, state: _State, dimensions: int) -> Iterator[NDArray[Any]]:
+def _read_rows(path: Path, state: RunState, dimensions: int) -> Iterator[NDArray[Any]]:
     """Yield the rows of a file in blocks. If the file were mapped, all of it would count as memory of the process."""
     row_bytes = dimensions * np.dtype(state.vectors).itemsize
     with path.open("rb") as file:
@@ -298,12 +287,12 @@ def _read_rows(path: Path, state: _State, dimensions: int) -> Iterator[NDArray[A
             yield np.frombuffer(block, state.vectors).reshape(-1, dimensions)
 
 
-def _end(state: _State, dimensions: int) -> int:
+def _end(state: RunState, dimensions: int) -> int:
     """Return the offset at which the rows of the file end."""
     return _HEADER_BYTES + state.rows * dimensions * np.dtype(state.vectors).itemsize
 
 
-def _header(state: _State, dimensions: int) -> bytes:
+def _header(state: RunState, dimensions: int) -> bytes:
     """Return the header of a version 1.0 .npy file, always of the same length."""
     dtype = np.dtype(state.vectors).str
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({state.rows}, {dimensions}), }}"

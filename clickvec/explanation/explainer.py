@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
 from clickvec.explanation.keywords import RULE, Rule
@@ -92,8 +93,8 @@ def _contributions(words: Sequence[Word]) -> str:
 def explain(
     source: Encoder | Index,
     query: str,
-    title: str | None = None,
-    compare_with: str | None = None,
+    title: str | int | None = None,
+    compare_with: str | int | None = None,
     *,
     method: str = METHODS[0],
     rule: Rule = RULE,
@@ -109,23 +110,24 @@ def explain(
 
     `method` is one of METHODS: how contributions are computed. `rule` says which words are keywords.
     """
+    _check_text(query)
     if isinstance(source, Index):
-        rank, title, compare_with = _in_index(source, query, title, compare_with)
         encoder = source.encoder
+        rank, text, other = _in_index(source, query, title, compare_with)
     else:
-        rank, encoder = None, source
+        encoder, rank, text, other = source, None, _check_text(title), _check_text(compare_with)
     query_side = Side(encoder, "query", query, rule)
-    title_side = Side(encoder, "title", title, rule) if title is not None else None
+    title_side = Side(encoder, "title", text, rule) if text is not None else None
     pair, why_not = None, None
-    if title_side and compare_with is not None:
-        why_not = why_not_of(query_side, title_side, Side(encoder, "title", compare_with, rule), method)
+    if title_side and other is not None:
+        why_not = why_not_of(query_side, title_side, Side(encoder, "title", other, rule), method)
         pair = why_not.title
     elif title_side:
         pair = pair_of(query_side, title_side, method)
     return Explanation(
         tower=describe_tower(encoder.model.tower),
         query=query,
-        title=title,
+        title=text,
         query_side=query_side.explained,
         title_side=title_side.explained if title_side else None,
         pair=pair,
@@ -134,21 +136,35 @@ def explain(
     )
 
 
+def _check_text(text: str | int | None) -> str | None:
+    if text is not None and not isinstance(text, str):
+        raise ClickvecError(f"a query or a title must be a str, not {text!r}; only an index has ids")
+    return text
+
+
 def _in_index(
-    index: Index, query: str, title: str | None, compare_with: str | None
+    index: Index, query: str, title: str | int | None, compare_with: str | int | None
 ) -> tuple[Rank, str | None, str | None]:
     """Return the rank of a title, its text, and the text of the title to compare it with."""
     top = next(iter(index.search(query, k=1)), None)
     top_id = str(top.id) if top else None
     if title is None:
         return Rank(1 if top else None, len(index), top_id, top_id), top.title if top else None, None
-    position = index.find(title)
-    document = None if position is None else index[position]
-    rank = index.rank(query, title if position is None else position)
+    position, text = _look_up(index, title)
+    rank = index.rank(query, text if position is None else position)
+    other = None
     if compare_with is not None:
-        other = index.find(compare_with)
-        compare_with = compare_with if other is None else index[other].title
+        other = _look_up(index, compare_with)[1]
     elif top and rank not in (None, 1):
-        compare_with = top.title
-    text = document.title if document else title
-    return Rank(rank, len(index), str(document.id) if document else None, top_id), text, compare_with
+        other = top.title
+    return Rank(rank, len(index), None if position is None else str(index[position].id), top_id), text, other
+
+
+def _look_up(index: Index, title: str | int) -> tuple[int | None, str]:
+    """Return the position and the text of a title by its id or its text. A text need not be in the index."""
+    position = index.find(title)
+    if position is not None:
+        return position, index[position].title
+    if isinstance(title, int):
+        raise ClickvecError(f"the index has no title with the id {title}")
+    return None, title

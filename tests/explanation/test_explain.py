@@ -559,3 +559,15 @@ def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() 
     other = clickvec.explain(index, QUERY, last.id, index.search(QUERY, k=2)[1].id)
     assert other.why_not
     assert other.why_not.first.title == index.search(QUERY, k=2)[1].title
+
+
+def test_explain_takes_integer_ids_of_an_index() -> None:
+    index = Index.build(encoder_of("lstm"), TEXTS, ids=range(len(TEXTS)))
+    assert clickvec.explain(index, QUERY, 1).title == TEXTS[1]
+    assert clickvec.explain(index, QUERY, 1).as_json() == clickvec.explain(index, QUERY, "1").as_json()
+    with pytest.raises(ClickvecError, match="99"):
+        clickvec.explain(index, QUERY, 99)
+    with pytest.raises(ClickvecError, match="not 1"):
+        clickvec.explain(encoder_of("lstm"), QUERY, 1)
+    with pytest.raises(ClickvecError, match="not 3"):
+        clickvec.explain(encoder_of("lstm"), 3, TITLE)  # type: ignore[arg-type]

@@ -184,7 +184,7 @@ def test_shown_titles_are_negatives(site: Path, trained: Path, tmp_path: Path) -
     again = ("train", tmp_path / "data", "--out", tmp_path / "three", *SMALL)
     check_tells(refused(*again, *shown), tmp_path / "data", "--shown", "prepare")
     check_tells(refused(*again, site / "clicks.tsv.gz"), tmp_path / "data", "alone")
-    check_tells(refused(*again, "--set", "max_words=7"), tmp_path / "data", "10", "7", "--set max_words=10")
+    check_tells(refused(*again, "--set", "max_words=7"), "max_words 10", "7", "--set max_words=10")
 
 
 def test_recipe_tower_file_and_settings_reach_the_model(site: Path, tmp_path: Path) -> None:

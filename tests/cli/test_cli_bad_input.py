@@ -286,12 +286,12 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
     ("damage", "said"),
     [
         (lambda path: (path / "weights.safetensors").unlink(), "weights.safetensors is missing"),
-        (lambda path: (path / "config.json").unlink(), "is not a complete model folder: config.json is missing"),
-        (changed("weights.safetensors", lambda data: data[: len(data) // 2]), "bytes, config.json says"),
-        (changed("config.json", lambda data: data[:100]), "config.json cannot be read"),
-        (lambda path: change_config(path, format=3), "format 3, newer than 2: update clickvec"),
-        (lambda path: change_config(path, max_words=3), "config.json was changed: its fingerprint disagrees"),
-        (other_weights(wrong_shape), "query.input_gate.recurrent should have the shape (7, 7)"),
+        (lambda path: (path / "config.json").unlink(), "config.json is missing"),
+        (changed("weights.safetensors", lambda data: data[: len(data) // 2]), "weights.safetensors"),
+        (changed("config.json", lambda data: data[:100]), "config.json"),
+        (lambda path: change_config(path, format=3), "format 3"),
+        (lambda path: change_config(path, max_words=3), "fingerprint"),
+        (other_weights(wrong_shape), "query.input_gate.recurrent"),
         (other_weights(nan_in_a_gate), "title.output_gate.bias"),
         (other_weights(nan_in_the_input), "NaN|not a number"),
     ],
@@ -328,8 +328,8 @@ def test_an_index_of_another_model(indexed: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp_path: Path) -> None:
     shutil.copytree(indexed, tmp_path / "index")
-    (tmp_path / "index" / "index.json").write_text(json.dumps({"format": 4}))
-    check_tells(refused("search", tmp_path / "index", "pizza"), tmp_path / "index", "format 4", "3", "update clickvec")
+    (tmp_path / "index" / "index.json").write_text(json.dumps({"format": 9}))
+    check_tells(refused("search", tmp_path / "index", "pizza"), tmp_path / "index", "format 9", "update clickvec")
     (tmp_path / "index" / "index.json").unlink()
     assert "index.json is missing" in refused("search", tmp_path / "index", "pizza")
     ok("prepare", log, "--out", tmp_path / "data")
@@ -452,7 +452,7 @@ def test_an_output_path_that_cannot_be_written(site: Path, trained: Path) -> Non
         ("encode", trained, site / "titles.tsv.gz", "--out"),
         ("simulate",),
     ]:
-        assert refused(*command, "/proc/clickvec").startswith("cannot write /proc/clickvec: ")
+        check_tells(refused(*command, "/proc/clickvec"), "cannot write /proc", "No such file or directory")
 
 
 def test_a_symlink_is_followed(log: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The state of an unfinished run in one file, so that a resumed run ends in the same weights as an uninterrupted one.
+"""The checkpoint of a run, one file. A resumed run ends with the same weights as an uninterrupted one.
 
-Random numbers come from (seed, epoch, minibatch) and have no state to keep.
+Random numbers depend on (seed, epoch, minibatch) alone, so there is no generator to save.
 """
 
 import dataclasses
@@ -24,15 +24,15 @@ from clickvec.storage.arrays import read_metadata, write_arrays
 from clickvec.storage.json_files import parse_json, to_dataclass
 from clickvec.storage.snapshot import open_folder
 
-_ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # what an epoch's metrics have
+_ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # the metrics of an epoch
 
 
 @dataclass
 class State:
-    """Where a run is. Everything here goes into the checkpoint."""
+    """How far a run is."""
 
     epoch: int = 0
-    batch: int = 0  # of the epoch: minibatches done
+    batch: int = 0  # minibatches of the epoch that are done
     loss_sum: float = 0.0
     weight_sum: float = 0.0
     masked: int = 0
@@ -42,7 +42,7 @@ class State:
     history: list[dict[str, Any]] = field(default_factory=list)  # the metrics of each finished epoch
 
     def check(self, path: Path, recipe: Recipe) -> None:
-        """Refuse numbers that cannot be those of a run of this recipe."""
+        """Raise a ClickvecError if the numbers cannot come from a run of this recipe."""
         fits = 0 <= self.best_epoch <= self.epoch <= recipe.epochs and len(self.history) == self.epoch
         fits &= self.batch >= 0 and min(self.masked, self.seconds) >= 0 and (self.batch == 0 or self.weight_sum > 0)
         for number, row in enumerate(self.history, 1):
@@ -54,12 +54,12 @@ class State:
 
 
 def damaged(path: Path, where: str) -> ClickvecError:
-    """The error of a checkpoint that holds what no run has written."""
+    """Return the error for a checkpoint that no run can have written."""
     return ClickvecError(f"{path} is damaged at {where}; start again with --overwrite")
 
 
 def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
-    """Write the checkpoint in the place of the one before."""
+    """Write the checkpoint, atomically replacing the one before."""
     about = {"state": dataclasses.asdict(state), "recipe": dataclasses.asdict(recipe), "data": data_name}
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
     with files.replacing_path(path) as fresh:
@@ -67,7 +67,7 @@ def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapp
 
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
-    """Read the checkpoint back into the tensors; refuse one of another recipe or other data."""
+    """Read the checkpoint into the tensors and return its state. Refuse one of another recipe or other data."""
     now = dataclasses.asdict(recipe)
     with open_folder(path.parent, [path.name], "checkpoint") as opened:
         arrays = opened.arrays(path.name)
@@ -75,39 +75,40 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
             about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
             written = {RENAMED.get(name, name): value for name, value in about["recipe"].items()}
             then = dataclasses.asdict(Recipe()) | written  # a setting that is missing is newer, and was off
-            state, begun_on = to_dataclass(State, about["state"]), str(about["data"])
+            state, started_on = to_dataclass(State, about["state"]), str(about["data"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, str(error)) from None
     for key in now:
         if then[key] != now[key]:
             raise ClickvecError(
-                f"cannot resume {path.parent}: it was begun with {key}={then[key]}, not {now[key]}; "
+                f"cannot resume {path.parent}: it was started with {key}={then[key]}, not {now[key]}; "
                 "give the same settings, or start again with --overwrite"
             )
     state.check(path, recipe)
-    if begun_on != data_name:
+    if started_on != data_name:
         raise ClickvecError(
-            f"cannot resume {path.parent}: it was begun on other data or another dev set; start again with --overwrite"
+            f"cannot resume {path.parent}: it was started with other data or another dev set; "
+            "start again with --overwrite"
         )
     if set(arrays) != set(tensors):
         raise ClickvecError(
-            f"cannot resume {path.parent}: it was begun on another device, or with Triton and not without; resume it "
-            "where it was begun, or start again with --overwrite"
+            f"cannot resume {path.parent}: it was started on another device, or with Triton, which is missing now; "
+            "resume it there, or start again with --overwrite"
         )
     with torch.no_grad():
         for name, tensor in tensors.items():
-            found, like = arrays[name], tensor.detach().cpu().numpy()
-            if found.shape != like.shape or found.dtype != like.dtype:
+            stored, expected = arrays[name], tensor.detach().cpu().numpy()
+            if stored.shape != expected.shape or stored.dtype != expected.dtype:
                 raise damaged(path, name)
             if tensor.device.type == "cpu":
-                np.copyto(tensor.detach().numpy(), arrays[name])  # straight from the file: there may be much of it
+                np.copyto(tensor.detach().numpy(), arrays[name])  # directly from the file, which may be large
             else:
                 tensor.copy_(torch.tensor(arrays[name]))
     return state
 
 
 def name_data(data: Dataset, dev: Judged | None) -> str:
-    """A name for the data and the dev set that changes when they do."""
+    """Return a hash of the data and the dev set."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.tokens, data.queries, data.titles, data.shown):
         digest.update(np.ascontiguousarray(rows.values).data)

@@ -1,4 +1,4 @@
-"""The two towers of a model, or the one that serves both sides: how they start, and how they become a model."""
+"""The two towers of a model, or the one that both sides share: their first weights, and their weights as arrays."""
 
 import numpy as np
 import torch
@@ -9,11 +9,11 @@ from clickvec.model import forward
 from clickvec.model.folder import sides
 from clickvec.training.towers import TorchTower
 
-START = 1  # the first word of the seed; loop.py has others for its own streams
+START = 1  # the first word of a seed: no two random streams are the same. loop.py and update.py have others
 
 
 class TowerPair:
-    """A query tower and a title tower; the same one twice when the recipe says `shared_tower`."""
+    """A query tower and a title tower, which are the same if the recipe sets `shared_tower`."""
 
     def __init__(self, recipe: Recipe, trigrams: int, device: torch.device) -> None:
         shape = recipe.tower_shape()
@@ -29,17 +29,17 @@ class TowerPair:
         self.title = self.towers[sides(recipe.shared_tower)[-1]]
 
     def to_arrays(self) -> dict[str, forward.Array]:
-        """All weights, by the names of the model folder."""
+        """Return all weights under the names of the model folder."""
         return {
             f"{side}.{name}": array for side, tower in self.towers.items() for name, array in tower.to_arrays().items()
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """The leaf tensors, by side and name."""
+        """Return the leaf tensors by side and name."""
         return {f"{side}.{name}": t for side, tower in self.towers.items() for name, t in tower.weights.items()}
 
 
 def _initial(name: str, shape: tuple[int, ...], scale: float, rng: np.random.Generator) -> forward.Array:
-    """Small random numbers (Algorithm 1); a forget gate starts open, or long texts are forgotten."""
+    """Return small random numbers (Algorithm 1). A forget gate starts open; otherwise long texts are forgotten."""
     drawn = rng.uniform(-scale, scale, shape)
     return drawn + 1.0 if name.endswith("forget_gate.bias") else drawn

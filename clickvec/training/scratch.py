@@ -1,6 +1,6 @@
-"""Arrays as long as the log, in files without a name: what training holds in memory does not grow with the log.
+"""Arrays as long as the log, memory-mapped from unnamed files, so that memory does not grow with the log.
 
-The system keeps in memory as much of them as it has room for, and frees them when the process ends, however it ends.
+The system keeps as much of them in memory as fits, and removes the files when the process ends in any way.
 """
 
 import os
@@ -16,25 +16,27 @@ from clickvec.data.dataset import Dataset
 from clickvec.storage import files
 from clickvec.text.ragged import Ragged
 
-AT_ONCE = 2**18  # rows that pass through memory at a time
+AT_ONCE = 2**18  # rows that are in memory at a time
 
 
 def array(folder: Path | None, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array of zeros on the disk of the folder; without one, on that of temporary files."""
+    """Return an array of zeros on the disk of `folder`, or on that of temporary files."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if not size:
         return np.zeros(shape, dtype)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, and the end of us later
+                os.posix_fallocate(
+                    file.fileno(), 0, size
+                )  # a full disk raises an error here; later it would kill the process
             return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
     except OSError as error:
         raise files.cannot_write(folder or Path(tempfile.gettempdir()), error) from None
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """All rows, some at a time."""
+    """Yield slices that cover all rows."""
     return (slice(first, min(first + AT_ONCE, rows)) for first in range(0, rows, AT_ONCE))
 
 

@@ -1,14 +1,12 @@
-"""The input matrix of a tower, of which a minibatch touches few rows: how these are updated, and the others.
+"""How an input matrix is updated. A minibatch touches few of its rows, and the gradient of all others is zero.
 
-The gradient is taken at a copy of the rows that the minibatch touches; for all the others it is zero.
-
-- `Dense`: the gradient becomes a whole matrix for the optimizer, which updates every row at each update.
-- `Lazy`: the paper's Nesterov. A row without gradient goes on by itself: its change decays by μ at each update, and is
-  added to the row. That has a closed form, so that a row waits until it is touched, and then does all of it at once.
+- `Whole`: the matrix is a weight like any other. GPUs without Triton use it.
+- `Dense`: the gradient is taken at a copy of the touched rows, then expanded for an optimizer that updates every row.
+- `Lazy`: the paper's Nesterov. A row without gradient still moves: its change decays by μ at each update and is added
+  to the row. That has a closed form, so a row is left alone until it is touched, and then makes all its moves at once.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,33 +21,8 @@ from clickvec.training.optimizers import learning_rate_at
 from clickvec.training.towers import Batch
 
 
-class Input(Protocol):
-    """What the training loop knows of an input matrix."""
-
-    def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
-        """Called before the gradient is taken: a matrix to take it at, and the batches with trigrams as its rows."""
-
-    def gradient(self) -> Tensor | None:
-        """The gradient there."""
-
-    def scale(self, by: Tensor) -> None:
-        """Scale it."""
-
-    def before_update(self) -> None:
-        """Called before the optimizer updates the other weights."""
-
-    def update(self, update: int) -> None:
-        """Called after it has."""
-
-    def settle(self, updates: int) -> None:
-        """Bring every row to where it is after so many updates."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must keep."""
-
-
-def make(recipe: Recipe, matrix: Tensor, updates: int) -> Input:
-    """Lazy where no one needs all rows at each update."""
+def make(recipe: Recipe, matrix: Tensor, updates: int) -> "Whole":
+    """Return the fastest way to update a matrix: `Lazy`, unless all rows are needed at each update."""
     if matrix.device.type != "cpu":
         return Whole(matrix)
     if recipe.optimizer == "nesterov" and not recipe.weight_average:
@@ -58,42 +31,42 @@ def make(recipe: Recipe, matrix: Tensor, updates: int) -> Input:
 
 
 class Whole:
-    """The matrix itself, as any other weight."""
+    """An input matrix that is updated like any other weight."""
 
     def __init__(self, matrix: Tensor) -> None:
-        self._matrix = matrix
+        self.matrix = matrix
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
-        """The matrix, and the batches as they are."""
-        self._matrix.grad = None
-        return self._matrix, list(batches)
+        """Return the matrix at which to take the gradient, and the batches with trigrams numbered as its rows."""
+        self.matrix.grad = None
+        return self.matrix, list(batches)
 
     def gradient(self) -> Tensor | None:
-        """Of all rows."""
-        return self._matrix.grad
+        """Return the gradient at that matrix."""
+        return self.matrix.grad
 
-    def scale(self, by: Tensor) -> None:
-        """At once."""
+    def scale(self, factor: Tensor) -> None:
+        """Scale the gradient."""
         gradient = self.gradient()
         if gradient is not None:
-            gradient.mul_(by)
+            gradient.mul_(factor)
 
     def before_update(self) -> None:
-        """Nothing to do, here and below."""
+        """Prepare for the optimizer, which updates all other weights next."""
 
     def update(self, update: int) -> None:
-        """Nothing: the optimizer does it."""
+        """Finish the update, after the optimizer."""
 
     def settle(self, updates: int) -> None:
-        """Nothing: it is."""
+        """Bring every row to its value after this many updates."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """None of its own."""
+        """Return what a checkpoint must hold besides the matrix."""
         return {}
 
 
 class Dense(Whole):
-    """Rows for the gradient, a whole matrix for the optimizer: one that is kept, as to make it anew takes longer."""
+    """The gradient of some rows, expanded to one matrix that is reused: to allocate it each time takes longer."""
 
     def __init__(self, matrix: Tensor) -> None:
         super().__init__(matrix)
@@ -101,38 +74,39 @@ class Dense(Whole):
         self._rows, self._near = np.zeros(0, np.int64), matrix[:0].detach()
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
-        """The rows that the batches touch."""
-        self._matrix.grad = None
-        self._rows, local = touched(batches, len(self._matrix))
-        self._near = self._matrix.detach().index_select(0, torch.from_numpy(self._rows)).requires_grad_()
+        """Return a copy of the rows that the batches touch."""
+        self.matrix.grad = None
+        self._rows, local = touched(batches, len(self.matrix))
+        self._near = self.matrix.detach().index_select(0, torch.from_numpy(self._rows)).requires_grad_()
         return self._near, local
 
     def gradient(self) -> Tensor | None:
-        """Of the touched rows."""
+        """Return the gradient of the touched rows."""
         return self._near.grad
 
     def before_update(self) -> None:
-        """Lay the gradient out for the optimizer."""
+        """Expand the gradient for the optimizer."""
         if self._near.grad is not None:
             _put(self._gradient, self._rows, self._near.grad)
-        self._matrix.grad = self._gradient
+        self.matrix.grad = self._gradient
 
     def update(self, update: int) -> None:
-        """Take it away again."""
+        """Set the gradient to zero again."""
         self._gradient.numpy()[self._rows] = 0
 
 
-class Lazy:
-    """Equation 6, row by row: `since` counts the updates that a row has behind it."""
+class Lazy(Whole):
+    """Equation 6, row by row. `since` counts the updates that a row has made."""
 
     def __init__(self, matrix: Tensor, momenta: Sequence[float], recipe: Recipe, updates: int) -> None:
-        self.matrix, self._decay, self._recipe, self._updates = matrix, Decay(momenta), recipe, updates
+        super().__init__(matrix)
+        self._decay, self._recipe, self._updates = Decay(momenta), recipe, updates
         self.change, self.since = torch.zeros_like(matrix), torch.zeros(len(matrix), dtype=torch.int64)
         self._rows, self._decayed, self._scale = np.zeros(0, np.int64), np.zeros(0), 1.0
         self._near = matrix[:0].detach()
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
-        """The rows that the batches touch, at Λ + μ ΔΛ."""
+        """Return the rows that the batches touch, at Λ + μ ΔΛ."""
         self._scale = 1.0
         self._rows, local = touched(batches, len(self.matrix))
         self._decayed, moved = self._decay.between(self.since.numpy()[self._rows], update + 1)
@@ -140,27 +114,24 @@ class Lazy:
         return self._near, local
 
     def gradient(self) -> Tensor | None:
-        """Of the touched rows."""
+        """Return the gradient of the touched rows."""
         return self._near.grad
 
-    def scale(self, by: Tensor) -> None:
-        """With the step."""
-        self._scale = float(by)
-
-    def before_update(self) -> None:
-        """Nothing: the optimizer does not know of this matrix."""
+    def scale(self, factor: Tensor) -> None:
+        """Scale the gradient, together with the learning rate."""
+        self._scale = float(factor)
 
     @torch.no_grad()
     def update(self, update: int) -> None:
-        """Take the step, and put the rows back."""
-        size, near = learning_rate_at(self._recipe, update, self._updates), self._near.detach()
+        """Move the touched rows along their gradient and write them back. The optimizer does not know this matrix."""
+        rate, near = learning_rate_at(self._recipe, update, self._updates), self._near.detach()
         gradient = torch.zeros_like(near) if self._near.grad is None else self._near.grad
-        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * size)
+        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * rate)
         self.since.numpy()[self._rows] = update + 1
 
     @torch.no_grad()
     def settle(self, updates: int) -> None:
-        """All rows, some thousand at a time to spare memory."""
+        """Bring all rows up to date, some thousand at a time to save memory."""
         for rows in np.array_split(np.arange(len(self.matrix)), 1 + len(self.matrix) // 4096):
             decayed, moved = self._decay.between(self.since.numpy()[rows], updates)
             near = _look_ahead(self.matrix, self.change, rows, moved)
@@ -168,50 +139,51 @@ class Lazy:
         self.since.fill_(updates)
 
     def tensors(self) -> dict[str, Tensor]:
-        """ΔΛ, and how old it is: a checkpoint does not settle the rows, as that would change the last bits."""
+        """Return ΔΛ and its age. A checkpoint does not settle the rows: that would change the last bits."""
         return {"change": self.change, "since": self.since}
 
 
 def touched(batches: Sequence[Batch], trigrams: int) -> tuple[NDArray[np.int64], list[Batch]]:
-    """The rows that some batches touch, in order, and the batches with trigrams numbered as these rows."""
+    """Return the rows that the batches touch, in order, and the batches with trigrams numbered as these rows."""
     if kernel := compiled.kernel():
-        found, places = kernel.touched([batch.trigrams for batch in batches], trigrams)
-        return found.numpy(), [batch._replace(trigrams=one) for batch, one in zip(batches, places, strict=True)]
+        rows, numbered = kernel.touched([batch.trigrams for batch in batches], trigrams)
+        return rows.numpy(), [batch._replace(trigrams=ids) for batch, ids in zip(batches, numbered, strict=True)]
     used = np.zeros(trigrams, np.bool_)
     for batch in batches:
         used[batch.trigrams.numpy()] = True
-    place, rows = np.cumsum(used) - 1, np.flatnonzero(used)
-    return rows, [batch._replace(trigrams=torch.from_numpy(place[batch.trigrams.numpy()])) for batch in batches]
+    number = np.cumsum(used) - 1
+    local = [batch._replace(trigrams=torch.from_numpy(number[batch.trigrams.numpy()])) for batch in batches]
+    return np.flatnonzero(used), local
 
 
 def _look_ahead(matrix: Tensor, change: Tensor, rows: NDArray[np.int64], moved: NDArray[np.float64]) -> Tensor:
-    """The rows, as updates without a gradient since their last one leave them: Λ + S ΔΛ."""
-    matrix, places, S = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(moved).to(matrix.dtype)
+    """Return the rows after the updates without a gradient that they have missed: Λ + S ΔΛ."""
+    matrix, ids, S = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(moved).to(matrix.dtype)
     if kernel := _kernel(matrix, change):
-        return kernel.look_ahead(matrix, change, places, S)
-    return matrix.index_select(0, places).addcmul_(change.index_select(0, places), S[:, None])
+        return kernel.look_ahead(matrix, change, ids, S)
+    return matrix.index_select(0, ids).addcmul_(change.index_select(0, ids), S[:, None])
 
 
 def _step(
     matrix: Tensor, change: Tensor, rows: NDArray[np.int64], decayed: NDArray[np.float64], near: Tensor,
-    gradient: Tensor, size: float,
+    gradient: Tensor, rate: float,
 ) -> None:  # fmt: skip
-    """From there one step: ΔΛ = P ΔΛ - ε ∇L, and Λ."""
-    matrix, places, P = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(decayed).to(matrix.dtype)
+    """Write the rows of ΔΛ = P ΔΛ - ε ∇L, and of Λ, from where they look ahead."""
+    matrix, ids, P = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(decayed).to(matrix.dtype)
     if kernel := _kernel(matrix, change):
-        kernel.step(matrix, change, places, P, near, gradient.contiguous(), size)
+        kernel.step(matrix, change, ids, P, near, gradient.contiguous(), rate)
         return
-    _put(matrix, rows, near.add(gradient, alpha=-size))
-    _put(change, rows, change.index_select(0, places).mul_(P[:, None]).add_(gradient, alpha=-size))
+    _put(matrix, rows, near.add(gradient, alpha=-rate))
+    _put(change, rows, change.index_select(0, ids).mul_(P[:, None]).add_(gradient, alpha=-rate))
 
 
 def _kernel(*matrices: Tensor) -> Kernel | None:
-    """What is compiled, if it takes these; it writes whole registers to where torch's own memory begins."""
-    found = compiled.kernel()
-    as_made = all(one.is_contiguous() and compiled.is_aligned(one) for one in matrices)
-    return found if found and as_made and found.takes(*matrices) else None
+    """Return the compiled code if it can take these matrices: it writes whole, aligned registers."""
+    kernel = compiled.kernel()
+    aligned = all(matrix.is_contiguous() and compiled.is_aligned(matrix) for matrix in matrices)
+    return kernel if kernel and aligned and kernel.takes(*matrices) else None
 
 
 def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:
-    """NumPy copies rows several times faster than torch's index_copy_ does."""
+    """Write rows with NumPy, which is several times faster than torch's index_copy_."""
     matrix.detach().numpy()[rows] = values.numpy()

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from inside_maps import GROUPS
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation.explained_pair import Pair, Word
-from clickvec.render.figures.style import GREY, GROUPS, INK, PALE, RUST, TEAL, drawing, heat_map, shorten, words_on_axis
+from clickvec.render.figures.style import GREY, INK, PALE, RUST, TEAL, drawing, heat_map, shorten, words_on_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from clickvec.errors import ClickvecError
 from clickvec.render.figures.style import (
     GREY,
-    GROUPS,
     INK,
     colour_bar,
     drawing,
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 Points = NDArray[np.float64]  # (points, 2)
 Side = tuple[float, float, str, str]
 
+GROUPS = (
+    "#216869", "#b5482a", "#e2a72e", "#5d7fbf", "#8b4f86", "#6fb98f", "#d9758f", "#7a6a2f",
+    "#3fa7c4", "#a9744f", "#9b8ad0", "#2f3e75", "#c2c04a", "#7d1f3c", "#1f9e89", "#f0926b",
+)  # fmt: skip
 LONGEST_ROW = 44
 LONGEST_TITLE = 32
 DOT = 7  # half of the width of a labelled point, in pixels

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +149,11 @@ def test_a_bar_starts_at_zero_and_is_as_long_as_its_share_of_the_largest() -> No
     assert [parse(cell).text for cell in bar_cells([1234, 5], counts=True)] == ["1,234", "5"]
 
 
-def test_neighbours_get_different_colours() -> None:
-    centres = [(float(x), 0.0) for x in range(20)]
-    colours = svg.far_colours(centres)
-    assert set(colours) == set(range(svg.COLOURS))
-    assert all(one != other for one, other in pairwise(colours))
+def test_every_group_of_a_scatter_plot_has_its_own_mark() -> None:
+    points = np.arange(40.0).reshape(20, 2)
+    drawing = svg.scatter(points, ["t"] * 20, range(20), [(0.0, 0.0)] * 20, [""] * 20, "x")
+    marks = {(mark.attributes["class"], mark.attributes["d"]) for mark in parse(drawing).all("path")}
+    assert len(marks) == 20
 
 
 # --- the page of an explanation ----------------------------------------------------------------------------------

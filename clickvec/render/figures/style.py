@@ -23,10 +23,6 @@ Range = tuple[float, float]
 
 RUST, TEAL, GREEN, PALE, GREY, INK = "#b5482a", "#216869", "#49a078", "#9cc5a1", "#8b9194", "#22292b"
 LINES = (RUST, TEAL, GREEN, PALE)
-GROUPS = (
-    "#216869", "#b5482a", "#e2a72e", "#5d7fbf", "#8b4f86", "#6fb98f", "#d9758f", "#7a6a2f",
-    "#3fa7c4", "#a9744f", "#9b8ad0", "#2f3e75", "#c2c04a", "#7d1f3c", "#1f9e89", "#f0926b",
-)  # fmt: skip
 DOTS_PER_INCH = 150
 LONGEST_WORD = 14  # "accommodation" has 13
 

@@ -1,4 +1,4 @@
-"""The folder of a report: index.html to read, report.json with the numbers behind it."""
+"""Write a report folder: index.html for people, report.json for programs."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ PAGE, NUMBERS = "index.html", "report.json"
 
 
 def check_place(out: Path, overwrite: bool) -> None:
-    """Refuse to write where there is anything but an earlier report, and over that when not told to."""
+    """Raise ClickvecError if `out` holds anything but an earlier report, or a report without `overwrite`."""
     files.check_replaceable(out, NUMBERS, (PAGE, NUMBERS))
     if not (out / NUMBERS).exists():
         return
     if not _is_ours(out / NUMBERS):
-        raise ClickvecError(f"{out / NUMBERS} is no report of clickvec; move it away or choose another --out")
+        raise ClickvecError(f"{out / NUMBERS} is not a clickvec report; move it away or choose another --out")
     if not overwrite:
-        raise ClickvecError(f"{out} holds a report already; choose another --out, or replace it with --overwrite")
+        raise ClickvecError(f"{out} already holds a report; choose another --out, or replace it with --overwrite")
 
 
 def _is_ours(path: Path) -> bool:
@@ -34,12 +34,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def write(report: Report, out: Path, overwrite: bool = False) -> None:
-    """Write the folder, whole or not at all."""
+    """Write the folder atomically."""
     from clickvec.render.html import report_page
 
     page = report_page(report)
     with _alone(out):
-        check_place(out, overwrite)  # again: another run may have ended in between
+        check_place(out, overwrite)  # again: another run may have written it meanwhile
         with files.replacing(out, NUMBERS, (PAGE, NUMBERS)) as fresh:
             (fresh / PAGE).write_text(page, encoding="utf-8")
             files.write_json(fresh / NUMBERS, {"clickvec_report": FORMAT, **report.as_json()})
@@ -47,7 +47,7 @@ def write(report: Report, out: Path, overwrite: bool = False) -> None:
 
 @contextlib.contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Hold a lock beside the folder while it is looked at and written."""
+    """Hold a lock next to the folder."""
     place = Path(os.path.realpath(out))
     lock = place.with_name(f".{place.name}.lock")
     try:

@@ -1,6 +1,4 @@
-"""Drawings as inline SVG: heat map, line chart, histogram, scatter. Colours are classes of style.css, so that a drawing
-follows the page into the dark. Everything shown was computed elsewhere.
-"""
+"""Inline SVG: heat map, line chart, scatter plot. Colours are classes of style.css, which adapt to dark mode."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from clickvec.render.html.markup import Html, joined, tag
 
 Floats = NDArray[np.float64]
-LEVELS = 8  # shades on either side of the middle
-BROAD = 620  # a drawing that shrinks to half on a phone, where its letters grow
+LEVELS = 8  # shades above and below the middle
+BROAD = 620  # a drawing this wide has larger letters on a phone
 COLOURS = 6  # c0 to c5 of style.css
 
 
 def heat(values: Floats, label: str, centre: float = 0.0, limit: float | None = None) -> Html:
-    """Numbers as shades, a row of `values` a row; it stretches to the box that it is put in.
+    """Return a heat map that stretches to its box. Values above the centre are green, below it red, up to `limit`.
 
-    Above the centre it is green, below red, the stronger the further off, up to `limit`. Squares of one shade are one
-    path, side by side ones one stroke of it: a square costs about five bytes.
+    All squares of one shade are one path, and neighbours are one stroke of it: a square costs about five bytes.
     """
     rows, columns = values.shape
     limit = limit or float(np.abs(values - centre).max(initial=0.0)) or 1.0
@@ -33,7 +30,7 @@ def heat(values: Floats, label: str, centre: float = 0.0, limit: float | None = 
 
 
 def _strokes(shades: NDArray[np.int64], shade: int) -> Html:
-    """A path over all runs of one shade, by moves from the end of one to the start of the next."""
+    """Return a path over all runs of one shade, with relative moves between them."""
     edges = np.diff((shades == shade).astype(np.int8), axis=1, prepend=0, append=0)
     starts, ends = np.argwhere(edges == 1).tolist(), np.argwhere(edges == -1).tolist()
     path, x, y = [], 0, 0
@@ -45,12 +42,12 @@ def _strokes(shades: NDArray[np.int64], shade: int) -> Html:
 
 
 def _signed(number: int) -> str:
-    """A number after another: its sign keeps them apart, else a space does."""
+    """Return a number that follows another one: a minus sign separates them, otherwise a space does."""
     return str(number) if number < 0 else f" {number}"
 
 
 def line_chart(series: Mapping[str, Sequence[float]], x: Sequence[float], label: str, x_label: str) -> Html:
-    """One line for each series, each with its name at its end, over common values of x."""
+    """Return a line for each series, with its name at its end."""
     width, height, left, right, top, bottom = 460, 240, 44, 92, 12, 40
     everything = [value for values in series.values() for value in values]
     ticks = nice_ticks(min(everything), max(everything))
@@ -83,7 +80,7 @@ def scatter(
     names: Sequence[str],
     label: str,
 ) -> Html:
-    """Points in the plane, each with a title to rest on; groups have a colour, a shape, and a name at their centre."""
+    """Return points with their titles as tooltips. Each group has a colour, a shape, and its name at its centre."""
     width, height, edge = BROAD, 440, 16
     low, high = points.min(axis=0), points.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
@@ -93,10 +90,7 @@ def scatter(
         x, y = edge + (np.asarray(place) - low) / span * room
         return float(x), float(y)
 
-    colours = far_colours(centres)
-    marks = [
-        _mark(*placed(point), colours[group], title) for point, title, group in zip(points, titles, groups, strict=True)
-    ]
+    marks = [_mark(*placed(point), group, title) for point, title, group in zip(points, titles, groups, strict=True)]
     labels = [
         _label(min(max(placed(centre)[0], 50.0), width - 50.0), placed(centre)[1] + 4, name, "middle", "name")
         for centre, name in zip(centres, names, strict=True)
@@ -104,18 +98,7 @@ def scatter(
     return _drawing(width, height, label, [*marks, *labels])
 
 
-def far_colours(centres: Sequence[tuple[float, float]]) -> list[int]:
-    """A colour for each centre: one that none has yet, or else the one whose nearest bearer is farthest off."""
-    found: list[int] = []
-    for x, y in centres:
-        nearest = [math.inf] * COLOURS
-        for colour, (a, b) in zip(found, centres, strict=False):
-            nearest[colour] = min(nearest[colour], math.hypot(a - x, b - y))
-        found.append(max(range(COLOURS), key=nearest.__getitem__))
-    return found
-
-
-# A point's shape changes with its colour: on grey paper the shape is left.
+# Six shapes, so that groups of one colour differ, and all groups in black and white.
 _SHAPES = (
     "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", "M-4-4h8v8h-8z", "M0-5.4L5 4H-5z", "M0-5.6L5.6 0L0 5.6L-5.6 0z",
     "M0 5.4L5-4H-5z", "M-1.6-5h3.2v3.4H5v3.2H1.6V5h-3.2V1.6H-5v-3.2h3.4z",
@@ -123,8 +106,9 @@ _SHAPES = (
 
 
 def _mark(x: float, y: float, group: int, title: str) -> Html:
-    shape = _SHAPES[group % len(_SHAPES)]
-    return tag("path", tag("title", title), d=shape, transform=f"translate({x:.1f} {y:.1f})", class_=f"c{group}")
+    shape = _SHAPES[(group + group // COLOURS) % len(_SHAPES)]
+    place, colour = f"translate({x:.1f} {y:.1f})", f"c{group % COLOURS}"
+    return tag("path", tag("title", title), d=shape, transform=place, class_=colour)
 
 
 def _drawing(width: int, height: int, label: str, children: Iterable[str]) -> Html:
@@ -146,8 +130,8 @@ def _dot(x: float, y: float, radius: float, class_: str) -> Html:
 
 
 def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from at or below `low` to at or above `high`, a few of them."""
-    if not high - low > 1e-11 * max(1.0, abs(low), abs(high)):  # too close for ticks of 12 decimals
+    """Return a few round numbers that cover the range."""
+    if not high - low > 1e-11 * max(1.0, abs(low), abs(high)):  # too close to be told apart in 12 decimals
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / (most - 1)
     unit = 10.0 ** math.floor(math.log10(rough))
@@ -157,12 +141,12 @@ def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def _few(x: Sequence[float], most: int = 8) -> Sequence[float]:
-    """At most so many of the values, evenly spread."""
+    """Return at most this many of the values, evenly spread."""
     return x[:: math.ceil(len(x) / most)]
 
 
 def _apart(heights: Sequence[float], least: float) -> list[float]:
-    """Heights moved, the upper ones up, where needed, so that names at them do not overlap."""
+    """Return heights moved up where needed, so that names do not overlap."""
     found, last = list(heights), math.inf
     for place in sorted(range(len(found)), key=found.__getitem__, reverse=True):
         found[place] = last = min(found[place], last - least)

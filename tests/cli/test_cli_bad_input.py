@@ -163,18 +163,18 @@ def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     rows = b"".join(b"%d\tpizza %d\n" % (number, number) for number in range(5000))
     whole = gzip.compress(b"query_id\tquery\tdoc_id\ttitle\tclicks\tgrade\n" + rows)
     written = {
-        "empty.tsv": (b"", "empty.tsv is empty"),
-        "empty.tsv.gz": (gzip.compress(b""), "empty.tsv.gz is empty"),
-        "cut.tsv.gz": (whole[: len(whole) // 2], "cut.tsv.gz: the gzip file is cut short or damaged"),
-        "utf16.tsv": ("query\ttitle\n".encode("utf-16"), "utf16.tsv is UTF-16 text; save it as UTF-8"),
-        "book.xlsx": (b"PK\x03\x04....", "book.xlsx is a zip archive (or a spreadsheet)"),
+        "empty.tsv": (b"", "empty"),
+        "empty.tsv.gz": (gzip.compress(b""), "empty"),
+        "cut.tsv.gz": (whole[: len(whole) // 2], "damaged"),
+        "utf16.tsv": ("query\ttitle\n".encode("utf-16"), "UTF-8"),
+        "book.xlsx": (b"PK\x03\x04....", "spreadsheet"),
     }
     for name, (data, _) in written.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "folder").mkdir()
     return {name: (tmp_path / name, said) for name, (_, said) in written.items()} | {
-        "missing": (tmp_path / "missing", "missing does not exist"),
-        "folder": (tmp_path / "folder", "folder is a folder; name the file inside it"),
+        "missing": (tmp_path / "missing", "does not exist"),
+        "folder": (tmp_path / "folder", "folder"),
     }
 
 
@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence_in_every_verb(
         ("encode", trained, path, *out),
         ("index", trained, path, *out),
     ]:
-        assert said in refused(*arguments), arguments
+        check_tells(refused(*arguments), path, said)
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out.run").exists()
 
@@ -216,36 +216,36 @@ def test_a_header_without_lines(trained: Path, tmp_path: Path) -> None:
         ("index", trained, tmp_path / "titles", *out),
         ("encode", trained, tmp_path / "titles", *out),
     ):
-        assert "has a header and no lines below it" in refused(*arguments)
+        assert "header" in refused(*arguments)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_of_the_wrong_kind(site: Path, trained: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     clicks, judged = site / "clicks.tsv.gz", site / "dev.tsv.gz"
-    a_judged_set = "dev.tsv.gz:1: this is a judged set (it has grade and no clicks), and a click log was expected"
-    assert a_judged_set in refused("train", judged, *out)
-    assert a_judged_set in refused("prepare", clicks, judged, *out)
+    a_judged_set = ("dev.tsv.gz:1:", "judged set", "grade", "click log")
+    check_tells(refused("train", judged, *out), *a_judged_set)
+    check_tells(refused("prepare", clicks, judged, *out), *a_judged_set)
     (tmp_path / "both.tsv").write_text("grade\tquery\ttitle\tclicked\n3\tpizza\tfresh pizza\t1\n")
     assert json.loads(ok("prepare", tmp_path / "both.tsv", "--out", tmp_path / "data", "--json"))["pairs"] == 1
-    lacking = "clicks.tsv.gz:1: found the columns query, title, clicks; query_id, doc_id and grade are missing"
-    assert lacking in refused("train", clicks, "--dev", clicks, *out)
-    assert lacking in refused("evaluate", trained, "--judged", clicks)
+    lacking = ("clicks.tsv.gz:1:", "query, title, clicks", "query_id, doc_id and grade")
+    check_tells(refused("train", clicks, "--dev", clicks, *out), *lacking)
+    check_tells(refused("evaluate", trained, "--judged", clicks), *lacking)
     plain = gzip.decompress(judged.read_bytes()).decode()
     (tmp_path / "no header.tsv").write_text(plain.split("\n", 1)[1])
     assert "--no-header" in refused("train", tmp_path / "no header.tsv", *out)
     too_wide = refused("train", tmp_path / "no header.tsv", *out, "--no-header")
-    assert "5 columns, expected query, title, clicks" in too_wide
+    check_tells(too_wide, "5 columns", "query, title, clicks")
     names, *rows = (line.split("\t") for line in plain.splitlines())
     (tmp_path / "judged.jsonl").write_text(
         "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
     )
-    assert "this is a judged set" in refused("train", tmp_path / "judged.jsonl", *out)
+    check_tells(refused("train", tmp_path / "judged.jsonl", *out), "judged.jsonl", "judged set")
     assert ok("evaluate", "bm25", "--judged", tmp_path / "judged.jsonl") == ok("evaluate", "bm25", "--judged", judged)
-    assert "is a folder; name the file inside it" in refused("train", trained, *out)
+    check_tells(refused("train", trained, *out), trained, "folder")
     assert "config.json is missing" in refused("info", site)
-    assert "is a model folder; expected: index folder" in refused("search", trained, "pizza")
-    assert "there is no model folder at" in refused("evaluate", tmp_path / "none", "--judged", judged)
+    check_tells(refused("search", trained, "pizza"), trained, "model folder", "index folder")
+    check_tells(refused("evaluate", tmp_path / "none", "--judged", judged), "model folder", tmp_path / "none")
 
 
 # --- folders that are damaged ------------------------------------------------------------------------------------
@@ -404,9 +404,9 @@ def test_existing_files_are_not_overwritten_without_overwrite(site: Path, traine
         }.items():
             if name != kind:
                 place = (tmp_path / name,) if kind == "site" else ("--out", tmp_path / name)
-                assert "; choose a" in refused(*command, *place)
+                check_tells(refused(*command, *place), tmp_path / name, "choose a")
     run_file = ("evaluate", trained, "--judged", site / "dev.tsv.gz", "--run", tmp_path / "notes.txt")
-    assert "is not a TREC run" in refused(*run_file)
+    check_tells(refused(*run_file), tmp_path / "notes.txt", "TREC run")
     assert contents(tmp_path) == before
 
 
@@ -417,8 +417,8 @@ def test_inputs_are_not_overwritten(site: Path, trained: Path, tmp_path: Path) -
     before = contents(tmp_path)
     titles, judged = tmp_path / "titles.tsv.gz", tmp_path / "dev.tsv.gz"
     for out in (titles, tmp_path / "link"):
-        assert "is read by this command" in refused("encode", trained, titles, "--out", out, "--overwrite")
-    assert "is read by this command" in refused("evaluate", trained, "--judged", judged, "--run", judged)
+        check_tells(refused("encode", trained, titles, "--out", out, "--overwrite"), out, "this command")
+    check_tells(refused("evaluate", trained, "--judged", judged, "--run", judged), judged, "this command")
     assert "is read by this command" in refused(
         "evaluate", trained, "--judged", judged, "--catalogue", titles, "--run", titles
     )
@@ -437,10 +437,10 @@ def test_invalid_output_paths(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for command in (("train", site / "clicks.tsv.gz"), ("prepare", site / "clicks.tsv.gz")):
-        assert "; choose another" in refused(*command, "--out", place)
-    assert "; choose another" in refused("index", trained, site / "titles.tsv.gz", "--out", place)
+        assert "choose another" in refused(*command, "--out", place)
+    assert "choose another" in refused("index", trained, site / "titles.tsv.gz", "--out", place)
     if place != "new/../..":
-        assert "is a folder; name a file" in refused("encode", trained, site / "titles.tsv.gz", "--out", place)
+        assert "folder" in refused("encode", trained, site / "titles.tsv.gz", "--out", place)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -524,8 +524,8 @@ def test_a_comparison_is_not_written_into_a_folder_of_other_files(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = contents(tmp_path)
-    assert "mine contains thesis.txt" in refused(*comparison, "--out", tmp_path / "mine")
-    assert "thesis.txt is a file" in refused(*comparison, "--out", tmp_path / "mine" / "thesis.txt")
+    check_tells(refused(*comparison, "--out", tmp_path / "mine"), tmp_path / "mine", "thesis.txt")
+    check_tells(refused(*comparison, "--out", tmp_path / "mine" / "thesis.txt"), "thesis.txt", "file")
     assert "/proc/clickvec: " in refused(*comparison, "--out", "/proc/clickvec")
     assert contents(tmp_path) == before
 
@@ -555,7 +555,7 @@ def test_a_library_that_a_comparison_lacks_is_reported_first(
 def test_empty_judged_sets_of_a_comparison(site: Path, comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "empty").write_text(HEADERS["judged"])
     for option in ("--dev", "--test"):
-        assert "has a header and no lines below it" in refused(*comparison, option, tmp_path / "empty")
+        check_tells(refused(*comparison, option, tmp_path / "empty"), tmp_path / "empty", "header")
 
 
 @pytest.mark.parametrize("option", ["--dev", "--test"])
@@ -563,7 +563,7 @@ def test_judged_sets_of_a_comparison_without_a_relevant_title(
     option: str, site: Path, comparison: tuple[str | Path, ...], tmp_path: Path
 ) -> None:
     nothing = regraded(site / "dev.tsv.gz", tmp_path / "nothing.tsv", lambda line: line.rpartition("\t")[0] + "\t0")
-    assert "relevant title (grade 1 or more)" in refused(*comparison, option, nothing)
+    check_tells(refused(*comparison, option, nothing), "relevant title", "grade 1")
 
 
 def test_an_id_that_trec_files_cannot_hold_is_reported_first(
@@ -626,7 +626,7 @@ def test_a_killed_run_can_be_restarted(site: Path, trained: Path, tmp_path: Path
     (tmp_path / "m.run" / "checkpoint.tmp").write_bytes(b"half")
     (tmp_path / "m.run" / ".best.abc").mkdir()
     (tmp_path / ".m.abc").mkdir()
-    assert "checkpoint.safetensors is not a complete" in refused(*arguments[:-1], *LONG, "--resume")
+    check_tells(refused(*arguments[:-1], *LONG, "--resume"), checkpoint)
     ok(*arguments, *SMALL)
     assert open_model(tmp_path / "m").fingerprint == open_model(trained).fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == [".m.abc", "m"]

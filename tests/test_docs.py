@@ -53,3 +53,9 @@ def test_pages_name_verbs_and_options_that_exist(page: Path) -> None:
         assert shown.exit_code == 0, verb
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in shown.output, f"{verb} {option}"
+
+
+def test_the_index_of_the_docs_lists_every_page() -> None:
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"({page.name})" in listed, f"add {page.name} to docs/README.md"

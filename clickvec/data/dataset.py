@@ -42,20 +42,19 @@ class Dataset(NamedTuple):
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
     """Return the arrays of a click log. `shown` is a judged set; its titles of grade 0 were shown and not clicked."""
-    tokens, queries, titles = token_table(max_words), token_table(max_words=0), token_table(max_words=0)
-    query, query_tokens = _read(log.queries, queries, tokens)
-    title, title_tokens = _read(log.titles, titles, tokens)
-    asked, width = len(queries), len(titles)
+    tokens = token_table(max_words)
+    shown_queries = [judged.query for judged in shown or () for _ in judged.titles]
+    shown_titles = [title for judged in shown or () for title in judged.titles]
+    query, query_tokens, shown_query = _read(log.queries, shown_queries, tokens)
+    title, title_tokens, shown_title = _read(log.titles, shown_titles, tokens)
+    asked, width = len(query_tokens.lengths), len(title_tokens.lengths)
     pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
     clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
     if shown:
-        query = queries.read([judged.query for judged in shown for _ in judged.titles]).values
-        title = titles.read([title for judged in shown for title in judged.titles]).values
         grades = np.concatenate([_NONE, *(judged.grades for judged in shown)])
-        passed_over, others = _passed_over(query, title, grades, clicked, width)
-        texts = [titles[number : number + 1][0] for number in others.tolist()]
-        title_tokens = concatenate([title_tokens, tokens.read(texts)])
-    del queries, titles  # free their memory
+        passed_over, others = _passed_over(shown_query, shown_title, grades, clicked, width)
+        text_of = dict(zip(shown_title.tolist(), shown_titles, strict=True))
+        title_tokens = concatenate([title_tokens, tokens.read([text_of[number] for number in others.tolist()])])
     times = _times(query_tokens, pair_query, len(tokens)) + _times(title_tokens, pair_title, len(tokens))
     vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
     return Dataset(
@@ -64,14 +63,19 @@ def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | No
     )  # fmt: skip
 
 
-def _read(texts: list[str], distinct: AnyTokenTable, tokens: AnyTokenTable) -> tuple[Ints, Ragged]:
-    """Return the number of each text, and the tokens of each distinct text."""
-    numbers, rows = np.empty(len(texts), np.int32), []
+def _read(texts: list[str], others: list[str], tokens: AnyTokenTable) -> tuple[Ints, Ragged, Ints]:
+    """Return the number of each text, the tokens of each distinct text, and the numbers of other texts.
+
+    Distinct texts are numbered in order of first appearance. The tokens of the other texts are not read.
+    """
+    distinct, numbers, rows = token_table(max_words=0), np.empty(len(texts), np.int32), list[Ragged]()
     for first in range(0, len(texts), _TEXTS_AT_ONCE):
         known = len(distinct)
         numbers[first : first + _TEXTS_AT_ONCE] = distinct.read(texts[first : first + _TEXTS_AT_ONCE]).values
         rows.append(tokens.read_table(distinct, known))
-    return numbers, concatenate(rows)
+    other_numbers = distinct.read(others).values
+    del distinct  # free its memory
+    return numbers, concatenate(rows), other_numbers
 
 
 _NONE = np.zeros(0, np.int32)

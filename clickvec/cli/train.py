@@ -110,7 +110,7 @@ def train(
 
 
 def evaluate(
-    models: Annotated[list[str], typer.Argument(help="Model folders; bm25 is the lexical baseline.")],
+    models: Annotated[list[str], typer.Argument(help="Model folders, or bm25 for the baseline.")],
     judged: Annotated[
         Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --catalogue.")
     ],
@@ -135,15 +135,15 @@ def evaluate(
     if twice:
         raise typer.BadParameter(f"{twice} is given twice; give each model once")
     if run and len(models) != 1:
-        raise typer.BadParameter("one run file holds one system; give one model with --run")
+        raise typer.BadParameter("a run file is for one system; give one model with --run")
     if run:
         check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
     columns = inputs.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
     judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
-    known = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
+    searched = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
     columns.check_used()
-    rankers = [judged_lists.make_ranker(name, judged_set, known) for name in models]
-    result = judged_lists.evaluate(rankers, judged_set, catalogue=known, progress=Bar())
+    rankers = [judged_lists.make_ranker(name, judged_set, searched) for name in models]
+    result = judged_lists.evaluate(rankers, judged_set, catalogue=searched, progress=Bar())
     if run:
         write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
     if as_json:
@@ -152,7 +152,7 @@ def evaluate(
         screen = Screen(1_000, this_screen().colour)  # the names of models are never cut
         head, *rows = result.as_table()
         print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
-    left_out = f", {result.left_out:,} without a relevant title left out" if result.left_out else ""
+    left_out = f", skipped {result.left_out:,} without a relevant title" if result.left_out else ""
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
     print_message(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")

@@ -95,7 +95,7 @@ def _by_number(head: Sequence[Row], schema: Schema) -> Header:
 
 
 class Keys:
-    """Finds the columns of a schema in the JSON objects of one file."""
+    """The keys of a schema's columns in the JSON objects of one file."""
 
     def __init__(self, name: str, schema: Schema, columns: Columns) -> None:
         self._name, self._schema, self._columns = name, schema, columns

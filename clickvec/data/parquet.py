@@ -1,4 +1,4 @@
-"""Vectors as a Parquet file, with the ids and titles beside them. The one file that imports pyarrow, and late."""
+"""Write vectors to a Parquet file, with the ids and titles. pyarrow is imported only when it is needed."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from clickvec.data.titles import Title
 from clickvec.errors import missing_extra
 
-GROUP_ROWS = 2**16  # of a row group: at 96 numbers, 25 MB
+GROUP_ROWS = 2**16  # rows in a row group: 25 MB with 96 dimensions
 
 
 def wanted(path: Path) -> bool:
-    """Whether the name of a file asks for Parquet."""
+    """Whether a file name ends in .parquet."""
     return path.suffix.lower() == ".parquet"
 
 
 def check() -> None:
-    """Raise one sentence where pyarrow is not installed."""
+    """Raise ClickvecError if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -27,7 +27,7 @@ def check() -> None:
 
 
 def write(file: BinaryIO, titles: Iterable[Title], groups: Iterable[NDArray[Any]]) -> None:
-    """Columns id, title and vector, a row group for each of `groups`, which hold the vectors of all the titles."""
+    """Write the columns id, title and vector, one row group for each array of vectors in `groups`."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 

@@ -43,7 +43,7 @@ class Vocabulary:
 
     def __init__(self, known: Sequence[str]) -> None:
         self.trigrams = tuple(known)
-        self._ids = {trigram: place for place, trigram in enumerate(self.trigrams)}
+        self._ids = {trigram: number for number, trigram in enumerate(self.trigrams)}
         self._slots: tuple[Offsets, Ints] | None = None
 
     def __len__(self) -> int:
@@ -99,17 +99,17 @@ class Vocabulary:
 
     def _fill_slots(self) -> tuple[Offsets, Ints]:
         """Return the key and the id of the trigram in each slot."""
-        of_three = {trigram: place for trigram, place in self._ids.items() if len(trigram) == 3}
+        of_three = {trigram: number for trigram, number in self._ids.items() if len(trigram) == 3}
         letters = np.frombuffer("".join(of_three).encode("utf-32-le", "surrogatepass"), np.int32)
-        keys, places = _keys(*letters.reshape(-1, 3).T), np.array(list(of_three.values()), np.int32)
+        keys, numbers = _keys(*letters.reshape(-1, 3).T), np.array(list(of_three.values()), np.int32)
         size = 2 ** (_SLOTS * len(keys)).bit_length()
         held, ids, slots = np.full(size, _FREE), np.full(size, -1, np.int32), _slot(keys, size)
         while len(keys):
             free = held[slots] == _FREE
             held[slots[free]] = keys[free]  # the last of those that want the slot gets it
             placed = held[slots] == keys
-            ids[slots[placed]] = places[placed]
-            keys, places, slots = keys[~placed], places[~placed], (slots[~placed] + 1) % size
+            ids[slots[placed]] = numbers[placed]
+            keys, numbers, slots = keys[~placed], numbers[~placed], (slots[~placed] + 1) % size
         return held, ids
 
 

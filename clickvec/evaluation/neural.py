@@ -35,9 +35,9 @@ class Neural(BaseRanker):
             if not part:
                 yield np.zeros(0, np.float32)
                 continue
-            place = {text: number for number, text in enumerate(dict.fromkeys(part))}
-            scores = vectors[[row[text] for text in place]] @ self.encoder.encode_query(query)
-            yield np.asarray(scores, np.float32)[[place[text] for text in part]]
+            distinct = {text: number for number, text in enumerate(dict.fromkeys(part))}
+            scores = vectors[[row[text] for text in distinct]] @ self.encoder.encode_query(query)
+            yield np.asarray(scores, np.float32)[[distinct[text] for text in part]]
 
     def search(
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None

@@ -140,10 +140,10 @@ def _tests(findings: Findings) -> str:
     rows, pairs = findings.comparison.rows, findings.pairs
     if not pairs:
         return ""
-    place = {row.key: number for number, row in enumerate(rows)}
+    number_of = {row.key: number for number, row in enumerate(rows)}
     square = [["·"] * len(rows) for _ in rows]
     for pair in pairs:
-        i, j = place[pair.first], place[pair.second]
+        i, j = number_of[pair.first], number_of[pair.second]
         square[i][j], square[j][i] = _p_cell(pair.randomisation_corrected), _p_cell(pair.t_corrected)
     head = ["#", "system", *(str(number) for number in range(1, len(rows) + 1))]
     body = [[str(number), row.label, *line] for number, (row, line) in enumerate(zip(rows, square, strict=True), 1)]

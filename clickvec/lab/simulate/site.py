@@ -137,16 +137,16 @@ def _misspell(rows: list[Text], rng: random.Random) -> tuple[list[Text], Ints, I
     seen = {row.text for row in rows}
     misspelled: list[Text] = []
     clean = list(range(len(rows)))
-    found = np.repeat(np.arange(len(rows))[:, None], MISSPELLINGS, axis=1)
+    ids = np.repeat(np.arange(len(rows))[:, None], MISSPELLINGS, axis=1)
     for query, row in enumerate(rows):
         for i in range(MISSPELLINGS):
             text = misspell(row.text, rng)
             if text not in seen:
                 seen.add(text)
-                found[query, i] = len(clean)
+                ids[query, i] = len(clean)
                 clean.append(query)
                 misspelled.append(row._replace(text=text))
-    return misspelled, np.array(clean), found
+    return misspelled, np.array(clean), ids
 
 
 def _content(text: str) -> list[str]:
@@ -203,8 +203,8 @@ def _draw(keys: Ints, values: Ints, wanted: Ints, rng: np.random.Generator) -> I
     keys, values = keys[order], values[order]
     start, stop = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
     chosen = start + (rng.random(wanted.shape) * (stop - start)).astype(np.int64)
-    found = (stop > start) & (wanted >= 0)
-    return np.where(found, values[np.minimum(chosen, len(values) - 1)], -1)
+    exists = (stop > start) & (wanted >= 0)
+    return np.where(exists, values[np.minimum(chosen, len(values) - 1)], -1)
 
 
 def _lookalikes(queries: Texts, titles: Texts, count: int, rng: np.random.Generator) -> Ints:
@@ -216,8 +216,8 @@ def _lookalikes(queries: Texts, titles: Texts, count: int, rng: np.random.Genera
     values = np.repeat(np.arange(len(titles)), [len(row) for row in title_words])
     size = np.array([len(row) for row in query_words])
     first = np.cumsum(size) - size
-    place = first[:, None] + (rng.random((len(size), count)) * size[:, None]).astype(np.int64)
-    return _draw(keys, values, np.array([word for row in query_words for word in row])[place], rng)
+    position = first[:, None] + (rng.random((len(size), count)) * size[:, None]).astype(np.int64)
+    return _draw(keys, values, np.array([word for row in query_words for word in row])[position], rng)
 
 
 def _first_distinct(rows: Ints, count: int) -> Ints:

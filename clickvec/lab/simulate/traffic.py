@@ -149,13 +149,13 @@ def _check_only_ours(out: Path) -> None:
 
 def _judged(site: Site, split: int, count: int, seed: int) -> Ints:
     """Return `count` queries of a split, the paper's first; a fifth of the others are misspelled."""
-    found = np.flatnonzero(site.split[: len(site.lists)] == split)
-    if count > len(found):
+    available = np.flatnonzero(site.split[: len(site.lists)] == split)
+    if count > len(available):
         name = "dev" if split == DEV else "test"
-        raise ClickvecError(f"the simulated site has only {len(found)} {name} queries, not {count}; ask for fewer")
-    chosen = found[:count]
-    slips = np.random.default_rng((seed, 2, split)).random(count) < MISSPELLED_SHARE
-    return np.where(slips & (chosen >= site.paper), site.misspellings[chosen, 0], chosen)
+        raise ClickvecError(f"the simulated site has only {len(available)} {name} queries, not {count}; ask for fewer")
+    chosen = available[:count]
+    misspelled = np.random.default_rng((seed, 2, split)).random(count) < MISSPELLED_SHARE
+    return np.where(misspelled & (chosen >= site.paper), site.misspellings[chosen, 0], chosen)
 
 
 def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Counts:
@@ -165,9 +165,9 @@ def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Count
 
     def counted() -> Iterator[Impressions]:
         for block in impressions(site, count, seed):
-            place = block.query * LIST_LENGTH + block.slot
-            np.add(shown, np.bincount(place, minlength=size), out=shown)
-            np.add(clicked, np.bincount(place[block.clicked], minlength=size), out=clicked)
+            cell = block.query * LIST_LENGTH + block.slot
+            np.add(shown, np.bincount(cell, minlength=size), out=shown)
+            np.add(clicked, np.bincount(cell[block.clicked], minlength=size), out=clicked)
             yield block
 
     if folder is None:

@@ -1,4 +1,4 @@
-"""Which titles a clicked title has to beat: drawn at random, the others of the minibatch, shown and not clicked, mined.
+"""The titles that a clicked title must beat: random ones, those of the minibatch, shown ones, and mined ones.
 
 `mining.py` finds the mined ones.
 """
@@ -15,27 +15,27 @@ from clickvec.text.ragged import Ragged
 from clickvec.training import scratch
 
 Ids = NDArray[np.int64]
-Drawn = tuple[Ids, NDArray[np.bool_]]  # titles for each pair, and which of them count
+Drawn = tuple[Ids, NDArray[np.bool_]]  # titles for each pair, and which of them to use
 REDRAWS = 20
 
 
 class Candidates(NamedTuple):
-    """The titles of one minibatch: pair r should prefer `titles[positive[r]]` to `titles[negative[r]]` that count.
+    """The titles of one minibatch: pair r should prefer `titles[positive[r]]` to `titles[negative[r]]`, if they count.
 
-    With in-batch negatives `negative` is None: every title of the minibatch is one, where `counts` says so.
+    With in-batch negatives, `negative` is None: every title of the minibatch is one, if `counts` is true for it.
     """
 
     titles: Ids
     positive: Ids
     negative: Ids | None
     counts: NDArray[np.bool_]
-    masked: int  # negatives left out because they were clicked for the query
+    masked: int  # false negatives: left out because they were clicked for the query
 
 
 class Sampler:
-    """Draws negatives for minibatches of a data set, never a title that was clicked for the query.
+    """Draws negatives for minibatches, never a title that was clicked for the query.
 
-    Drawing changes nothing here, so that several threads may do it. Mined titles are kept on the disk of `folder`.
+    Drawing changes no state, so several threads may draw. Mined titles are on the disk of `folder`.
     """
 
     def __init__(self, data: Dataset, recipe: Recipe, folder: Path | None = None) -> None:
@@ -45,7 +45,7 @@ class Sampler:
         self.mined.fill(-1)  # none
 
     def was_clicked(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Whether the log holds a click on the title for the query: bisection in the sorted titles of each query."""
+        """Return whether the title was clicked for the query, by bisection in the sorted titles of each query."""
         titles, offsets = self.data.clicked
         low, end = offsets[query], offsets[query + 1]
         high, last = end, len(titles) - 1
@@ -53,24 +53,24 @@ class Sampler:
             middle = (low + high) // 2
             before = (titles[np.minimum(middle, last)] < title) & (low < high)
             low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
-        found: NDArray[np.bool_] = (titles[np.minimum(low, last)] == title) & (low < end)
-        return found
+        clicked: NDArray[np.bool_] = (titles[np.minimum(low, last)] == title) & (low < end)
+        return clicked
 
     def draw(self, pairs: Ids, rng: np.random.Generator, *, mask: bool = True) -> Candidates:
-        """The candidates of a minibatch of pairs; without `mask`, in-batch negatives are not masked yet."""
+        """Return the candidates of a minibatch of pairs. Without `mask`, in-batch negatives are not masked yet."""
         queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
         drawn, counts = _side_by_side(self._shown(queries, rng), self._mined(queries, rng))
         if self.recipe.batch_negatives:
             return self._whole_batch(queries, clicked, drawn[counts], mask)
         random, random_counts = self._random(queries, rng)
         drawn, counts = _side_by_side((random, random_counts), (drawn, counts))
-        titles, places = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
-        places = places.reshape(len(pairs), -1)
+        titles, indices = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
+        indices = indices.reshape(len(pairs), -1)
         masked = int((~random_counts).sum())
-        return Candidates(titles.astype(np.int64), places[:, 0], places[:, 1:], counts, masked)
+        return Candidates(titles.astype(np.int64), indices[:, 0], indices[:, 1:], counts, masked)
 
     def _random(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
-        """Titles of the training log at random; where every redraw was clicked too, the last one does not count."""
+        """Return random titles of the log. If every redraw was clicked too, the last one does not count."""
         shape = (len(queries), self.recipe.negatives)
         titles = rng.integers(0, self.data.clicked_titles, shape)
         queries = np.broadcast_to(queries[:, None], shape)
@@ -83,50 +83,50 @@ class Sampler:
         return titles, ~again
 
     def _shown(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
-        """Titles that were shown for the query and not clicked; none count where the query has none."""
-        shown, wanted = self.data.shown, self.recipe.shown_negatives
-        if not len(shown.values) or not wanted:
+        """Return titles that were shown for the query and not clicked, as many as there are."""
+        shown, count = self.data.shown, self.recipe.shown_negatives
+        if not len(shown.values) or not count:
             return _none(len(queries))
         starts = shown.offsets[queries][:, None]
         lengths = shown.offsets[queries + 1][:, None] - starts
-        # A random start and a step through the list: distinct titles as long as there are enough of them.
-        offset = rng.integers(0, np.maximum(lengths, 1)) + np.arange(wanted)
-        counts = np.broadcast_to(np.arange(wanted) < lengths, offset.shape)
-        places = np.where(counts, starts + offset % np.maximum(lengths, 1), 0)
-        return shown.values[places].astype(np.int64), counts
+        # Consecutive titles from a random start: they are distinct as long as there are enough of them.
+        offset = rng.integers(0, np.maximum(lengths, 1)) + np.arange(count)
+        counts = np.broadcast_to(np.arange(count) < lengths, offset.shape)
+        indices = np.where(counts, starts + offset % np.maximum(lengths, 1), 0)
+        return shown.values[indices].astype(np.int64), counts
 
     def _mined(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
-        """Different titles at random from those that were mined for the query; none count before any were."""
+        """Return different random titles among those mined for the query; before mining, none count."""
         if not self.recipe.hard_negatives:
             return _none(len(queries))
-        places = rng.random((len(queries), HARD_POOL)).argsort(axis=1)[:, : self.recipe.hard_negatives]
-        titles = np.take_along_axis(self.mined[queries], places, axis=1)
+        columns = rng.random((len(queries), HARD_POOL)).argsort(axis=1)[:, : self.recipe.hard_negatives]
+        titles = np.take_along_axis(self.mined[queries], columns, axis=1)
         return np.maximum(titles, 0).astype(np.int64), titles >= 0
 
     def _whole_batch(
         self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids, mask: bool
     ) -> Candidates:
-        """Every title of the minibatch against every query, known clicked titles masked."""
+        """Return every title of the minibatch as a candidate of every query, with known clicks masked."""
         titles = np.unique(np.concatenate([clicked.astype(np.int64), extra]))
         positive = np.searchsorted(titles, clicked)
         if not mask:
             return Candidates(titles, positive, None, np.ones((0, 0), np.bool_), 0)
         known: Ragged = self.data.clicked.take(queries)
-        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), places(known.values, titles)
+        rows, columns = np.repeat(np.arange(len(queries)), known.lengths), positions(known.values, titles)
         counts = np.ones((len(queries), len(titles)), np.bool_)
-        counts[rows[columns >= 0], columns[columns >= 0]] = False  # the pair's own title is among them
+        counts[rows[columns >= 0], columns[columns >= 0]] = False  # including the pair's own title
         return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))
 
 
-def places(titles: NDArray[np.integer], among: Ids) -> Ids:
-    """The place of each title among others that are sorted; -1 where it is none of them."""
-    place = np.minimum(np.searchsorted(among, titles), len(among) - 1)
-    return np.where(among[place] == titles, place, -1)
+def positions(titles: NDArray[np.integer], among: Ids) -> Ids:
+    """Return the position of each title in a sorted array, or -1 if it is not there."""
+    position = np.minimum(np.searchsorted(among, titles), len(among) - 1)
+    return np.where(among[position] == titles, position, -1)
 
 
 def _none(pairs: int) -> Drawn:
     return np.zeros((pairs, 0), np.int64), np.zeros((pairs, 0), np.bool_)
 
 
-def _side_by_side(one: Drawn, other: Drawn) -> Drawn:
-    return np.concatenate([one[0], other[0]], axis=1), np.concatenate([one[1], other[1]], axis=1)
+def _side_by_side(left: Drawn, right: Drawn) -> Drawn:
+    return np.concatenate([left[0], right[0]], axis=1), np.concatenate([left[1], right[1]], axis=1)

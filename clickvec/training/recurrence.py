@@ -1,9 +1,9 @@
-"""Equation 2 and its gradient by hand: what `TorchTower._lstm` computes, in few and large operations on the CPU.
+"""Equation 2 and its gradient, written by hand: the LSTM-RNN in few and large operations on the CPU.
 
-`towers.py` has the readable version, and a test binds the two for every option. There autograd keeps a dozen small
-nodes for each token; here a token takes one product and a few operations in place, forward and backward.
+`_readable_lstm` in `towers.py` is the version to read, and a test compares the two for every option. There autograd
+records a dozen small nodes for each token. Here a token takes one product and a few in-place operations each way.
 
-Arrays that hold all tokens are time-major, as in `text.Packed`: token t is rows `begin[t]` to `begin[t] + sizes[t]`.
+Arrays that hold all tokens are time-major, as in `packing.py`: token t is rows `begin[t]` to `begin[t] + sizes[t]`.
 """
 
 from itertools import accumulate
@@ -18,7 +18,7 @@ Sizes = tuple[int, ...]
 
 
 class Shape(NamedTuple):
-    """What is not a tensor."""
+    """The arguments that are not tensors."""
 
     sizes: Sizes
     pooling: str
@@ -28,12 +28,12 @@ class Shape(NamedTuple):
 class Bag(torch.autograd.Function):
     """The sum of rows of a matrix for each bag of ids, as `functional.embedding_bag`, with a faster gradient.
 
-    Its gradient is a sum of bags again: of the places where each row was used, in order, so that it is always the same.
+    The gradient is a sum over bags too: the bags that use each row, in order, so that the result is always the same.
     """
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, ids: Tensor, starts: Tensor) -> Tensor:  # noqa: ANN401
-        """One row for each bag."""
+        """Return one row for each bag."""
         ctx.save_for_backward(ids, starts)
         ctx.rows = len(matrix)
         return functional.embedding_bag(ids, matrix, starts, mode="sum", include_last_offset=True)
@@ -41,7 +41,7 @@ class Bag(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        """The gradient of the matrix."""
+        """Return the gradient of the matrix."""
         ids, starts = ctx.saved_tensors
         bag_of = torch.repeat_interleave(torch.arange(len(starts) - 1), torch.diff(starts))
         order = torch.argsort(ids, stable=True)
@@ -51,7 +51,7 @@ class Bag(torch.autograd.Function):
 
 
 class Recurrence(torch.autograd.Function):
-    """The embeddings of a batch, longest text first, from the table of W l(t) of its distinct tokens.
+    """The vectors of a batch, longest text first, from the table of W l(t) of its distinct tokens.
 
     The table has a column for each gate and cell, in the order of `forward.gates`; `bias` and `recurrent` alike, and
     `peepholes` are those of the input gate, the forget gate (None when it has no gate) and the output gate.
@@ -63,7 +63,7 @@ class Recurrence(torch.autograd.Function):
         table: Tensor, tokens: Tensor, bias: Tensor, recurrent: Tensor, shape: Shape,
         peep_input: Tensor | None, peep_forget: Tensor | None, peep_output: Tensor | None,
     ) -> Tensor:  # fmt: skip
-        """Every token in place: `gates` is first the sums and then the activations."""
+        """Process each token in place: `gates` first holds the sums, then the activations."""
         sizes, cells = shape.sizes, recurrent.shape[1]
         begin = _begins(sizes)
         # tanh(x) = 2 σ(2x) - 1, and torch's σ takes a quarter of the time of its tanh.
@@ -110,7 +110,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Back through time; `d_sums` is the gradient of the sums of a token, before the gates squash them."""
+        """Go back through time. `d_sums` is the gradient of the sums, before the activation functions of the gates."""
         tokens, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled = (
             ctx.saved_tensors
         )
@@ -141,7 +141,7 @@ class Recurrence(torch.autograd.Function):
             _times_sigmoid(torch.mul(dc, y_g, out=product), i, da_i)
             _times_tanh(torch.mul(dc, i, out=product), y_g, da_g)
             if t == 0 and da_f is not None:
-                da_f.zero_()  # there is nothing to forget before the first word
+                da_f.zero_()  # nothing is forgotten before the first token
             if t:
                 before = begin[t - 1]
                 c_before = cell.narrow(0, before, n)
@@ -165,33 +165,33 @@ def _begins(sizes: Sizes) -> list[int]:
 
 
 def _split(a: Tensor, cells: int, has_forget: bool) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """The columns of the cell input, the input gate, the forget gate if there is one, and the output gate."""
+    """Return the columns of the cell input, the input gate, the forget gate (or None) and the output gate."""
     first, second, *others = torch.split(a, cells, dim=1)
     return first, second, others[0] if has_forget else None, others[-1]
 
 
 def _from_sigmoid_(x: Tensor) -> Tensor:
-    """2 x - 1, in place."""
+    """Compute 2 x - 1 in place."""
     return torch.add(x.new_tensor(-1.0), x, alpha=2, out=x)
 
 
 def _times_sigmoid(gradient: Tensor, value: Tensor, out: Tensor) -> None:
-    """gradient σ' where `value` is σ."""
+    """Write gradient σ', where `value` is σ."""
     torch.ops.aten.sigmoid_backward.grad_input(gradient, value, grad_input=out)
 
 
 def _times_tanh(gradient: Tensor, value: Tensor, out: Tensor) -> None:
-    """gradient tanh' where `value` is tanh."""
+    """Write gradient tanh', where `value` is tanh."""
     torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out)
 
 
 def _next(sizes: Sizes, t: int) -> int:
-    """How many texts go on after token t."""
+    """Return how many texts continue after token t."""
     return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 
 def _pool(pooling: str, vectors: Tensor, y: Tensor, t: int, on: int, pooled: Tensor) -> None:
-    """Take y(t) into the vectors; the first `on` texts go on after token t, the others keep what they have then."""
+    """Pool y(t) into the vectors. The first `on` texts continue after token t; the vectors of the others are final."""
     if pooling == "last":
         vectors[on:] = y[on:]
     elif t == 0:
@@ -204,9 +204,9 @@ def _pool(pooling: str, vectors: Tensor, y: Tensor, t: int, on: int, pooled: Ten
 
 
 def _unpool(pooling: str, dy: Tensor, mine: Tensor, t: int, on: int, y: Tensor, pooled: Tensor) -> None:
-    """Give y(t) its share of the gradient of the vectors, and leave the rest to the tokens before.
+    """Add the share of y(t) in the gradient of the vectors to `dy`, and leave the rest to the tokens before.
 
-    The first `on` texts go on after token t, and have a gradient in `dy` already.
+    The first `on` texts continue after token t and have a gradient in `dy` already.
     """
     if pooling == "last":
         dy[on:] = mine[on:]
@@ -216,13 +216,13 @@ def _unpool(pooling: str, dy: Tensor, mine: Tensor, t: int, on: int, y: Tensor, 
         dy.add_(mine, alpha=1 / (t + 1))
         mine.mul_(t / (t + 1))
     else:
-        share = (y > pooled).to(y.dtype).add_(y == pooled, alpha=0.5)  # as autograd: equals share
+        share = (y > pooled).to(y.dtype).add_(y == pooled, alpha=0.5)  # as in autograd: equal values share the gradient
         dy.addcmul_(mine, share)
         mine.mul_(1 - share)
 
 
 def _cut(shape: Shape, t: int, *gradients: Tensor) -> None:
-    """Let no gradient pass to token t from texts that go on for `bptt_steps` tokens or more after it."""
+    """Stop the gradient at token t for texts that continue for `bptt_steps` tokens or more after it."""
     if shape.bptt_steps and t + shape.bptt_steps < len(shape.sizes):
         for gradient in gradients:
             gradient[: shape.sizes[t + shape.bptt_steps]] = 0

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from test_learning import PAIRS, log_of  # noqa: E402
 
 from clickvec.training import loop, scratch  # noqa: E402
-from clickvec.training.negatives import Sampler, places  # noqa: E402
+from clickvec.training.negatives import Sampler, positions  # noqa: E402
 
 
 def test_an_array_is_written_and_read_and_its_file_has_no_name(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_a_click_is_found_in_the_rows_of_its_query(data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.sets(st.integers(0, 50), min_size=1))
-def test_places_among_sorted_titles(titles: list[int], among: set[int]) -> None:
+def test_positions_among_sorted_titles(titles: list[int], among: set[int]) -> None:
     ordered = sorted(among)
     expected = [ordered.index(title) if title in among else -1 for title in titles]
-    assert places(np.array(titles, np.int32), np.array(ordered)).tolist() == expected
+    assert positions(np.array(titles, np.int32), np.array(ordered)).tolist() == expected
 
 
 def large(pairs: int, folder: Path) -> dataset.Dataset:

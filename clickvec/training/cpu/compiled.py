@@ -1,7 +1,7 @@
-"""`recurrence.c` and `gather.c`, where they were compiled at installation and the processor can run them.
+"""`recurrence.c` and `gather.c`, if they were compiled at installation and the processor can run them.
 
-They are used of their own accord for what they know: float32, rows and cells that fill whole registers, LSTM-RNNs
-without peepholes, pooling and bptt_steps. CLICKVEC_COMPILED chooses the path: see clickvec/compiled.py.
+They handle float32, rows and cells that fill whole registers, and LSTM-RNNs without peepholes, pooling and bptt_steps;
+torch does the rest. The environment variable CLICKVEC_COMPILED chooses the path: see clickvec/native/loader.py.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ from torch.autograd.function import once_differentiable
 from clickvec.native import loader
 from clickvec.text.ragged import Ragged
 
-LINE = 64  # bytes of the cache, at a multiple of which torch begins a tensor
-PIECES, PIECE = 32, 32  # the most that texts are shared in, and how many texts are worth one
-PARTS = 2**22  # numbers in all of the gradients of the recurrent weights, one for each piece
+LINE = 64  # bytes of a cache line; torch aligns tensors to it
+PIECES, PIECE = 32, 32  # the maximum number of pieces that threads share, and the minimum number of texts in one
+PARTS = 2**22  # the maximum size of the gradients of the recurrent weights, of which each piece has one
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 _NET = (_INT, _INT, _POINTER, _LONG, _POINTER)
 _COSINES = (_POINTER, _LONG, _POINTER, _LONG, _INT, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
@@ -53,15 +53,15 @@ class Kernel(NamedTuple):
     """The compiled functions for one kind of processor."""
 
     processor: str
-    lanes: int  # the numbers that it computes at once
-    sums: int  # registers for sums: texts that are read side by side, times gates
+    lanes: int  # floats in a register
+    sums: int  # registers for sums: texts processed together, times gates
     functions: dict[str, Callable[..., int]]
 
     def takes(self, *matrices: Tensor) -> bool:
-        """Whether it can compute with these."""
+        """Return whether the compiled code can use these matrices."""
         return all(
-            one.dtype == torch.float32 and one.device.type == "cpu" and one.shape[1] % self.lanes == 0
-            for one in matrices
+            matrix.dtype == torch.float32 and matrix.device.type == "cpu" and matrix.shape[1] % self.lanes == 0
+            for matrix in matrices
         )
 
     def call(self, name: str, *arguments: Argument) -> int:
@@ -69,29 +69,29 @@ class Kernel(NamedTuple):
         return self.functions[name](*map(_as_number, arguments))
 
     def share(self, name: str, *arguments: Argument) -> None:
-        """Call one whose work is shared by as many threads as torch may use."""
+        """Call a function that uses as many threads as torch."""
         self.call(name, *arguments, torch.get_num_threads())
 
     def piece(self, texts: int, gates: int, cells: int) -> int:
-        """How many texts a thread takes at once: pieces alike in size, of whole groups that are read side by side."""
+        """Return how many texts a thread takes at once: pieces of equal size, in whole groups of texts."""
         most = min(PIECES, max(4, PARTS // (gates * cells**2)))
         pieces, side_by_side = max(1, min(most, texts // PIECE)), self.sums // gates
         return side_by_side * -(-texts // (pieces * side_by_side))
 
     def sum_bags(self, matrix: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
-        """The sum of rows of a matrix for each bag: bag b has the ids from `starts[b]` to `starts[b + 1]`."""
+        """Return the sum of rows of a matrix for each bag: bag b has the ids from `starts[b]` to `starts[b + 1]`."""
         out = matrix.new_empty(len(starts) - 1, matrix.shape[1])
         self.share("sum_bags", matrix, matrix.shape[1], ids, starts, len(out), out)
         return out
 
     def uses(self, ids: Tensor, kinds: int, bags: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Where each id is used, as bags: in which places of `ids`, or in which bags of them."""
+        """Return where each id is used, as bags: the positions in `ids`, or the bags that hold them."""
         starts, found = ids.new_empty(kinds + 1), torch.empty_like(ids)
         self.call("find_uses", ids, len(ids), bags, 0 if bags is None else len(bags) - 1, kinds, starts, found)
         return found, starts
 
     def look_ahead(self, matrix: Tensor, change: Tensor, rows: Tensor, moved: Tensor) -> Tensor:
-        """Rows of Λ at Λ + S ΔΛ, where S is `moved`."""
+        """Return rows of Λ + S ΔΛ, where S is `moved`."""
         near = matrix.new_empty(len(rows), matrix.shape[1])
         self.share("look_ahead", matrix, change, matrix.shape[1], rows, moved, len(rows), near)
         return near
@@ -99,11 +99,11 @@ class Kernel(NamedTuple):
     def step(
         self, matrix: Tensor, change: Tensor, rows: Tensor, decayed: Tensor, near: Tensor, gradient: Tensor, size: float
     ) -> None:
-        """Rows of Λ from `near`, and of ΔΛ, by a step along the gradient; P is `decayed`."""
+        """Write rows of Λ and ΔΛ after an update; `near` is the row that looks ahead, P is `decayed`."""
         self.share("step", matrix, change, matrix.shape[1], rows, decayed, near, gradient, size, len(rows))
 
     def touched(self, batches: Sequence[Tensor], rows: int) -> tuple[Tensor, list[Tensor]]:
-        """The rows that some batches of ids use, in order, and the batches with places among these for ids."""
+        """Return the rows that batches of ids use, in order, and the batches with ids numbered among these."""
         marks, found = torch.zeros(rows, dtype=torch.int32), torch.empty(rows, dtype=torch.int64)
         for ids in batches:
             self.call("mark_rows", ids, len(ids), marks)
@@ -114,7 +114,7 @@ class Kernel(NamedTuple):
         return found[:used], places
 
     def distinct(self, values: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
-        """The distinct values, as they come up, and the number of each value among them."""
+        """Return the distinct values in order of appearance, and the index of each value among them."""
         bits = (2 * len(values) + 1).bit_length()
         found, numbers = (torch.empty(len(values), dtype=torch.int64) for _ in range(2))
         table = torch.full((2**bits, 2), -1, dtype=torch.int32)
@@ -130,7 +130,7 @@ class Kernel(NamedTuple):
         return order, tuple(torch.diff(begin[: longest + 1]).tolist()), there, back
 
     def take(self, table: Ragged, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The values of some rows, one after the other, and where each row begins, and the end."""
+        """Return the values of rows, one row after the other, and where each row starts, and the end."""
         offsets, starts = loader.ready(table.offsets, np.int64), torch.empty(len(rows) + 1, dtype=torch.int64)
         self.call("find_starts", offsets, rows, len(rows), starts)
         out = torch.empty(int(starts[-1]), dtype=torch.int64)
@@ -139,7 +139,7 @@ class Kernel(NamedTuple):
 
 
 def is_aligned(tensor: Tensor) -> bool:
-    """Whether streaming stores may write to a tensor: to an address that is no multiple of LINE they crash."""
+    """Return whether streaming stores may write to a tensor: they crash unless its address is a multiple of LINE."""
     return tensor.data_ptr() % LINE == 0
 
 
@@ -168,7 +168,7 @@ def kernel() -> Kernel | None:
 
 
 def is_missing() -> bool:
-    """Whether it is wanted, and not there."""
+    """Return whether compiled code is enabled but missing."""
     return bool(loader.wanted()) and kernel() is None
 
 
@@ -191,7 +191,7 @@ class CompiledBag(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, ids: Tensor, starts: Tensor, using: Kernel) -> Tensor:  # noqa: ANN401
-        """One row for each bag."""
+        """Return one row for each bag."""
         ctx.save_for_backward(ids, starts)
         ctx.rows, ctx.using = len(matrix), using
         return using.sum_bags(matrix.contiguous(), ids, starts)
@@ -199,14 +199,14 @@ class CompiledBag(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
-        """The gradient of the matrix."""
+        """Return the gradient of the matrix."""
         ids, starts = ctx.saved_tensors
         using: Kernel = ctx.using
         return using.sum_bags(gradient.contiguous(), *using.uses(ids, ctx.rows, starts)), None, None, None
 
 
 class CompiledRecurrence(torch.autograd.Function):
-    """`recurrence.Recurrence` for what the kernel knows; the embeddings come in the order of the texts."""
+    """`recurrence.Recurrence`, compiled. The vectors are in the order of the texts."""
 
     @staticmethod
     def forward(
@@ -214,7 +214,7 @@ class CompiledRecurrence(torch.autograd.Function):
         table: Tensor, tokens: Tensor, bias: Tensor, recurrent: Tensor, sizes: tuple[int, ...], order: Tensor,
         using: Kernel,
     ) -> Tensor:  # fmt: skip
-        """The rows of the table may be some columns of a larger one. A text without a token gives zeros."""
+        """Return the vectors. The table may be some columns of a larger one. A text without tokens gives zeros."""
         rows, cells = recurrent.shape
         begin = torch.tensor([*accumulate(sizes, initial=0)])
         table = table if table.stride(1) == 1 else table.contiguous()
@@ -235,7 +235,7 @@ class CompiledRecurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Back through time; once, as the gradient takes the place of what the gates gave."""
+        """Go back through time. This works once: the gradient overwrites the activations of the gates."""
         if ctx.is_done:
             raise RuntimeError("the gradient of a compiled recurrence can be taken only once")
         ctx.is_done = True
@@ -254,34 +254,34 @@ class CompiledRecurrence(torch.autograd.Function):
 
 
 class CompiledLosses(torch.autograd.Function):
-    """`objective.losses` of queries and their candidates: the clicked title first, then those that it has to beat."""
+    """`objective.losses` of queries and their candidates: the clicked title first, then its negatives."""
 
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
         y_q: Tensor, y_d: Tensor, candidates: Tensor, counts: Tensor, gamma: float, using: Kernel,
     ) -> Tensor:  # fmt: skip
-        """Equations 3 to 5."""
+        """Return the loss of each pair: equations 3 to 5."""
         y_q, y_d = y_q.contiguous(), y_d.contiguous()
         over_q, over_d, R = (y_q.new_empty(shape) for shape in (len(y_q), len(y_d), candidates.shape))
-        given = (y_q, len(y_q), y_d, len(y_d), y_q.shape[1], candidates, candidates.shape[1], over_q, over_d, R)
-        using.call("cosines", *given)
+        shared = (y_q, len(y_q), y_d, len(y_d), y_q.shape[1], candidates, candidates.shape[1], over_q, over_d, R)
+        using.call("cosines", *shared)
         exponents = torch.zeros_like(R)
         exponents[:, 1:] = torch.where(counts, -gamma * (R[:, :1] - R[:, 1:]), -torch.inf)
-        found = torch.logsumexp(exponents, dim=1)
-        # The share of each exponent is its slope, by which a negative's cosine goes up and the clicked one's down.
-        slopes = gamma * torch.exp(exponents - found[:, None])
+        losses = torch.logsumexp(exponents, dim=1)
+        # The softmax of the exponents is the slope of the loss in the cosine of each negative.
+        slopes = gamma * torch.exp(exponents - losses[:, None])
         slopes[:, 0] = -slopes[:, 1:].sum(dim=1)
         ctx.save_for_backward(y_q, y_d, candidates, over_q, over_d, R, slopes)
         ctx.using = using
-        return found
+        return losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Of the vectors."""
+        """Return the gradient of the vectors."""
         y_q, y_d, candidates, over_q, over_d, R, slopes = ctx.saved_tensors
-        given = (y_q, len(y_q), y_d, len(y_d), y_q.shape[1], candidates, candidates.shape[1], over_q, over_d, R)
+        shared = (y_q, len(y_q), y_d, len(y_d), y_q.shape[1], candidates, candidates.shape[1], over_q, over_d, R)
         dy_q, dy_d, along = torch.zeros_like(y_q), torch.zeros_like(y_d), torch.zeros_like(over_d)
-        ctx.using.call("cosines_back", *given, slopes * gradient[:, None], along, dy_q, dy_d)
+        ctx.using.call("cosines_back", *shared, slopes * gradient[:, None], along, dy_q, dy_d)
         return dy_q, dy_d, None, None, None, None

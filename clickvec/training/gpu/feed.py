@@ -1,6 +1,6 @@
-"""Minibatches drawn ahead of time, by threads, in page-locked memory that the device copies from without waiting.
+"""Minibatches drawn ahead of time, by threads, in page-locked memory from which the device copies asynchronously.
 
-All random numbers are drawn here, by NumPy, as on the CPU: so a run takes the same minibatches on every device.
+All random numbers are drawn here by NumPy, as on the CPU: a run has the same minibatches on every device.
 """
 
 import os
@@ -25,7 +25,7 @@ THREADS = min(4, os.cpu_count() or 1)
 
 
 class Job(NamedTuple):
-    """A minibatch to be drawn."""
+    """A minibatch to draw."""
 
     pairs: Ids
     seed: list[int]
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 
 class About(NamedTuple):
-    """What the loop wants to know of a minibatch."""
+    """What the loop needs to know about a minibatch."""
 
     pairs: int
     weight: float
@@ -44,7 +44,7 @@ class About(NamedTuple):
 
 
 class Layout:
-    """Where the numbers of a minibatch are in one array of int32, some of them float32 by nature."""
+    """Where the numbers of a minibatch are in one array of int32; some of them are float32."""
 
     def __init__(self, data: Dataset, recipe: Recipe) -> None:
         self.pairs = min(recipe.batch_size, len(data.pair_query))
@@ -66,13 +66,13 @@ class Layout:
         self.size = int(ends[-1])
 
     def views(self, whole: Tensor) -> dict[str, Tensor]:
-        """The parts by their names."""
+        """Return the parts by name."""
         parts = {name: whole[where] for name, where in self.slices.items()}
         return parts | {name: parts[name].view(torch.float32) for name in ("momentum", "learning_rate", "weight")}
 
 
 class Feed:
-    """Draws minibatches into a ring of arrays."""
+    """Draws minibatches into a ring buffer of arrays."""
 
     def __init__(
         self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], device: torch.device
@@ -88,11 +88,11 @@ class Feed:
         self._copied: list[torch.cuda.Event | None] = [None] * AHEAD
 
     def clear(self) -> None:
-        """Let the minibatch be one without a pair."""
+        """Make the minibatch one without pairs."""
         self._to.zero_()
 
     def send(self, jobs: Iterator[Job]) -> Iterator[About]:
-        """Lay one minibatch after the other on the device; each is there when its turn comes in the stream."""
+        """Copy one minibatch after the other to the device, in stream order."""
         waiting: deque[tuple[int, Future[About]]] = deque()
         with ThreadPoolExecutor(THREADS) as pool:
             try:
@@ -115,10 +115,10 @@ class Feed:
         return about
 
     def _draw(self, slot: int, job: Job) -> About:
-        """Draw a minibatch; longest texts first."""
+        """Draw a minibatch, longest texts first."""
         copied = self._copied[slot]
         if copied is not None:
-            copied.synchronize()  # the device has taken what is there
+            copied.synchronize()  # wait until the device has copied the old content
         to, data, pairs, rng = self._ring[slot][1], self._data, job.pairs, np.random.default_rng(job.seed)
         found = self._sampler.draw(pairs, rng, mask=False)
         to["now"][0], to["pairs"][0], to["titles"][0] = job.update + 1, len(pairs), len(found.titles)
@@ -141,7 +141,7 @@ class Feed:
         self, to: dict[str, NDArray[np.int32]], side: str, texts: Ragged, ids: NDArray[np.integer],
         rng: np.random.Generator, used: int,
     ) -> tuple[Ids, int]:  # fmt: skip
-        """Lay out the texts of one side, and say in which order; with words left out, their tokens go along."""
+        """Write the texts of one side and return their order. With word dropout, their tokens are written too."""
         if self._recipe.word_dropout:
             kept = drop_tokens(texts.take(ids), self._recipe.word_dropout, rng)
             to["tokens"][used : used + len(kept.values)] = kept.values

@@ -1,4 +1,4 @@
-"""One tower on one kind of text, forward and backward, through the kernels."""
+"""One tower on queries or on titles, forward and backward, by the kernels."""
 
 from typing import NamedTuple
 
@@ -14,15 +14,15 @@ from clickvec.training import scratch
 from clickvec.training.gpu import kernels
 from clickvec.training.towers import TorchTower
 
-BLOCK, WARPS = 16, 4  # texts that one program reads, and the threads it has for them, by 32
-FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program reads at once
+BLOCK, WARPS = 16, 4  # texts of one program, and its warps
+FEW, COLUMNS = 8, 128  # trigrams, and columns of their rows, that one program loads at once
 
 
 def send(numbers: NDArray[np.integer], device: torch.device) -> Tensor:
-    """Numbers of the data to the device as int32, some at a time: they may be more than memory should hold."""
+    """Copy integers of the data to the device as int32, in blocks, to save memory."""
     sent = torch.empty(len(numbers), dtype=torch.int32, device=device)
-    for some in scratch.blocks(len(numbers)):
-        sent[some] = torch.from_numpy(numbers[some].astype(np.int32)).to(device)
+    for block in scratch.blocks(len(numbers)):
+        sent[block] = torch.from_numpy(numbers[block].astype(np.int32)).to(device)
     return sent
 
 
@@ -34,7 +34,7 @@ class TokenTrigrams(NamedTuple):
 
     @classmethod
     def of(cls, trigrams: Ragged, device: torch.device) -> "TokenTrigrams":
-        """From the data."""
+        """Copy the tokens of the data."""
         return cls(send(trigrams.offsets, device), send(trigrams.values, device))
 
 
@@ -69,7 +69,7 @@ class Packed:
         self._bias_parts = [tower.weights[f"{way}{gate}.bias"].detach() for way, gate in self._own]
 
     def pack(self) -> None:
-        """Take the weights as they are now, and begin with no gradient."""
+        """Copy the present weights, and set the gradients to 0."""
         torch.cat(self._recurrent_parts, out=self.recurrent.view(-1, self.cells))
         torch.cat(self._bias_parts, out=self.bias.view(-1))
         self.transposed.copy_(self.recurrent.transpose(1, 2))
@@ -77,7 +77,7 @@ class Packed:
         self.d_bias.zero_()
 
     def give_gradients(self) -> None:
-        """Let the tower's tensors have their parts of the gradients."""
+        """Make the gradients of the tower's tensors views of these."""
         recurrent = self.d_recurrent.view(len(self._own), self.cells, self.cells)
         bias = self.d_bias.view(len(self._own), self.cells)
         for (way, gate), d_recurrent, d_bias in zip(self._own, recurrent, bias, strict=True):
@@ -104,7 +104,7 @@ class Reader:
         return self.rows, self.texts.words, -(-self.gates.shape[2] // COLUMNS)
 
     def read(self, matrix: Tensor) -> Tensor:
-        """The vectors of the texts."""
+        """Return the vectors of the texts."""
         texts, packed = self.texts, self.packed
         kernels.sum_bags[self._bag_grid()](
             self.gates, matrix, packed.bias, texts.tokens, texts.begin, texts.length, *self.token_trigrams, self.rows,
@@ -119,7 +119,7 @@ class Reader:
         return self.vectors
 
     def go_back(self, d_vectors: Tensor, d_matrix: Tensor) -> None:
-        """Add the gradient of all weights, from that of the vectors."""
+        """Add to the gradients of all weights, from the gradient of the vectors."""
         texts, packed = self.texts, self.packed
         d_vectors = d_vectors.contiguous()
         for way in range(len(packed.ways)):
@@ -140,7 +140,7 @@ class Reader:
         )  # fmt: skip
 
     def _of(self, way: int, gates: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        """The columns of one direction."""
+        """Return the columns of one direction."""
         width, cells = self.packed.width, self.packed.cells
         return (
             gates[..., way * width : (way + 1) * width],
@@ -151,12 +151,12 @@ class Reader:
         return {
             "CELLS": self.packed.cells, "GATES": len(self.packed.gates), "BLOCK": BLOCK, "PART": self._part,
             "BACKWARDS": way == 1, "PRECISION": self._precision, "num_warps": WARPS,
-            "num_stages": 1,  # they must not read ahead of what they write
+            "num_stages": 1,  # pipelining would read ahead of what is written
         }  # fmt: skip
 
 
 def try_out(recipe: Recipe) -> None:
-    """Read two texts of no words, to see whether Triton works."""
+    """Read two empty texts, to see whether Triton works."""
     weights = {name: np.zeros(shape) for name, shape in forward.shapes(recipe.tower_shape(), 1).items()}
     tower = TorchTower.from_arrays(recipe.tower_shape(), weights, torch.float32, "cuda")
     nothing = torch.zeros(2, dtype=torch.int32, device="cuda")

@@ -1,7 +1,7 @@
-"""A whole update on a GPU as one CUDA graph: shapes are fixed, and all that changes lies in one array.
+"""A whole update on a GPU as one CUDA graph: shapes are fixed, and everything that changes is in one array.
 
-Of the updates that `update.Plain` can do these are the common ones (`can_be_fused`), with the same losses but for
-rounding. Without CUDA, under Triton's interpreter, the same runs on the CPU, slowly: that is how it is tested.
+It covers the common settings of `update.Plain` (see `can_be_fused`), with the same losses except for rounding. Tests
+run it on the CPU with Triton's interpreter, which is slow.
 """
 
 from collections.abc import Iterator
@@ -57,14 +57,14 @@ class Fused:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def _texts(self, kind: str) -> Texts:
-        """Tokens lie on the device, all of them; or they come with the minibatch, when words are left out."""
+        """Return the texts of one side. All tokens are on the device; after word dropout they come by minibatch."""
         tokens = self._parts["tokens"]
         if not self._recipe.word_dropout:
             tokens = send((self._data.queries if kind == "query" else self._data.titles).values, self.device)
         return Texts(tokens, self._parts[f"{kind}_begin"], self._parts[f"{kind}_length"], self.layout.words)
 
     def _make_optimizers(self) -> None:
-        """Nesterov updates the rows of the input matrices that a minibatch touches, Adam all of them."""
+        """Make the optimizers: Nesterov updates the touched rows of the input matrices, Adam all rows."""
         recipe, towers = self._recipe, self._towers.towers
         inputs = {side: tower.weights["input"] for side, tower in towers.items()}
         self._waiting: dict[str, Waiting] = {}
@@ -86,7 +86,7 @@ class Fused:
 
     @torch.no_grad()
     def _update(self) -> None:
-        """All that the graph holds: the gradient, and the step."""
+        """Run what the graph records: the gradient and the optimizer."""
         self._look_ahead()
         vectors = [reader.read(self._matrix(side)) for side, reader in self._readers]
         gradients = self._go_back_from_loss(*vectors)
@@ -101,7 +101,7 @@ class Fused:
         return self._towers.towers[side].weights["input"].detach()
 
     def _look_ahead(self) -> None:
-        """Go to where the gradient is to be taken, with gradients of 0."""
+        """Move to where the gradient is taken, and set gradients to 0."""
         parts = self._parts
         if isinstance(self._optimizer, optimizers.PaperNesterov):
             torch._foreach_mul_(self._optimizer.rule.change, parts["momentum"][0])
@@ -114,7 +114,7 @@ class Fused:
             packed.pack()
 
     def _step(self, side: str, packed: Packed) -> None:
-        """Re-normalise the gradient of a tower; under Nesterov, step."""
+        """Re-normalise the gradient of a tower; with Nesterov, update its weights."""
         gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
         scale = norm_scale(gradients, self._recipe.clip_norm)
         if isinstance(self._optimizer, optimizers.PaperNesterov):
@@ -134,7 +134,7 @@ class Fused:
 
     @torch.enable_grad()
     def _go_back_from_loss(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, ...]:
-        """Equations 3 to 5, and their gradient with respect to the vectors."""
+        """Compute equations 3 to 5 and return their gradient with respect to the vectors."""
         leaves = y_q.detach().requires_grad_(), y_d.detach().requires_grad_()
         y_q, y_d = (unit(leaf) for leaf in leaves)
         if self._recipe.batch_negatives:
@@ -149,7 +149,7 @@ class Fused:
 
     @torch.no_grad()
     def _against_all(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss with the titles of the minibatch as negatives: its gradient with respect to the unit vectors."""
+        """Compute the loss with in-batch negatives and return its gradient with respect to the unit vectors."""
         parts, titles = self._parts, self.layout.titles
         torch.mm(y_q, y_d.T, out=self._cosines)
         kernels.soft_losses[(self.layout.pairs,)](
@@ -161,7 +161,7 @@ class Fused:
 
     @torch.no_grad()
     def _not_clicked(self) -> Tensor:
-        """Which titles of the minibatch each query has not clicked, (pairs, titles)."""
+        """Return which titles of the minibatch were not clicked for each query, (pairs, titles)."""
         parts, places = self._parts, torch.arange(self.layout.titles, dtype=torch.int32, device=self.device)
         here = places < parts["titles"]
         ids = torch.where(here, parts["title"], len(self._column) - 1).long()
@@ -173,14 +173,14 @@ class Fused:
             self._counts, self._column, parts["query"], parts["pairs"], *self._clicked, self.masked, self.layout.titles,
             FEW=32, num_warps=1,
         )  # fmt: skip
-        self.masked.sub_(parts["pairs"])  # a pair's own title is no loss
+        self.masked.sub_(parts["pairs"])  # a pair's own title is not a false negative
         self._column.index_fill_(0, ids, -1)
         return self._counts
 
     # --- many updates --------------------------------------------------------------------------------------------
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
-        """The updates of an epoch from minibatch `first` on."""
+        """Run the updates of an epoch from minibatch `first` on."""
         recipe, size = self._recipe, self._recipe.batch_size
 
         def jobs() -> Iterator[Job]:
@@ -207,7 +207,7 @@ class Fused:
         return Outcome(self.loss, about.weight, masked, about.negatives - masked / about.pairs)
 
     def _capture(self) -> None:
-        """Record an update of no texts, after one that compiles the kernels; neither leaves a trace."""
+        """Record an update without texts, after one that compiles the kernels. Neither changes the weights."""
         changing = [one.detach() for one in (self._towers.tensors() | self.tensors()).values()]
         kept = [one.clone() for one in changing]
         self._feed.clear()
@@ -223,12 +223,12 @@ class Fused:
         torch._foreach_copy_(changing, kept)
 
     def settle(self, updates: int) -> None:
-        """Bring every row to where it is after so many updates."""
+        """Bring every row to its value after this many updates."""
         for one in self._waiting.values():
             one.settle(updates)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must keep."""
+        """Return what a checkpoint must hold."""
         tensors = self._optimizer.tensors()
         for side, one in self._waiting.items():
             tensors |= {f"{side}.input.{name}": tensor for name, tensor in one.tensors().items()}

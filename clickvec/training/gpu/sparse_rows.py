@@ -1,4 +1,4 @@
-"""`rows.Lazy` on the device: rows of the input matrix that a minibatch does not touch wait, and catch up."""
+"""`rows.Lazy` on the device: rows of the input matrix that a minibatch does not touch are brought up to date later."""
 
 from collections.abc import Sequence
 
@@ -28,15 +28,15 @@ class Waiting:
         )
         self._catch_up(now, everything=False)
 
-    def update(self, now: Tensor, step: Tensor) -> None:
-        """Take a step of this size along the gradient, which is 0 afterwards."""
+    def update(self, now: Tensor, learning_rate: Tensor) -> None:
+        """Move along the gradient with this learning rate, and set the gradient to 0."""
         kernels.step_rows[(len(self.matrix),)](
-            self.matrix, self.change, self.gradient, self._touched, now, step, WIDTH=self.matrix.shape[1],
+            self.matrix, self.change, self.gradient, self._touched, now, learning_rate, WIDTH=self.matrix.shape[1],
             COLUMNS=COLUMNS, num_warps=1,
         )  # fmt: skip
 
     def settle(self, updates: int) -> None:
-        """Bring every row to where it is after so many updates."""
+        """Bring every row to its value after this many updates."""
         now = torch.tensor([updates], dtype=torch.int32, device=self.matrix.device)
         self._catch_up(now, everything=True)
 
@@ -47,5 +47,5 @@ class Waiting:
         )  # fmt: skip
 
     def tensors(self) -> dict[str, Tensor]:
-        """As those of `rows.Lazy`."""
+        """Return the same tensors as `rows.Lazy`."""
         return {"change": self.change, "since": self.since}

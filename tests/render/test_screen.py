@@ -14,7 +14,7 @@ from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCel
 from clickvec.model.encoder import Encoder
 from clickvec.render.labels import cell_name, counted, plain, signed
 from clickvec.render.terminal.model_text import show_nearest, show_query_table, show_topics
-from clickvec.render.terminal.screen import BAR, Bar, Screen, clip, joined, pad, width
+from clickvec.render.terminal.screen import BAR, Bar, Screen, clip, joined, pad, this_screen, width
 from clickvec.search.index import Index
 from clickvec.text.printable import COLOURS, clean
 
@@ -84,6 +84,17 @@ def test_neither_markup_nor_escapes_of_data_reach_the_terminal(text: str) -> Non
         assert COLOURS.sub("", line).isprintable()
     if "上" not in text:
         assert clean(text).split()[0] in COLOURS.sub("", "".join(table))
+
+
+def test_without_rich_or_with_no_color_text_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clickvec.render.terminal.screen.is_terminal", lambda _: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert this_screen().colour
+    monkeypatch.setattr("clickvec.render.terminal.screen.find_spec", lambda _: None)
+    assert not this_screen().colour
+    monkeypatch.undo()
+    assert not this_screen().colour  # the tests have no terminal
 
 
 def test_a_cell_has_one_name() -> None:

@@ -62,7 +62,7 @@ def _query(query: ReadQuery) -> Html:
 
 def _uses(heading: str, words: Sequence[WordUse], kind: str) -> Html:
     counts = [use.keyword if kind == "keyword" else use.unimportant for use in words]
-    bars = bar_cells(counts, counts=True)
+    bars = bar_cells(counts, 0, sign=False)
     rows = [[use.word, bar, f"{use.times:,}"] for use, bar in zip(words, bars, strict=True)]
     head = ["word", f"times {kind}", "times in all"]
     content = table(f"Words by how often they are {kind}", head, rows, numeric=(2,))

@@ -6,7 +6,6 @@ from typing import Any
 from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
 from clickvec.explanation.report import Report
 from clickvec.explanation.trust import Trust
-from clickvec.render.html import svg
 from clickvec.render.html.markup import Html, details, facts, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
 from clickvec.render.html.word_chips import bar_cells
@@ -59,7 +58,7 @@ def _ranking(ranking: Ranking) -> Html:
     left_out = f"; {evaluation.left_out:,} more without a relevant title are left out" if evaluation.left_out else ""
     caption = f"{counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
     step, counts = 100 // BINS, ranking.distribution
-    bars = [bar_cells(row, counts=True) for row in counts.values()]
+    bars = [bar_cells(row, 0, sign=False) for row in counts.values()]
     bins = [[f"{step * at} to {step * (at + 1)}", *(column[at] for column in bars)] for at in range(BINS)]
     return joined(
         table(caption, head, cells, numeric=range(1, len(head))),
@@ -112,24 +111,13 @@ def _training(report: Report) -> Html:
     rows = report.history
     if not rows:
         return note("The model folder has no training history: its metrics.jsonl has no epoch with a loss.")
-    epochs = [float(row["epoch"]) for row in rows]
     measures = _dev_measures(rows)
-    series = {"Training loss": {"loss": [float(row["loss"]) for row in rows]}}
-    if measures:
-        series["NDCG on dev, in per cent"] = {name: [float(row["dev"][name]) for row in rows] for name in measures}
-    charts = (
-        tag("figure", tag("figcaption", name), svg.line_chart(lines, epochs, f"{name} by epoch", "epoch"))
-        for name, lines in series.items()
-    )
-    head = ["epoch", "loss", *(f"dev {name}" for name in measures)]
-    cells = [
-        [f"{row['epoch']}", f"{row['loss']:.3f}", *(f"{row['dev'][name]:.1f}" for name in measures)] for row in rows
-    ]
-    return joined(
-        tag("div", charts, class_="pair"),
-        None if measures else note("There was no dev set during training."),
-        details("In numbers", table("By epoch", head, cells, numeric=range(1, len(head)))),
-    )
+    columns = [bar_cells([float(row["loss"]) for row in rows], 3, sign=False)]
+    columns += [bar_cells([float(row["dev"][name]) for row in rows], 1, sign=False) for name in measures]
+    head = ["epoch", "training loss", *(f"dev {name}" for name in measures)]
+    cells = [[f"{row['epoch']}", *bars] for row, *bars in zip(rows, *columns, strict=True)]
+    without = None if measures else note("There was no dev set during training.")
+    return joined(without, table("By epoch", head, cells))
 
 
 def _dev_measures(rows: tuple[dict[str, Any], ...]) -> list[str]:

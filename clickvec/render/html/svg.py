@@ -1,12 +1,11 @@
-"""Inline SVG: heat map, line chart, scatter plot. Colours are classes of style.css, which adapt to dark mode."""
+"""Inline SVG: heat map and scatter plot. Colours are classes of style.css, which adapt to dark mode."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clickvec.render.html.markup import Html, joined, tag
+from clickvec.render.html.markup import Html, tag
 
 Floats = NDArray[np.float64]
 LEVELS = 8  # shades above and below the middle
@@ -44,32 +43,6 @@ def _strokes(shades: NDArray[np.int64], shade: int) -> Html:
 def _signed(number: int) -> str:
     """Return a number that follows another one: a minus sign separates them, otherwise a space does."""
     return str(number) if number < 0 else f" {number}"
-
-
-def line_chart(series: Mapping[str, Sequence[float]], x: Sequence[float], label: str, x_label: str) -> Html:
-    """Return a line for each series, with its name at its end."""
-    width, height, left, right, top, bottom = 460, 240, 44, 92, 12, 40
-    everything = [value for values in series.values() for value in values]
-    ticks = nice_ticks(min(everything), max(everything))
-    low, high = min(ticks[0], *everything), max(ticks[-1], *everything)
-
-    def across(value: float) -> float:
-        return left + (width - left - right) * ((value - x[0]) / (x[-1] - x[0]) if x[-1] > x[0] else 0.5)
-
-    def up(value: float) -> float:
-        return height - bottom - (height - top - bottom) * (value - low) / (high - low)
-
-    names = _apart([up(values[-1]) for values in series.values()], 16.0)
-    drawn = [_grid_line(left, width - right, up(tick), f"{tick:g}") for tick in ticks]
-    for at in _few(x):
-        drawn.append(_label(across(at), height - bottom + 18, f"{at:g}", "middle"))
-    drawn.append(_label((left + width - right) / 2, height - 4, x_label, "middle"))
-    for place, ((name, values), y) in enumerate(zip(series.items(), names, strict=True)):
-        points = [(across(at), up(value)) for at, value in zip(x, values, strict=True)]
-        drawn.append(tag("polyline", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in points), class_=f"line c{place}"))
-        drawn += [_dot(a, b, 3, f"c{place}") for a, b in points]
-        drawn.append(_label(points[-1][0] + 9, y + 4, name, "start", f"t{place}"))
-    return _drawing(width, height, label, drawn)
 
 
 def scatter(
@@ -112,42 +85,8 @@ def _mark(x: float, y: float, group: int, title: str) -> Html:
 
 
 def _drawing(width: int, height: int, label: str, children: Iterable[str]) -> Html:
-    kind = "drawing broad" if width == BROAD else "drawing"
-    return tag("svg", children, viewBox=f"0 0 {width} {height}", class_=kind, role="img", aria_label=label)
-
-
-def _grid_line(left: float, right: float, y: float, name: str) -> Html:
-    line = tag("line", x1=left, x2=right, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
-    return joined(line, _label(left - 7, y + 4, name, "end"))
+    return tag("svg", children, viewBox=f"0 0 {width} {height}", class_="drawing", role="img", aria_label=label)
 
 
 def _label(x: float, y: float, text: str, anchor: str, class_: str | None = None) -> Html:
     return tag("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
-
-
-def _dot(x: float, y: float, radius: float, class_: str) -> Html:
-    return tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:g}", class_=class_)
-
-
-def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return a few round numbers that cover the range."""
-    if not high - low > 1e-11 * max(1.0, abs(low), abs(high)):  # too close to be told apart in 12 decimals
-        low, high = low - 0.5, low + 0.5
-    rough = (high - low) / (most - 1)
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * unit for factor in (1, 2, 2.5, 5, 10) if factor * unit >= rough * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
-
-
-def _few(x: Sequence[float], most: int = 8) -> Sequence[float]:
-    """Return at most this many of the values, evenly spread."""
-    return x[:: math.ceil(len(x) / most)]
-
-
-def _apart(heights: Sequence[float], least: float) -> list[float]:
-    """Return heights moved up where needed, so that names do not overlap."""
-    found, last = list(heights), math.inf
-    for place in sorted(range(len(found)), key=found.__getitem__, reverse=True):
-        found[place] = last = min(found[place], last - least)
-    return found

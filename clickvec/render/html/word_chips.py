@@ -73,7 +73,7 @@ def word_table(caption: str, words: Sequence[Word]) -> Html:
     return table(caption, head, rows, numeric=range(2, len(head) - 1))
 
 
-def bar_cells(values: Sequence[float], digits: int = 2, *, counts: bool = False) -> list[Html]:
+def bar_cells(values: Sequence[float], digits: int = 2, *, sign: bool = True) -> list[Html]:
     """Return table cells with a number and a bar. If some values are negative, zero is in the middle of the bar."""
     limit, negative = labels.largest(values, 1.0), any(value < 0 for value in values)
     full, zero = (50, 50) if negative else (100, 0)
@@ -84,7 +84,7 @@ def bar_cells(values: Sequence[float], digits: int = 2, *, counts: bool = False)
                    class_="p" if value >= 0 else "m")  # fmt: skip
         axis = tag("line", x1=zero, x2=zero, y1=-1, y2=11, class_="axis")
         drawn = tag("svg", rect, axis, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
-        text = f"{value:,.0f}" if counts else signed(value, digits)
+        text = signed(value, digits) if sign else f"{value:,.{digits}f}"
         cells.append(tag("td", tag("span", tag("span", text), drawn, class_="bar"), class_="b"))
     return cells
 

@@ -98,7 +98,7 @@ def test_what_a_run_holds_in_memory_does_not_grow_with_the_log(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "AT_ONCE", 1000)
-    monkeypatch.setattr(dataset, "_AT_ONCE", 1000)
+    monkeypatch.setattr(dataset, "_ROWS_AT_ONCE", 1000)
     peaks = []
     for pairs in (2_000, 200_000):
         data = large(pairs, tmp_path / f"data{pairs}")

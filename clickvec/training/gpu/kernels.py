@@ -1,10 +1,10 @@
-"""What torch has no fast operation for, in Triton: bags of trigrams, the LSTM-RNN over all tokens, rows that wait.
+"""Triton kernels for what torch cannot do fast: sums of trigram rows, the LSTM-RNN over all tokens, sparse updates.
 
-`../towers.py` has the readable version, `../recurrence.py` the same gradient in torch; tests bind them.
+`../towers.py` is the version to read, and `../recurrence.py` has the same gradient in torch; tests compare them.
 
 A batch here has a fixed shape, so that a CUDA graph can hold a whole update: `rows` texts of at most `words` tokens;
 token t of text r is row t * rows + r of the arrays that hold all tokens. Texts are sorted, longest first: those of
-one program end at about the same token. A text that is not there has length 0.
+one program end at about the same token. A missing text has length 0.
 """
 
 import triton
@@ -13,14 +13,14 @@ import triton.language as tl
 
 @triton.jit
 def _bag(tokens, token_begin, at):
-    """Where the trigrams of a token begin and end."""
+    """Return where the trigrams of a token start and end."""
     token = tl.load(tokens + at)
     return tl.load(token_begin + token), tl.load(token_begin + token + 1)
 
 
 @triton.jit
 def _few(token_trigrams, some, end, FEW: tl.constexpr):
-    """FEW trigrams of a token from the place `some` on, and which of them are there."""
+    """Return FEW trigrams of a token from index `some` on, and which of them exist."""
     at = some + tl.arange(0, FEW)
     return tl.load(token_trigrams + at, mask=at < end, other=0), at < end
 
@@ -30,7 +30,7 @@ def sum_bags(
     sums, matrix, bias, tokens, begin, length, token_begin, token_trigrams, rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """W l(t) + b of each token: the sum of the rows of its trigrams, FEW at a time and COLUMNS wide."""
+    """Write W l(t) + b of each token: the sum of the rows of its trigrams, FEW at a time and COLUMNS wide."""
     r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
@@ -50,7 +50,7 @@ def spread_bags(
     d_sums, d_matrix, tokens, begin, length, token_begin, token_trigrams, rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of `sum_bags`: what a token gets, each of its trigrams gets."""
+    """Add the gradient of `sum_bags`: each trigram of a token gets the gradient of the token."""
     r, t, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if t < tl.load(length + r):
         columns = part * COLUMNS + tl.arange(0, COLUMNS)
@@ -67,7 +67,7 @@ def spread_bags(
 
 @triton.jit
 def _product(a, b, total, PRECISION: tl.constexpr):
-    """total + a b; in bfloat16, or in float32 as PRECISION says."""
+    """Return total + a b, computed in bfloat16 or float32."""
     if PRECISION == "bf16":
         total = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
     else:
@@ -86,10 +86,10 @@ def run_forward(
     CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
     BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Equation 2 for BLOCK texts, PART cells at a time; `gates` holds W l(t) + b and then the activations.
+    """Run equation 2 for BLOCK texts, PART cells at a time. `gates` holds W l(t) + b, then the activations.
 
-    `recurrent` is W_rec transposed, (cells, gates * cells). What one thread has written of y(t) others read at the next
-    token, hence the barriers; the kernel is built without pipelining, which would read ahead of them.
+    `recurrent` is W_rec transposed, (cells, gates * cells). Threads read at the next token what other threads have
+    written of y(t), hence the barriers. The kernel is built without pipelining, which would read ahead of them.
     """
     WIDTH: tl.constexpr = GATES * CELLS
     r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -107,7 +107,7 @@ def run_forward(
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
         on = going[:, None]
-        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
+        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor: t alone may be a plain number
         if t < longest:
             for j in range(0, CELLS, PART):
                 at = gates + now[:, None] * gate_stride + j + part[None, :]
@@ -141,7 +141,7 @@ def run_forward(
                     c += c_before
                 tl.store(cell + cell_at, c, mask=on)
                 y = o * _tanh(c)
-                tl.store(output + cell_at, tl.where(on, y, 0.0), mask=here[:, None])  # 0 where a text has ended
+                tl.store(output + cell_at, tl.where(on, y, 0.0), mask=here[:, None])  # 0 after the end of a text
                 last = r.to(tl.int64)[:, None] * cell_stride + j + part[None, :]
                 tl.store(vectors + last, y, mask=on & (t == lengths - 1)[:, None])
         else:
@@ -157,9 +157,9 @@ def run_backward(
     CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
     BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Back through time: `gates` holds the activations and then the gradient of the sums of each token.
+    """Go back through time. `gates` holds the activations, then the gradient of the sums of each token.
 
-    `recurrent` is W_rec, (gates * cells, cells). `d_output` and `d_cell` hold what token t leaves to the one before.
+    `recurrent` is W_rec, (gates * cells, cells). `d_output` and `d_cell` hold the gradient that token t passes back.
     """
     r = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     here = r < rows
@@ -174,7 +174,7 @@ def run_backward(
         now = place.to(tl.int64) * rows + r
         before = now + rows if BACKWARDS else now - rows
         on = going[:, None]
-        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor, as t alone may be a plain number
+        has_before = (going & (lengths * 0 + t > 0))[:, None]  # a tensor: t alone may be a plain number
         further = (t + 1 < lengths)[:, None] & on
         if t < longest:
             for j in range(0, CELLS, PART):
@@ -186,7 +186,7 @@ def run_backward(
                 dy = tl.load(d_vectors + text + j, mask=on & (t == lengths - 1)[:, None], other=0.0)
                 dy += tl.load(d_output + text + j, mask=further, other=0.0)
                 dc = dy * o * (1 - tanh_c * tanh_c) + tl.load(d_cell + text + j, mask=further, other=0.0)
-                tl.store(at, dc * i * (1 - y_g * y_g), mask=here[:, None])  # 0 where a text has ended
+                tl.store(at, dc * i * (1 - y_g * y_g), mask=here[:, None])  # 0 after the end of a text
                 tl.store(at + CELLS, dc * y_g * i * (1 - i), mask=here[:, None])
                 tl.store(at + (GATES - 1) * CELLS, dy * tanh_c * o * (1 - o), mask=here[:, None])
                 if GATES == 4:
@@ -215,7 +215,7 @@ def run_backward(
 
 @triton.jit
 def mark_rows(touched, now, tokens, begin, length, token_begin, token_trigrams, FEW: tl.constexpr):
-    """Write down the number of this update for every row of the input matrix that a text touches."""
+    """Store the number of this update for every row of the input matrix that a text touches."""
     r, number = tl.program_id(0), tl.load(now)
     first_token = tl.load(begin + r)
     for t in range(0, tl.load(length + r)):
@@ -230,7 +230,7 @@ def catch_up(
     matrix, change, since, touched, now, logs, zeros, totals,
     ALL: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Bring the rows that this update touches, or ALL, to where `now` updates without a gradient leave them.
+    """Bring the rows that this update touches, or ALL, to their value after `now` updates.
 
     `logs`, `zeros` and `totals` are those of `nesterov.Decay`, which has the formula.
     """
@@ -253,7 +253,7 @@ def catch_up(
 
 @triton.jit
 def step_rows(matrix, change, gradient, touched, now, step, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
-    """Equation 6 for the rows that this update touches; their gradient is 0 again afterwards."""
+    """Apply equation 6 to the rows that this update touches, and set their gradient to 0."""
     row = tl.program_id(0)
     if tl.load(touched + row) == tl.load(now):
         size = tl.load(step)
@@ -270,7 +270,7 @@ def step_rows(matrix, change, gradient, touched, now, step, WIDTH: tl.constexpr,
 
 @triton.jit
 def hide_clicked(counts, column, query, pairs, clicked_begin, clicked, hidden, titles, FEW: tl.constexpr):
-    """Of the titles of a minibatch, leave out for each query those that were clicked for it, and count these."""
+    """Mask and count the titles of a minibatch that were clicked for each query."""
     r = tl.program_id(0)
     if r < tl.load(pairs):
         asked = tl.load(query + r)
@@ -285,9 +285,9 @@ def hide_clicked(counts, column, query, pairs, clicked_begin, clicked, hidden, t
 
 @triton.jit
 def soft_losses(cosines, positive, counts, weight, losses, gamma, titles, COLUMNS: tl.constexpr):
-    """Equation 5 with every title of the minibatch as a negative that counts; its gradient takes the cosines' place.
+    """Compute equation 5 with all unmasked titles of the minibatch as negatives; its gradient overwrites the cosines.
 
-    The terms of the sum are 1 and exp(-γ Δ_j); all are divided by the greatest, exp(`far`), so that none is too large.
+    The terms of the sum are 1 and exp(-γ Δ_j), all divided by the greatest, exp(`far`), to avoid overflow.
     """
     r = tl.program_id(0)
     row, which = cosines + r.to(tl.int64) * titles, counts + r.to(tl.int64) * titles
@@ -312,5 +312,5 @@ def soft_losses(cosines, positive, counts, weight, losses, gamma, titles, COLUMN
         on = tl.load(which + columns, mask=columns < titles, other=0) != 0
         exponents = gamma * (tl.load(row + columns, mask=on, other=0.0) - best)
         share = tl.where(on, tl.exp(exponents - far) / total, 0.0)
-        share = tl.where(columns == clicked, -others / total, share)  # the clicked title is no negative of its own
+        share = tl.where(columns == clicked, -others / total, share)  # the clicked title is not its own negative
         tl.store(row + columns, own * gamma * share, mask=columns < titles)

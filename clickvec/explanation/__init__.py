@@ -11,7 +11,7 @@
 | topics.py           | which words does each cell respond to? detections.py collects them over many texts             |
 | neighbours.py       | which words and titles are nearest to a word?                                                  |
 | title_map.py        | which titles are similar? A map in two dimensions                                              |
-| report.py           | everything `clickvec report` shows; ranking.py, query_words.py and trust.py compute its parts  |
+| report.py           | everything `clickvec report` shows; ranking.py and query_words.py compute its parts            |
 
 Open reading.py first: the vector of a text is the sum of the changes of the output from word to word, and most of what
 is here follows from that. side.py keeps what is known about one text.

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clickvec.config import RECURRENT
@@ -14,7 +14,6 @@ from clickvec.explanation.query_words import QueryWords, query_words
 from clickvec.explanation.ranking import Ranking, rank
 from clickvec.explanation.title_map import TitleMap, can_map, distinct, map_titles
 from clickvec.explanation.topics import Topics, topics
-from clickvec.explanation.trust import Trust, trust
 from clickvec.model.about import about_model
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -48,7 +47,6 @@ class Report:
     source: str  # where the queries for words and topics come from
     queries: int  # number of distinct queries there
     words: QueryWords
-    trust: Trust
     topics: Topics | None  # None if the model does not read word by word
     catalogue: int  # number of distinct titles
     near_titles: int  # how many of them were searched for neighbours
@@ -65,7 +63,6 @@ class Report:
             "queries_from": {"source": self.source, "queries": self.queries, "read": self.words.queries},
             "ranking": self.ranking.as_json(),
             "words": self.words.as_json(),
-            "trust": asdict(self.trust),
             "topics": self.topics.top(10).as_json() if self.topics else None,
             "near": [{"any": word.near.as_json(), "unlike": word.unlike.as_json()} for word in self.near],
             "map": self.map.as_json() if self.map else None,
@@ -106,7 +103,6 @@ def gather(
         source="judged queries" if log is None else "queries of the click log",
         queries=len(available),
         words=words,
-        trust=trust(encoder, judged),
         topics=topics(detect(encoder, queries, progress=progress)) if readable else None,
         catalogue=len(known),
         near_titles=len(near_titles),

@@ -1,4 +1,4 @@
-"""What a report holds before it is drawn: the ranking, the worst queries, the words of queries, and the checks."""
+"""What a report holds before it is drawn: the ranking, the worst queries, the words of queries."""
 
 import dataclasses
 
@@ -18,7 +18,6 @@ from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.report import gather, read_history
 from clickvec.explanation.side import Side
-from clickvec.lab.claims.checks import deletion_check
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 
@@ -123,18 +122,6 @@ def test_the_distribution_and_the_comparison_by_hand() -> None:
     )
     assert list(made.distribution.values()) == [(1, 0, 0, 0, 1, 0, 0, 0, 0, 2), (0, 1, 0, 1, 0, 0, 0, 0, 0, 2)]
     assert made.against_baseline == (2, 1, 1)
-
-
-@pytest.mark.parametrize("kind", ["bilstm", "dssm"])
-def test_how_far_to_trust_it_is_what_the_checks_find(kind: str) -> None:
-    encoder, queries = Encoder(tiny(kind, shared_tower=True)), judged(*TEXTS)
-    found = gather(encoder, queries).trust
-    pairs = [(query.query, TEXTS[0]) for query in queries]  # the title of grade 3
-    check = deletion_check(encoder, pairs, methods=("shapley",))
-    assert found.deletion
-    assert found.deletion.pairs == check.pairs == len(TEXTS)
-    assert found.deletion.most_first == pytest.approx(check.falls["shapley"].mean())
-    assert found.keywords is None  # in the one all words are keywords, in the other none can be
 
 
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "bilstm"])

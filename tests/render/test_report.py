@@ -18,7 +18,6 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.detections import detect
 from clickvec.explanation.report import Report, gather
 from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
-from clickvec.explanation.trust import Deletion, Trust, WithoutKeywords
 from clickvec.model.encoder import Encoder
 from clickvec.render.html import report_file, report_page
 from clickvec.storage.temporary import locked
@@ -74,19 +73,6 @@ def test_it_says_over_which_titles_bm25_counts_words() -> None:
     both = section(check_page(report_page(report)), "ranking").text
     assert "9 different titles of the judged set and the catalogue" in both
     assert "1 queries" not in both
-
-
-def test_the_page_says_how_far_to_trust_it() -> None:
-    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
-    both = Trust(30, WithoutKeywords(20, 7, 90.0, 50.0, 85.0), Deletion(30, 9, 0.5, 0.25))
-    text = section(check_page(report_page(dataclasses.replace(report, trust=both))), "trust").text
-    keywords, deletion = text.split("Contributions")
-    for value in ("20 of 30", "7 with", "90.0", "50.0", "85.0"):
-        assert value in keywords
-    for value in ("All 30", "9 with", "0.50", "0.25"):
-        assert value in deletion
-    nothing = report_page(dataclasses.replace(report, trust=Trust(30, None, None)))
-    assert "nothing to check" in section(check_page(nothing), "trust").text
 
 
 # --- words of queries --------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from clickvec.explanation.contributions import METHODS, without_each
 from clickvec.explanation.keywords import SHARE, THRESHOLD, Keywords, Rule, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.explanation.side import attenuate
-from clickvec.explanation.trust import (
+from clickvec.lab.claims.word_removal import (
     DRAWS,
     deletion_orders,
     keyword_scores,

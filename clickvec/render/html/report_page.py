@@ -5,7 +5,6 @@ from typing import Any
 
 from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
 from clickvec.explanation.report import Report
-from clickvec.explanation.trust import Trust
 from clickvec.render.html.markup import Html, details, facts, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
 from clickvec.render.html.word_chips import bar_cells
@@ -21,7 +20,6 @@ def report_page(report: Report) -> str:
         ("ranking", "Ranking", _ranking(report.ranking)),
         ("worst", "Worst queries", worst_section(report.ranking, report.path)),
         ("keywords", "Keywords", words_section(report)),
-        ("trust", "How far to trust it", _trust(report.trust)),
         ("topics", "Topics of cells", topics_section(report)),
         ("near", "Near words", near_section(report)),
         ("map", "Map of titles", map_section(report)),
@@ -79,32 +77,6 @@ def _beside_baseline(ranking: Ranking) -> Html:
         note(f"{BASELINE} counts words in the {counted(ranking.counted, 'different title')} of {source}. It has its "
              "default settings; tuned on other judged queries, it may do better."),
     )  # fmt: skip
-
-
-def _trust(trust: Trust) -> Html:
-    """Return whether keywords and contributions mean something in this model."""
-    told = []
-    if found := trust.keywords:
-        told.append(
-            f"Keywords matter if {MEASURE} falls without them. {_sample(found.drawn, trust.queries)}, "
-            f"{found.queries:,} with keywords and other words: {MEASURE} is {found.whole:.1f}, without keywords "
-            f"{found.without_keywords:.1f}, without as many other words {found.without_others:.1f}."
-        )
-    if deletion := trust.deletion:
-        told.append(
-            "Contributions matter if the score falls faster when words are removed in their order. "
-            f"{_sample(deletion.drawn, trust.queries)}, each with its best title, {deletion.pairs:,} with two or more "
-            f"title words: removing title words one by one lowers the score by {deletion.most_first:.2f} on average, "
-            f"in random order by {deletion.random:.2f}."
-        )
-    if not told:
-        return note("There is nothing to check: no query has keywords and other words, and no title has two words.")
-    return joined(*(tag("p", sentence) for sentence in told))
-
-
-def _sample(drawn: int, there: int) -> str:
-    queries = counted(there, "judged query", "judged queries")
-    return f"A random sample of {drawn:,} of {queries}" if drawn < there else f"All {queries}"
 
 
 def _training(report: Report) -> Html:

@@ -1,93 +1,23 @@
-"""How far to trust the keywords and contributions of a model: leave words out and see what happens.
-
-If keywords matter, NDCG falls further without them than without as many other words of the queries. If contributions
-are meaningful, the score falls faster when title words are left out in their order than in a random order.
-"""
+"""Remove words from queries and titles: what do NDCG and the score lose?"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.config import RECURRENT
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.judged_lists import evaluate
-from clickvec.evaluation.metrics import with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.explanation.contributions import METHODS, word_contributions
-from clickvec.explanation.keywords import Keywords, keywords
+from clickvec.explanation.keywords import Keywords
 from clickvec.explanation.reading import Floats, encode
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_tokens
 
-QUERIES = 500  # most queries whose keywords are left out
-PAIRS = 200  # most pairs whose title words are left out
 DRAWS = 5  # random choices of words, averaged
 
 QueryKeywords = tuple[JudgedQuery, Keywords]
-
-
-@dataclass(frozen=True)
-class WithoutKeywords:
-    """Mean NDCG@10 of the queries that have both keywords and other words."""
-
-    drawn: int  # queries examined
-    queries: int  # those with both kinds of words
-    whole: float
-    without_keywords: float
-    without_others: float
-
-
-@dataclass(frozen=True)
-class Deletion:
-    """The mean fall of the score while title words are left out one by one."""
-
-    drawn: int  # pairs examined
-    pairs: int  # those whose title has two words or more
-    most_first: float  # in the order of the contributions, largest first
-    random: float  # in random order
-
-
-@dataclass(frozen=True)
-class Trust:
-    """The outcome of both checks; None if there was nothing to check."""
-
-    queries: int  # queries with a relevant title
-    keywords: WithoutKeywords | None
-    deletion: Deletion | None
-
-
-def trust(encoder: Encoder, judged: Sequence[JudgedQuery]) -> Trust:
-    """Check keywords and contributions on a random sample of judged queries and their best titles."""
-    queries = with_relevant(judged)
-    order = np.random.default_rng(0).permutation(len(queries)).tolist()
-    sample = [queries[at] for at in order[:QUERIES]]
-    pairs = [(query.query, query.titles[int(query.grades.argmax())]) for query in sample[:PAIRS]]
-    return Trust(len(queries), _without_keywords(encoder, sample), _deletion(encoder, pairs))
-
-
-def _without_keywords(encoder: Encoder, queries: list[JudgedQuery]) -> WithoutKeywords | None:
-    if encoder.model.tower.kind not in RECURRENT:
-        return None
-    both = [pair for query in queries if removable((pair := (query, keywords(encoder, query.query)))[1])]
-    if not both:
-        return None
-    means = (float(values.mean()) for values in keyword_scores(encoder, both))
-    return WithoutKeywords(len(queries), len(both), *means)
-
-
-def _deletion(encoder: Encoder, pairs: list[tuple[str, str]]) -> Deletion | None:
-    falls: dict[str, list[float]] = {METHODS[0]: [], "random": []}
-    for deletions in deletion_orders(encoder, pairs):
-        for name, orders in deletions.orders.items():
-            scores = np.mean([deletions.scores(encoder, order) for order in orders], axis=0)
-            falls[name].append(mean_fall(scores))
-    if not falls["random"]:
-        return None
-    means = (float(np.mean(values)) for values in falls.values())
-    return Deletion(len(pairs), len(falls["random"]), *means)
 
 
 # --- queries without some of their words -------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 The picture of an explanation shows the numbers in images/explanation.json, which this command writes:
 
-    clickvec explain demo/index "hotels in shanghai" --json > docs/images/explanation.json
+    clickvec explain index "bath tub wont turn off" --json > docs/images/explanation.json
 
 The script needs only the standard library. Names and symbols are those of clickvec/model/forward.py.
 """

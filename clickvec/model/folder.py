@@ -14,6 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,7 +128,7 @@ def _copy(opened: Snapshot, target: Path) -> str:
     return open_model(target).fingerprint
 
 
-def open_model_folder(path: Path) -> Snapshot:
+def open_model_folder(path: Path) -> AbstractContextManager[Snapshot]:
     """Open the files of a model folder, all of one version. See `read_model`."""
     return open_folder(path, MODEL_FILES, "model folder")
 

@@ -30,6 +30,7 @@ from clickvec.model.shrink import READABLE_VECTOR_TYPES, check_vector_type, shri
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
+from clickvec.storage.arrays import npy_header
 from clickvec.storage.json_files import to_dataclass
 from clickvec.storage.outputs import check_output_file, resolve
 from clickvec.storage.snapshot import open_folder
@@ -242,7 +243,7 @@ def _encode(request: VectorFile, state: RunState, encoder: Encoder, titles: Iter
         if parquet.wanted(request.out):
             _save(request, state, file)
         file.seek(0)
-        file.write(_header(state, encoder.dimensions))
+        file.write(npy_header(np.dtype(state.vectors), (state.rows, encoder.dimensions)))
 
 
 def _texts(request: VectorFile, state: RunState, max_bad: float, bad: BadLines) -> Iterator[str]:
@@ -290,11 +291,3 @@ def _read_rows(path: Path, state: RunState, dimensions: int) -> Iterator[NDArray
 def _end(state: RunState, dimensions: int) -> int:
     """Return the offset at which the rows of the file end."""
     return _HEADER_BYTES + state.rows * dimensions * np.dtype(state.vectors).itemsize
-
-
-def _header(state: RunState, dimensions: int) -> bytes:
-    """Return the header of a version 1.0 .npy file, always of the same length."""
-    dtype = np.dtype(state.vectors).str
-    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({state.rows}, {dimensions}), }}"
-    padded = text.ljust(_HEADER_BYTES - 11) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("ascii")

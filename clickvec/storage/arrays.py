@@ -4,9 +4,10 @@ The safetensors library writes. It cannot read here: it opens files by path, but
 that are already open (see `snapshot.py`), and the size of a header must be bounded.
 """
 
+import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +19,6 @@ from clickvec.storage.json_files import MAX_BYTES, parse_json
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
-_BAD_HEADER = (OSError, ValueError, SyntaxError, TokenError, RecursionError, MemoryError)  # what NumPy's parser raises
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
@@ -80,30 +80,30 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
     """Write an .npy file. Unlike `np.save`, a failed write raises an OSError that says why."""
     values = np.ascontiguousarray(values)
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
+        file.write(npy_header(values.dtype, values.shape))
         file.write(values.data)
 
 
 def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return the array of an .npy file, memory-mapped and read-only. Raise if its type or shape is another one."""
-    try:
-        file.seek(0)
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError("it is an .npy file of another version")
-        found_shape, by_columns, found_dtype = np.lib.format.read_array_header_1_0(file)
-        start = file.tell()
-    except _BAD_HEADER as error:
-        raise ClickvecError(f"{name} is damaged: {str(error)[:200]}; build the index again") from None
-    if found_dtype != dtype or found_shape != shape or by_columns:
+    content, header = map_file(file), npy_header(np.dtype(dtype), shape)
+    start = content[: len(header)].tobytes()
+    if start != header:
         raise ClickvecError(
-            f"{name} holds {found_dtype} of shape {found_shape}, expected {np.dtype(dtype)} of shape {shape}; "
+            f"{name} holds {start[10:].decode('latin-1').strip()!r}, expected {np.dtype(dtype)} of shape {shape}; "
             "build the index again"
         )
-    content = map_file(file)
-    size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
-    if len(content) - start != size:
+    values = content[len(header) :]
+    if len(values) != math.prod(shape) * np.dtype(dtype).itemsize:
         raise ClickvecError(f"{name} is truncated or damaged; build the index again")
-    return np.asarray(content[start:].view(dtype).reshape(shape))
+    return values.view(dtype).reshape(shape)
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the header of an .npy file. NumPy pads it, so that its length does not depend on the number of rows."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+    return file.getvalue()
 
 
 def map_file(file: BinaryIO) -> NDArray[np.uint8]:

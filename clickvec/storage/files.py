@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output_file, check_outside, resolve
-from clickvec.storage.temporary import NEW_FILE, NO_LINK, temporary_file, temporary_folder
+from clickvec.storage.temporary import NO_LINK, temporary_folder
 
 # --- atomic replacement ------------------------------------------------------------------------------------------
 
@@ -42,26 +42,9 @@ def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[
 
 
 @contextlib.contextmanager
-def replacing_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a temporary file that atomically replaces `path` on success. On error, `path` is unchanged."""
-    check_output_file(path)
-    target = resolve(path)
-    try:
-        with temporary_file(target) as (fresh, file):
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if os.name == "nt":  # Windows cannot rename an open file
-                file.close()
-            fresh.replace(target)
-            _sync(target.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-@contextlib.contextmanager
 def replacing_path(path: Path) -> Iterator[Path]:
-    """Do the same as `replacing_file` for a writer that needs a path: yield one in a temporary folder."""
+    """Yield the path of a temporary file that atomically replaces `path` on success. On error, `path` is unchanged."""
+    check_output_file(path)
     target = resolve(path)
     try:
         with temporary_folder(target) as folder:
@@ -69,6 +52,13 @@ def replacing_path(path: Path) -> Iterator[Path]:
             put_file(folder / target.name, target)
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+@contextlib.contextmanager
+def replacing_file(path: Path) -> Iterator[BinaryIO]:
+    """Do the same as `replacing_path`, but yield the open file."""
+    with replacing_path(path) as fresh, fresh.open("w+b") as file:
+        yield file
 
 
 def put_file(fresh: Path, path: Path) -> None:
@@ -168,7 +158,7 @@ def open_to_write(path: Path, *, keep: bool = False) -> BinaryIO:
     """Open a file for writing without following a link. With `keep`, keep the content of an existing file."""
     if not keep:
         path.unlink(missing_ok=True)
-    flags = os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0) if keep else NEW_FILE
+    flags = os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0) | (0 if keep else os.O_CREAT | os.O_EXCL)
     return os.fdopen(os.open(path, flags, 0o666), "r+b")
 
 

@@ -12,9 +12,9 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -29,18 +29,11 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 
 class Snapshot:
-    """Open files of one version of a folder, by their names in it. Use it in a `with` statement."""
+    """Open files of one version of a folder, by their names in it."""
 
-    def __init__(self, path: Path, files: Mapping[str, BinaryIO]) -> None:
+    def __init__(self, path: Path, files: Mapping[str, BufferedReader]) -> None:
         """Use `open_folder`."""
         self.path, self._files = path, files
-
-    def __enter__(self) -> "Snapshot":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for file in self._files.values():
-            file.close()
 
     def __contains__(self, name: str) -> bool:
         """Return whether the folder has this file."""
@@ -51,7 +44,7 @@ class Snapshot:
         inner = {key.removeprefix(f"{name}/"): file for key, file in self._files.items() if key.startswith(f"{name}/")}
         return Snapshot(self.path / name, inner)
 
-    def file(self, name: str) -> BinaryIO:
+    def file(self, name: str) -> BufferedReader:
         """Return an open file, positioned at its beginning. Raise if the folder does not have it."""
         if name not in self._files:
             raise ClickvecError(f"{self.path} is incomplete: {name} is missing; copy or make it again")
@@ -98,10 +91,7 @@ class Snapshot:
 
     def sha256(self, name: str) -> str:
         """Return the hash of all bytes of a file."""
-        digest, file = hashlib.sha256(), self.file(name)
-        while block := file.read(2**20):
-            digest.update(block)
-        return digest.hexdigest()
+        return hashlib.file_digest(self.file(name), "sha256").hexdigest()
 
     def check(self, recorded: Mapping[str, Any], record: str) -> None:
         """Raise if a file differs in size or sample from what the file `record` says (see `describe_file`)."""
@@ -118,7 +108,7 @@ class Snapshot:
                 )
 
 
-def sample(file: BinaryIO) -> str:
+def sample(file: BufferedReader) -> str:
     """Return a hash of the size of a file and of 64 blocks spread over it.
 
     It tells versions of a folder apart, and is cheap enough for every open of a large file. `info --verify` reads
@@ -139,26 +129,31 @@ def describe_file(path: Path) -> dict[str, Any]:
         return {"bytes": _size(file), "sample": sample(file)}
 
 
-def _size(file: BinaryIO) -> int:
+def _size(file: BufferedReader) -> int:
     return os.fstat(file.fileno()).st_size
 
 
 # --- opening -----------------------------------------------------------------------------------------------------
 
 
-def open_folder(path: Path, names: Sequence[str], kind: str) -> Snapshot:
-    """Open those of the files `names` that a folder has, all of one version.
+@contextlib.contextmanager
+def open_folder(path: Path, names: Sequence[str], kind: str) -> Iterator[Snapshot]:
+    """Yield those of the files `names` that a folder has, open and all of one version. On exit, close them.
 
     A name may contain a folder, such as `model/config.json`. The first name marks a folder of this `kind`: raise if it
     is missing.
     """
+    with contextlib.ExitStack() as opened:
+        yield Snapshot(path, _open_files(path, names, kind, opened))
+
+
+def _open_files(path: Path, names: Sequence[str], kind: str, opened: contextlib.ExitStack) -> dict[str, BufferedReader]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        with contextlib.ExitStack() as opened:
-            files = _open_version(path, names, kind, opened)
-            if files and names[0] in files:
-                opened.pop_all()
-                return Snapshot(path, files)
+        files = _open_version(path, names, kind, opened)
+        if files and names[0] in files:
+            return files
+        opened.close()
         if files is not None and not temporary.is_being_replaced(path):
             raise _not_a(path, names[0], kind)
         if time.monotonic() > deadline:
@@ -168,12 +163,12 @@ def open_folder(path: Path, names: Sequence[str], kind: str) -> Snapshot:
 
 def _open_version(
     path: Path, names: Sequence[str], kind: str, opened: contextlib.ExitStack
-) -> dict[str, BinaryIO] | None:
+) -> dict[str, BufferedReader] | None:
     """Return the open files, or None if the folder was replaced meanwhile, so that they may not belong together."""
     try:
         with _folder_handle(path) as handle:
             status = os.stat(path if handle is None else handle)
-            files: dict[str, BinaryIO] = {}
+            files: dict[str, BufferedReader] = {}
             for name in names:
                 file = _open_file(path, name, handle)
                 if file is not None:
@@ -214,7 +209,7 @@ def _is_at(path: Path, status: os.stat_result) -> bool:
         return False
 
 
-def _open_file(folder: Path, name: str, handle: int | None) -> BinaryIO | None:
+def _open_file(folder: Path, name: str, handle: int | None) -> BufferedReader | None:
     """Open a regular file of a folder for reading. Return None if there is none; refuse links, devices and pipes."""
     parent = name.rpartition("/")[0]
     for part in (parent, name) if parent else (name,):

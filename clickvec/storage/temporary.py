@@ -1,8 +1,8 @@
-"""Temporary files and folders with unpredictable names, which the next run removes if this one is killed.
+"""Temporary folders with unpredictable names, which the next run removes if this one is killed.
 
-The temporary name for PATH is .PATH.<16 random hex digits>.partial, in the same folder. It is created only if nothing
-has that name, so no planted link is followed. Its writer holds a lock on it, which the system releases when the process
-ends in any way. So the next run that writes PATH can tell a leftover from a file that is being written.
+The temporary folder for PATH is .PATH.<16 random hex digits>.partial, beside it. It is created only if nothing has that
+name, so no planted link is followed. Its writer holds a lock on it, which the system releases when the process ends in
+any way. So the next run that writes PATH can tell a leftover from a folder that is in use.
 """
 
 import contextlib
@@ -11,11 +11,9 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from clickvec.errors import ClickvecError
 
@@ -25,7 +23,6 @@ except ImportError:  # Windows: only old leftovers are removed, and two runs wit
     fcntl = None  # type: ignore[assignment]
 
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0)
 _SUFFIX = ".partial"
 _LONGEST_NAME = 200  # bytes of a name that fit into a temporary one; file systems allow 255
 _NO_HANDLE = -1  # Windows cannot open a folder
@@ -35,7 +32,7 @@ _STALE_SECONDS = 24 * 3600  # the age at which a leftover is removed where there
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`, which only its owner can enter. On exit, remove it."""
-    folder, handle = _create(path, is_folder=True)
+    folder, handle = _create(path)
     try:
         yield folder
     finally:
@@ -44,30 +41,18 @@ def temporary_folder(path: Path) -> Iterator[Path]:
             os.close(handle)
 
 
-@contextlib.contextmanager
-def temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield the path of a new file beside `path`, and the open file. On exit, remove it unless it was renamed."""
-    fresh, handle = _create(path, is_folder=False)
-    try:
-        with os.fdopen(handle, "r+b") as file:
-            yield fresh, file
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def _create(path: Path, is_folder: bool) -> tuple[Path, int]:
-    """Create a file or folder beside `path`, open it and lock it. Return its path and its handle."""
+def _create(path: Path) -> tuple[Path, int]:
+    """Create a folder beside `path`, open it and lock it. Return its path and its handle."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     while True:
-        fresh = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
-        if is_folder:
-            fresh.mkdir(mode=0o700)
-            handle = os.open(fresh, os.O_RDONLY | NO_LINK) if fcntl else _NO_HANDLE
-        else:
-            handle = os.open(fresh, NEW_FILE, 0o666)
-        if handle == _NO_HANDLE or (_lock(handle) is not False and _is_at(handle, fresh)):
-            return fresh, handle
+        folder = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
+        folder.mkdir(mode=0o700)
+        if fcntl is None:
+            return folder, _NO_HANDLE
+        handle = os.open(folder, os.O_RDONLY | NO_LINK)
+        if _lock(handle) is not False and _is_at(handle, folder):
+            return folder, handle
         os.close(handle)  # before it was locked, another run took it for a leftover and removed it
 
 
@@ -104,17 +89,14 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of killed runs that wrote `path`. If one had set the old version aside, restore it."""
+    """Remove the folders of killed runs that wrote `path`. If one had set the old version aside, restore it."""
     for entry in _temporaries(path):
         with contextlib.suppress(OSError), _abandoned(entry) as abandoned:
             if not abandoned:
                 continue
             if not path.exists() and (entry / "old").exists():
                 (entry / "old").rename(path)
-            if entry.is_dir():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink()
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def set_aside(path: Path) -> Path | None:
@@ -136,27 +118,23 @@ def is_being_replaced(path: Path) -> bool:
 
 
 def _temporaries(path: Path) -> list[Path]:
-    """Return the temporary files and folders for this path that belong to this user."""
+    """Return the temporary folders for this path that belong to this user."""
     name = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{16}" + re.escape(_SUFFIX))
     try:
         with os.scandir(path.parent) as entries:
-            return [
-                Path(entry.path)
-                for entry in entries
-                if name.fullmatch(entry.name) and _is_own(entry.stat(follow_symlinks=False))
-            ]
+            return [Path(entry.path) for entry in entries if name.fullmatch(entry.name) and _is_own_folder(entry)]
     except OSError:
         return []
 
 
-def _is_own(status: os.stat_result) -> bool:
-    is_mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return is_mine and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode))
+def _is_own_folder(entry: "os.DirEntry[str]") -> bool:
+    is_mine = not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+    return is_mine and entry.is_dir(follow_symlinks=False)
 
 
 @contextlib.contextmanager
 def _abandoned(entry: Path) -> Iterator[bool]:
-    """Yield whether no process writes to a temporary file or folder any more. None can start to within the block."""
+    """Yield whether no process writes to a temporary folder any more. None can start to within the block."""
     if fcntl is None:
         yield time.time() - entry.stat().st_mtime > _STALE_SECONDS
         return

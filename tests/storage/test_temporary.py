@@ -82,7 +82,7 @@ def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
 def test_without_locks_only_old_leftovers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(temporary, "fcntl", None)
     for name, age in ((".m.0123456789abcdef.partial", 0), (".m.1123456789abcdef.partial", 2 * 24 * 3600)):
-        (tmp_path / name).touch()
+        (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     remove_leftovers(tmp_path / "m")
     assert names(tmp_path) == [".m.0123456789abcdef.partial"]

@@ -12,7 +12,7 @@ import typer
 import clickvec
 from clickvec.cli import ending, explain, inside, lab_verbs, streams, train, use
 from clickvec.cli.inputs import Out
-from clickvec.cli.verbs import Verb, VerbGroup, Verbs
+from clickvec.cli.verbs import Verb, Verbs
 from clickvec.model import threads
 
 app = typer.Typer(
@@ -48,12 +48,9 @@ def demo(out: Out = Path("out/demo")) -> None:
 
     def run_verb(arguments: list[str]) -> None:
         try:
-            status = app(arguments, standalone_mode=False)
+            app(arguments, standalone_mode=False)
         except streams.OutputError as error:  # the demo's result is the files
             streams.print_message(f"{error}; the demo continues")
-        else:
-            if status:
-                raise typer.Exit(status)
 
     run(run_verb, out)
 
@@ -65,7 +62,7 @@ for verb in (
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 
-lab = typer.Typer(cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None)
+lab = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(lab, name="lab", help="Reproduce the paper's table of results.")
 for lab_verb in (lab_verbs.simulate, lab_verbs.compare):
     lab.command(cls=Verb)(lab_verb)

@@ -171,7 +171,7 @@ def nearest(
     words: Annotated[list[str], typer.Argument(help="Words, or phrases in quotes.")],
     titles: Annotated[
         Path | None,
-        typer.Option("--catalogue", parser=input_path, help="Titles to search. Default: those of the index."),
+        typer.Option("--catalogue", "--titles", parser=input_path, help="Titles to search. Default: the index."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words and how many titles to show.")] = 10,
     least: Annotated[int, typer.Option(min=1, help="Ignore words that occur fewer than this many times.")] = 1,
@@ -219,7 +219,10 @@ def report(
     titles: Annotated[
         Path | None,
         typer.Option(
-            "--catalogue", parser=input_path, help="Titles for near words and the map. Default: the judged titles."
+            "--catalogue",
+            "--titles",
+            parser=input_path,
+            help="Titles for near words and the map. Default: the judged titles.",
         ),
     ] = None,
     clicks: Annotated[

@@ -21,7 +21,7 @@ def main() -> int:
     streams.open_streams()
     streams.show_log()
     ending.stop_on_signals()
-    return ending.run(_work, has_settings=lambda: True)
+    return ending.run(_work)
 
 
 def _work() -> int:

@@ -210,52 +210,43 @@ class OutOfMemoryError(RuntimeError):
     ],
 )  # fmt: skip
 def test_what_is_out_of_memory(error: Exception) -> None:
-    trained, other = ending.describe(error, True), ending.describe(error, False)
-    assert trained is not None
-    assert other is not None
-    assert "memory" in trained
-    assert "--set" in trained
-    assert "memory" in other
-    assert "--set" not in other
+    message = ending.describe(error)
+    assert message is not None
+    assert "out of memory" in message
+    assert "in training" in message
 
 
 def test_what_is_not_out_of_memory() -> None:
     gpu = RuntimeError(
         "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be reported late"
     )
-    said = ending.describe(gpu, True)
+    said = ending.describe(gpu)
     assert said is not None
     assert "CUDA error: an illegal memory access was encountered" in said
     assert "--device cpu" in said
     assert "out of memory" not in said
     assert "\n" not in said
     for bug in (RuntimeError("the memory format is wrong"), ValueError("memory"), TypeError()):
-        assert ending.describe(bug, True) is None
+        assert ending.describe(bug) is None
 
 
 def test_an_os_error_names_the_file_if_there_is_one() -> None:
-    assert ending.describe(FileNotFoundError(2, "No such file or directory", "x.tsv"), True) == (
+    assert ending.describe(FileNotFoundError(2, "No such file or directory", "x.tsv")) == (
         "x.tsv: No such file or directory"
     )
-    assert ending.describe(OSError(5, "Input/output error", b"\xff"), True) == "\udcff: Input/output error"
-    assert ending.describe(OSError(5, "Input/output error"), True) == "Input/output error"
-    assert ending.describe(TimeoutError(), True) == "TimeoutError"
+    assert ending.describe(OSError(5, "Input/output error", b"\xff")) == "\udcff: Input/output error"
+    assert ending.describe(OSError(5, "Input/output error")) == "Input/output error"
+    assert ending.describe(TimeoutError()) == "TimeoutError"
 
 
-def test_the_advice_about_memory_fits_the_verb(
-    model: Path, titles: Path, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_is_an_error(model: Path, titles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(Index, "build", full)
-    monkeypatch.setattr("clickvec.data.dataset.prepare", full)
-    index = run("index", model, titles, "--out", tmp_path / "index")
-    assert index.status == 1
-    assert "out of memory" in sentence(index.err)
-    assert "--set" not in index.err
-    pytest.importorskip("torch")
-    assert "--set" in sentence(run("train", clicks, "--out", tmp_path / "m").err)
+    done = run("index", model, titles, "--out", tmp_path / "index")
+    assert done.status == 1
+    assert "out of memory" in sentence(done.err)
 
 
 def test_an_unknown_error_keeps_its_traceback(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

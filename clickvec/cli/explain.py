@@ -33,7 +33,7 @@ def explain(
         Path | None, typer.Option(metavar="MODEL", help="Show another model side by side with this one.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How contributions are computed: shapley, changes, leave-one-out or gradients.")
+        str, typer.Option(help="How contributions are computed: shapley, changes or leave-one-out.")
     ] = "shapley",
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page about the pair.")] = None,
     png: Annotated[

@@ -4,7 +4,7 @@
 |---------------------|------------------------------------------------------------------------------------------------|
 | explainer.py        | `clickvec.explain`: why do a query and a title have their score?                               |
 | explained_pair.py   | which words and cells produce the score?                                                       |
-| contributions.py    | four ways to compute what each word contributes                                                |
+| contributions.py    | three ways to compute what each word contributes                                               |
 | why_not.py          | why does a title not rank above another one, and which edits would help?                       |
 | keywords.py         | which words do the cells detect?                                                               |
 | model_comparison.py | what do other models make of the same texts?                                                   |
@@ -17,7 +17,7 @@ Open reading.py first: the vector of a text is the sum of the changes of the out
 is here follows from that. side.py keeps what is known about one text.
 """
 
-from clickvec.explanation.contributions import METHODS, word_contributions
+from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, explain_pair
 from clickvec.explanation.explainer import Explanation, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
@@ -29,5 +29,4 @@ from clickvec.explanation.why_not import WhyNot, why_not
 __all__ = [
     "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "Word",
     "compare_models", "explain", "explain_pair", "keywords", "map_titles", "read", "why_not",
-    "word_contributions",
 ]  # fmt: skip

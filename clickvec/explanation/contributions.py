@@ -1,13 +1,12 @@
-"""Four ways to compute what each word of a text contributes to its score against another text.
+"""Three ways to compute what each word of a text contributes to its score against another text.
 
-| method        | a word gets                                                   | adds up to                         |
-|---------------|---------------------------------------------------------------|------------------------------------|
-| shapley       | what it adds to the score, averaged over all orders in which  | the score                          |
-|               | the words of the text could be added                          |                                    |
-| changes       | the change of the output when it was read, Δy(t), times the   | the score                          |
-|               | other vector                                                  |                                    |
-| leave-one-out | the score minus the score of the text without it              | nothing in particular              |
-| gradients     | integrated gradients, from tokens without trigrams to these   | the score minus that of the biases |
+| method        | a word gets                                                         | adds up to            |
+|---------------|---------------------------------------------------------------------|-----------------------|
+| shapley       | what it adds to the score, averaged over all orders in which the    | the score             |
+|               | words of the text could be added                                    |                       |
+| changes       | the change of the output when it was read, Δy(t), times the other   | the score             |
+|               | vector (`Reading.parts`)                                            |                       |
+| leave-one-out | the score minus the score of the text without it                    | nothing in particular |
 
 `changes` needs an output at each word; the others work with any tower. docs/inside.md measures which ones are most
 faithful. A word is a token: the last one of a long text holds all remaining words.
@@ -19,43 +18,13 @@ from itertools import accumulate
 
 import numpy as np
 
-from clickvec.errors import ClickvecError
-from clickvec.explanation.reading import Floats, encode, read
-from clickvec.model import forward
-from clickvec.model.encoder import Encoder
-from clickvec.model.projection import project
-from clickvec.text.ragged import Ragged, ragged
-from clickvec.text.tokens import split_tokens
+from clickvec.explanation.reading import Floats
 
-METHODS = ("shapley", "changes", "leave-one-out", "gradients")
+METHODS = ("shapley", "changes", "leave-one-out")
 EXACT_WORDS = 8  # up to this many words, all subsets are scored; beyond, only those along a sample of orders
 ORDERS = 64  # sampled orders, about; at ten words the error is at most 0.015, where the largest contribution is 0.25
-GRADIENT_POINTS = 10
-_STEP = 1e-6  # of the difference quotient; in float64 its error is far below what is shown
 
-Encode = Callable[[list[str]], Floats]
 Score = Callable[[list[str]], Floats]
-
-
-def word_contributions(
-    encoder: Encoder, side: str, text: str, other: Floats, method: str = METHODS[0], *, encoded: Encode | None = None
-) -> Floats:
-    """Return what each word of a text contributes to the cosine of its vector and the unit vector `other`.
-
-    The tower of `side` reads the text. `encoded` returns vectors of texts, for a caller that caches them.
-    """
-    if method not in METHODS:
-        raise ClickvecError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
-    if method == "changes":
-        return np.asarray(read(encoder, side, text).parts @ other)
-    words = split_tokens(text, encoder.model.max_words)
-    if method == "gradients":
-        return _integrated_gradients(encoder, side, words, other)
-
-    def score(texts: list[str]) -> Floats:
-        return (encoded(texts) if encoded else np.asarray(encode(encoder, side, texts), np.float64)) @ other
-
-    return shapley(words, score) if method == "shapley" else leave_one_out(words, score)
 
 
 def leave_one_out(words: Sequence[str], score: Score) -> Floats:
@@ -113,24 +82,3 @@ def _over_orders(words: Sequence[str], score: Score) -> Floats:
 
 def _text(words: Sequence[str], subset: int) -> str:
     return " ".join(word for at, word in enumerate(words) if subset >> at & 1)
-
-
-def _integrated_gradients(encoder: Encoder, side: str, words: Sequence[str], other: Floats) -> Floats:
-    """Return ∫ ∂cos/∂x_t · x_t dα for each word, where x_t = W l(t) is scaled by α from 0 to 1.
-
-    This is one directional derivative per word, so a difference quotient replaces backpropagation. The integral is
-    computed by Gauss-Legendre quadrature.
-    """
-    if not words:
-        return np.zeros(0)
-    weights = encoder.model.tower_weights(side)
-    x = project(weights, ragged(map(encoder.vocabulary.ids, words))).astype(np.float64)
-    small = {name: weight.astype(np.float64) for name, weight in weights.items() if not name.endswith(".input")}
-    points, shares = np.polynomial.legendre.leggauss(GRADIENT_POINTS)  # for the integral from -1 to 1
-    ahead = _STEP * np.eye(len(words) + 1, len(words), -1)  # a row unchanged, then one a step further along each word
-    scale = (points[:, None, None] + 1) / 2 + ahead  # (points, 1 + words, words)
-    table = (scale[..., None] * x).reshape(-1, x.shape[1])
-    texts = Ragged(np.arange(len(table), dtype=np.int32), np.arange(0, len(table) + 1, len(words)))
-    vectors = forward.unit(forward.run(encoder.model.tower, small, table, texts))
-    scores = (vectors @ other).reshape(scale.shape[:2])
-    return np.asarray(shares / 2 @ (scores[:, 1:] - scores[:, :1]) / _STEP)

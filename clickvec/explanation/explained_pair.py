@@ -113,7 +113,8 @@ def pair_of(query: Side, title: Side, method: str = METHODS[0]) -> Pair:
 
 
 def _words(side: Side, other: Side, method: str) -> tuple[Word, ...]:
-    contributions = side.contributions(other, method)  # first, because its batch includes the texts without each word
+    # First, because its batch includes the texts without each word.
+    contributions = side.contributions(other.vector, method)
     changes = side.reading.parts @ other.vector if side.reading else None
     if not side.words:
         return ()

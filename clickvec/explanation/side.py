@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from clickvec.config import RECURRENT
-from clickvec.explanation.contributions import without_each, word_contributions
+from clickvec.errors import ClickvecError
+from clickvec.explanation.contributions import METHODS, leave_one_out, shapley, without_each
 from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords_of
 from clickvec.explanation.reading import Floats, Reading, encode, read
 from clickvec.model.encoder import Encoder
@@ -95,11 +96,18 @@ class Side:
         """Plain data about the text by itself."""
         return ExplainedText(self.reading, self.attenuation, self.keywords, self.known)
 
-    def contributions(self, other: "Side", method: str) -> Floats:
-        """Return what each word contributes to the score with the other side."""
-        if method == "changes" and self.reading:
-            return np.asarray(self.reading.parts @ other.vector)
-        return word_contributions(self.encoder, self.side, self.text, other.vector, method, encoded=self.encode)
+    def contributions(self, other: Floats, method: str = METHODS[0]) -> Floats:
+        """Return what each word contributes to the cosine with the unit vector `other`.
+
+        Raise ClickvecError if the method is unknown, or if it needs an output at each word and the tower has none.
+        """
+        if method not in METHODS:
+            raise ClickvecError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}")
+        if method == "changes":
+            reading = self.reading or read(self.encoder, self.side, self.text)  # without a reading, `read` says why
+            return np.asarray(reading.parts @ other)
+        compute = shapley if method == "shapley" else leave_one_out
+        return compute(self.words, lambda texts: self.encode(texts) @ other)
 
     def encode(self, texts: list[str]) -> Floats:
         """Return the vectors of texts by the same tower. Texts not seen before are encoded together."""

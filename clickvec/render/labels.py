@@ -19,7 +19,6 @@ METHODS = {
     "shapley": "what the word adds to the score, averaged over all orders of adding the words (Shapley value)",
     "changes": "the change of the output at the word, times the other vector",
     "leave-one-out": "how much the score falls without the word",
-    "gradients": "integrated gradient, from a text of empty words to this one",
 }
 ADDS_UP = ("shapley", "changes")
 NEGLIGIBLE = 0.005  # a contribution that two decimals show as zero

@@ -1,4 +1,4 @@
-"""What a word gave to the score: each method against games by hand, brute force, and torch's gradients."""
+"""What a word gave to the score: each method against games by hand, and brute force."""
 
 import hashlib
 import itertools
@@ -13,23 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny
 
-from clickvec.config import POOLINGS, RECURRENT, Tower
+from clickvec.config import POOLINGS, RECURRENT
 from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import (
     EXACT_WORDS,
-    GRADIENT_POINTS,
     METHODS,
     ORDERS,
     Score,
     leave_one_out,
     shapley,
     without_each,
-    word_contributions,
 )
-from clickvec.model import folder, forward
+from clickvec.explanation.side import Side
 from clickvec.model.encoder import Encoder
-from clickvec.model.projection import project
-from clickvec.text.ragged import ragged
 from clickvec.text.tokens import split_tokens
 
 QUERY, TITLE = TEXTS[0], TEXTS[1]
@@ -195,7 +191,7 @@ def test_changes_add_up_to_the_score(name: str, pooling: str) -> None:
     encoder = encoder_of(name, pooling)
     for side, text in itertools.product(SIDES, TEXTS):
         other = other_of(encoder, side, QUERY)
-        found = word_contributions(encoder, side, text, other, "changes")
+        found = Side(encoder, side, text).contributions(other, "changes")
         assert found.sum() == pytest.approx(score_of_text(encoder, side, text, other), abs=1e-6)
 
 
@@ -206,7 +202,7 @@ def test_every_method_on_every_tower(name: str, method: str, side: str) -> None:
     other = other_of(encoder, side, QUERY)
     long = " ".join(itertools.islice(itertools.cycle(TITLE.split()), 200))
     for text in ("", "hotels", "zzz", "hotels zzz", "zzz qqq", *TEXTS, long):
-        found = word_contributions(encoder, side, text, other, method)
+        found = Side(encoder, side, text).contributions(other, method)
         tokens = split_tokens(text, 10)
         assert found.shape == (len(tokens),)
         assert found.dtype == np.float64
@@ -216,7 +212,7 @@ def test_every_method_on_every_tower(name: str, method: str, side: str) -> None:
             assert found.sum() == pytest.approx(score, abs=1e-6)
         if text in ("zzz", "zzz qqq"):  # no vector, so nothing to give
             np.testing.assert_allclose(found, 0, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(word_contributions(encoder, side, TITLE, 0 * other, method), 0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(Side(encoder, side, TITLE).contributions(0 * other, method), 0, rtol=0, atol=1e-12)
 
 
 @all_towers
@@ -224,16 +220,16 @@ def test_shapley_of_a_model_is_the_mean_over_all_orders(name: str) -> None:
     encoder, text = encoder_of(name), "hotels in new york"
     other = other_of(encoder, "title", QUERY)
     expected = over_all_orders(text.split(), lambda part: score_of_text(encoder, "title", part, other))
-    np.testing.assert_allclose(word_contributions(encoder, "title", text, other), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(Side(encoder, "title", text).contributions(other), expected, rtol=0, atol=1e-6)
 
 
 @all_towers
 def test_some_orders_of_a_real_title_come_near_to_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, text = encoder_of(name), "shanghai hotels accommodation hotel in york discount and reservation"
     other = other_of(encoder, "title", QUERY)
-    some = word_contributions(encoder, "title", text, other)
+    some = Side(encoder, "title", text).contributions(other)
     monkeypatch.setattr("clickvec.explanation.contributions.EXACT_WORDS", 9)
-    exact = word_contributions(encoder, "title", text, other)
+    exact = Side(encoder, "title", text).contributions(other)
     assert np.abs(some - exact).mean() < 0.03
     assert np.corrcoef(some, exact)[0, 1] > 0.95
 
@@ -247,7 +243,7 @@ def test_leave_one_out_of_a_model(name: str) -> None:
         whole - score_of_text(encoder, "title", " ".join(words[:at] + words[at + 1 :]), other)
         for at in range(len(words))
     ]
-    found = word_contributions(encoder, "title", TITLE, other, "leave-one-out")
+    found = Side(encoder, "title", TITLE).contributions(other, "leave-one-out")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
@@ -256,7 +252,7 @@ def test_more_words_than_an_integer_has_bits() -> None:
     encoder = Encoder(tiny("lstm", max_words=100))
     text = " ".join(itertools.islice(itertools.cycle(" ".join(TEXTS[:6]).split()), 70))
     other = other_of(encoder, "title", QUERY)
-    found = word_contributions(encoder, "title", text, other)
+    found = Side(encoder, "title", text).contributions(other)
     assert found.shape == (70,)
     assert found.sum() == pytest.approx(score_of_text(encoder, "title", text, other), abs=1e-6)
     assert np.abs(found).min() > 0
@@ -266,90 +262,10 @@ def test_a_model_that_reads_one_token() -> None:
     encoder = Encoder(tiny("lstm", max_words=1))
     other = other_of(encoder, "title", QUERY)
     for method in METHODS[:3]:
-        found = word_contributions(encoder, "title", TITLE, other, method)
+        found = Side(encoder, "title", TITLE).contributions(other, method)
         np.testing.assert_allclose(found, [score_of_text(encoder, "title", TITLE, other)], rtol=0, atol=1e-6)
 
 
 def test_an_unknown_method_is_named() -> None:
-    with pytest.raises(ClickvecError, match=r"'Shapley'.*shapley, changes, leave-one-out, gradients"):
-        word_contributions(encoder_of("lstm"), "query", QUERY, np.zeros(7), "Shapley")
-
-
-# --- integrated gradients ----------------------------------------------------------------------------------------
-
-
-def inputs_of(encoder: Encoder, side: str, words: list[str], scale: float) -> dict[str, np.ndarray]:
-    """The tower's weights with a row for each word in place of the trigrams: its own, summed, times `scale`."""
-    ids = [encoder.vocabulary.ids(word) for word in words]
-    return {
-        key: scale * np.stack([value[row].sum(axis=0) for row in ids]).astype(np.float64)
-        if key.endswith(".input")
-        else value.astype(np.float64)
-        for key, value in encoder.model.tower_weights(side).items()
-    }
-
-
-def score_at(encoder: Encoder, side: str, words: list[str], other: np.ndarray, scale: float) -> float:
-    """The score with all inputs scaled; with 0 it is the biases' own."""
-    weights = inputs_of(encoder, side, words, scale)
-    each = ragged([[place] for place in range(len(words))])
-    vector = forward.run(encoder.model.tower, weights, project(weights, each), ragged([list(range(len(words)))]))
-    return float(forward.unit(vector)[0] @ other)
-
-
-@pytest.mark.parametrize("side", SIDES)
-@all_towers
-def test_gradients_add_up_to_the_score_less_that_of_the_biases(name: str, side: str) -> None:
-    model = tiny(**TOWERS[name])  # with weights as small as those of a trained model, so that ten points are enough
-    encoder = Encoder(model._replace(weights={key: value / 4 for key, value in model.weights.items()}))
-    for text in (QUERY, TITLE, "hotels", "hotels zzz"):
-        words, other = text.split(), other_of(encoder, side, QUERY)
-        found = word_contributions(encoder, side, text, other, "gradients")
-        assert score_at(encoder, side, words, other, 1) == pytest.approx(
-            score_of_text(encoder, side, text, other), abs=1e-5
-        )
-        expected = score_at(encoder, side, words, other, 1) - score_at(encoder, side, words, other, 0)
-        assert found.sum() == pytest.approx(expected, abs=1e-3)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-@all_towers
-def test_gradients_are_those_of_torch(name: str, pooling: str) -> None:
-    torch = pytest.importorskip("torch")
-    from clickvec.training.towers import TorchTower, make_batch
-
-    if pooling != "last" and name not in READ:
-        return
-    encoder, words = encoder_of(name, pooling), TITLE.split()
-    other = other_of(encoder, "title", QUERY)
-    batch = make_batch(ragged([list(range(len(words)))]), ragged([[place] for place in range(len(words))]))
-    x = TorchTower.from_arrays(encoder.model.tower, inputs_of(encoder, "title", words, 1), torch.float64)
-    expected = np.zeros(len(words))
-    points, shares = np.polynomial.legendre.leggauss(GRADIENT_POINTS)
-    for point, share in zip((points + 1) / 2, shares / 2, strict=True):
-        tower = TorchTower.from_arrays(encoder.model.tower, inputs_of(encoder, "title", words, point), torch.float64)
-        vector = tower(batch)[0]
-        (vector @ torch.tensor(other) / vector.norm()).backward()
-        slope = (tower.weights["input"].grad * x.weights["input"]).sum(dim=1)
-        expected += share * slope.detach().numpy()
-    found = word_contributions(encoder, "title", TITLE, other, "gradients")
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-
-
-def test_gradients_of_a_linear_model_by_hand() -> None:
-    """So near to zero tanh is linear: the vector is (Σ a_t, 1) before scaling, and its cosine with (1, 0) is
-
-    α Σ a / sqrt((α Σ a)² + 1) along the way: each word gets a_t / sqrt((Σ a)² + 1), its share by a_t.
-    """
-    small, a = 1e-3, {"a": 0.75, "b": -0.25, "c": 0.5}
-    weights = {
-        "layer1.input": [[small * value, 0] for value in a.values()],
-        "layer1.bias": [0, small],
-        "layer2.weight": np.eye(2),
-        "layer2.bias": [0, 0],
-    }
-    arrays = {f"shared.{key}": np.asarray(value, np.float32) for key, value in weights.items()}
-    tower = Tower("dssm", hidden=2, output=2)
-    encoder = Encoder(folder.Model(tower, True, 10, tuple(f"#{word}#" for word in a), arrays, {}))
-    found = word_contributions(encoder, "query", "a b c", np.array([1.0, 0.0]), "gradients")
-    np.testing.assert_allclose(found, np.array([0.75, -0.25, 0.5]) / math.sqrt(2), rtol=0, atol=1e-5)
+    with pytest.raises(ClickvecError, match=r"'Shapley'.*shapley, changes, leave-one-out"):
+        Side(encoder_of("lstm"), "query", QUERY).contributions(np.zeros(7), "Shapley")

@@ -7,7 +7,7 @@ from tiny import TEXTS, tiny
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
-from clickvec.explanation import Rule, keywords, word_contributions
+from clickvec.explanation import Rule, keywords
 from clickvec.explanation.side import Side
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.model.encoder import Encoder
@@ -153,7 +153,7 @@ def test_words_are_left_out_in_the_order_of_their_contributions(side: str) -> No
     check = deletion_check(encoder, [(query, title), ("hotels", "hotels")], side, methods=("changes",), draws=1)
     assert (check.pairs, check.words) == (1, len(text.split()))  # a text of one word has nothing to leave out
     vector = encoder.encode_query(other).astype(np.float64)
-    order = np.argsort(-word_contributions(encoder, side, text, vector, "changes"), kind="stable").tolist()
+    order = np.argsort(-Side(encoder, side, text).contributions(vector, "changes"), kind="stable").tolist()
     scores = []
     for count in range(len(order) + 1):
         kept = [word for place, word in enumerate(text.split()) if place not in order[:count]]

@@ -242,7 +242,7 @@ def test_every_verb_takes_a_shrunk_model(precision: str, site: Path, tmp_path: P
     assert len(json.loads(ok("search", index, "hotels", "--json"))["hits"]) == 10
     ok("rerank", model, stdin="hotels\t1\thotels in shanghai\n")
     ok("explain", index, "pizza", "--json")
-    ok("explain", model, "hotels in shanghai", "shanghai hotels", "--method", "gradients")
+    ok("explain", model, "hotels in shanghai", "shanghai hotels", "--method", "changes")
     ok("nearest", index, "pizza")
     with pytest.raises(ClickvecError, match="is an index of another model"):
         Index.open(index, Encoder.load(tmp_path / "model"))

@@ -14,12 +14,13 @@ import numpy as np
 
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.explanation.contributions import METHODS, without_each
+from clickvec.explanation.contributions import without_each
 from clickvec.explanation.keywords import SHARE, THRESHOLD, Keywords, Rule, keywords_of
 from clickvec.explanation.reading import Floats, encode, read
 from clickvec.explanation.side import attenuate
 from clickvec.lab.claims.word_removal import (
     DRAWS,
+    METHODS,
     deletion_orders,
     keyword_scores,
     mean_fall,

@@ -11,8 +11,9 @@ import inside_bars
 import inside_maps
 import numpy as np
 
-from clickvec.data import read_labels, read_titles
+from clickvec.data import read_titles
 from clickvec.explanation import Keywords, compare_models, explain, explain_pair, keywords, map_titles, read
+from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.compare.pair_tests import holm
 from clickvec.render.figures import draw_gates
 from clickvec.text.tokens import canonical

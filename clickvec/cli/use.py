@@ -79,8 +79,8 @@ def encode(
     """
     from clickvec.data import BadLines
     from clickvec.data.lines import name_of
-    from clickvec.data.parquet import wanted
     from clickvec.model.encoder import Encoder
+    from clickvec.search.parquet import wanted
     from clickvec.search.vectors import VectorFile, check_request, write_vectors
     from clickvec.storage.outputs import check_output_file
 

@@ -10,7 +10,7 @@ from clickvec.data.clicks import ClickLog, read_clicks
 from clickvec.data.columns import Columns
 from clickvec.data.judged import Judged, JudgedQuery, read_judged, read_qrels
 from clickvec.data.lines import BadLines
-from clickvec.data.texts import Labels, Texts, read_labels, read_texts
+from clickvec.data.texts import Texts, read_texts
 from clickvec.data.titles import (
     ResultList,
     Title,
@@ -27,14 +27,12 @@ __all__ = [
     "Columns",
     "Judged",
     "JudgedQuery",
-    "Labels",
     "ResultList",
     "Texts",
     "Title",
     "Titles",
     "read_clicks",
     "read_judged",
-    "read_labels",
     "read_qrels",
     "read_result_lists",
     "read_texts",

@@ -1,4 +1,4 @@
-"""Read plain texts: the queries or titles of any file that has them, and texts with known topics."""
+"""Read plain texts: the queries or titles of any file that has them."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,7 +7,6 @@ from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.records import open_source, records
-from clickvec.text.tokens import canonical
 
 _JUDGED = ("query_id", "query", "doc_id", "title", "grade")
 _IMPRESSIONS = ("time", "client", "query", "title", "position", "clicked")
@@ -25,25 +24,12 @@ _SCHEMAS = {
         defaults={"query": ""},
     ),
 }
-_LABELS = Schema(
-    columns=("text", "kind", "topic"),
-    layouts=(("text", "topic"), ("text", "kind", "topic", "intent")),
-    defaults={"kind": ""},
-)
 
 
 class Texts(NamedTuple):
     """The distinct texts of a file, in order of first appearance."""
 
     texts: tuple[str, ...]
-    bad: BadLines
-
-
-class Labels(NamedTuple):
-    """The topics of the texts of one kind. All texts are in canonical form."""
-
-    topics: dict[str, str]
-    texts: tuple[str, ...]  # all texts of the file, of any kind
     bad: BadLines
 
 
@@ -60,24 +46,3 @@ def read_texts(
             bad.add(source.name, number, f"blank {column}")
     bad.check(source.name, max_bad, len(texts), column)
     return Texts(tuple(texts), bad)
-
-
-def read_labels(
-    path: str | Path, kind: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
-) -> Labels:
-    """Read the columns text and topic. If there is a column `kind`, use only lines with this kind or none."""
-    bad, topics, texts = BadLines(), dict[str, str](), dict[str, None]()
-    source = open_source(path, bad, columns)
-    for number, (text, text_kind, topic) in records(source, _LABELS):
-        key = canonical(text)
-        if not key or not topic.strip():
-            bad.add(source.name, number, "blank topic" if key else "blank text")
-            continue
-        texts[key] = None
-        if text_kind not in ("", kind):
-            continue
-        if topics.setdefault(key, topic) != topic:
-            detail = f"the topic of {text[:40]!r} is {topic!r} here and {topics[key]!r} before"
-            bad.add(source.name, number, "a text with two topics", detail)
-    bad.check(source.name, max_bad, len(texts), "text with its topic")
-    return Labels(topics, tuple(texts), bad)

@@ -1,8 +1,7 @@
 """BM25 on titles, computed by bm25s: the word-matching baseline that every model is measured beside."""
 
 from collections.abc import Iterable, Sequence
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +9,6 @@ from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import BaseRanker
 from clickvec.text.lexical_tokens import TokenKind, tokenise
-
-TUNED_TOKENS: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
-# The settings to choose from on dev: those that came first, or nearly first, on the dev sets of msrd and dbpedia.
-BM25_GRID: tuple[dict[str, Any], ...] = tuple(
-    {"tokens": tokens, "k1": k1, "b": b}
-    for tokens in TUNED_TOKENS
-    for k1, b in ((0.3, 1.0), (0.8, 0.75), (0.8, 1.0), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))
-)
 
 
 class BM25(BaseRanker):
@@ -34,7 +25,10 @@ class BM25(BaseRanker):
         self.name = name
         self._tokens = tokens
         self._row = {title: row for row, title in enumerate(dict.fromkeys(titles))}
-        bm25s = _bm25s()
+        try:
+            import bm25s
+        except ImportError as error:
+            raise missing_extra("bm25s", "baselines") from error
         ids: dict[str, int] = {}
         corpus = [[ids.setdefault(token, len(ids)) for token in tokenise(title, tokens)] for title in self._row]
         self._index: Any = None
@@ -56,11 +50,3 @@ class BM25(BaseRanker):
             return np.zeros(len(rows), dtype=np.float32)
         scores: Scores = self._index.get_scores_from_ids(known)
         return scores[rows]
-
-
-def _bm25s() -> ModuleType:
-    try:
-        import bm25s
-    except ImportError as error:
-        raise missing_extra("bm25s", "baselines") from error
-    return cast(ModuleType, bm25s)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data import BadLines, Columns, parquet, stream_title_blocks, stream_titles
+from clickvec.data import BadLines, Columns, stream_title_blocks, stream_titles
 from clickvec.data.columns import OWN_NAMES
 from clickvec.data.lines import MAX_BAD, STDIN, name_of
 from clickvec.errors import ClickvecError, Interrupted
@@ -29,6 +29,7 @@ from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.model.shrink import READABLE_VECTOR_TYPES, check_vector_type, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
+from clickvec.search import parquet
 from clickvec.storage import files
 from clickvec.storage.arrays import npy_header
 from clickvec.storage.json_files import to_dataclass

@@ -10,7 +10,8 @@ from command import ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.data import Columns, read_labels, read_texts
+from clickvec.data import Columns, read_texts
+from clickvec.lab.claims.topic_labels import read_labels
 
 LABELS = "text\ttopic\n" + "".join(f"{text}\t{'repair' if 'bath' in text else 'travel'}\n" for text in TEXTS[:6])
 

@@ -18,7 +18,6 @@ from clickvec.data import (
     judged,
     read_clicks,
     read_judged,
-    read_labels,
     read_qrels,
     read_texts,
     read_titles,
@@ -30,6 +29,7 @@ from clickvec.data import (
 from clickvec.data.columns import NAMES
 from clickvec.data.lines import STDIN
 from clickvec.errors import ClickvecError
+from clickvec.lab.claims.topic_labels import read_labels
 
 NO_HEADER = Columns(header=False)
 

@@ -25,7 +25,6 @@ from clickvec.data import (
     lines,
     read_clicks,
     read_judged,
-    read_labels,
     read_qrels,
     read_result_lists,
     read_texts,
@@ -37,6 +36,7 @@ from clickvec.data import (
 from clickvec.data.header import LOOK_AHEAD
 from clickvec.data.records import open_source
 from clickvec.errors import ClickvecError
+from clickvec.lab.claims.topic_labels import read_labels
 
 T = TypeVar("T")
 File = Callable[..., Path]

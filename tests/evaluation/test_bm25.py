@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.bm25 import BM25, BM25_GRID
+from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.ranker import Ranker
 from clickvec.text.lexical_tokens import TokenKind
 
@@ -50,11 +50,6 @@ def test_bm25_scores_any_text(tokens: TokenKind) -> None:
         assert np.isfinite(scores).all()
     assert ranker.score("गीत", TITLES).argmax() == 3
     assert ranker.score("red", []).shape == (0,)
-
-
-def test_every_point_of_the_grid_is_a_system() -> None:
-    for point in BM25_GRID:
-        assert BM25(TITLES, **point).score("red car", TITLES).argmax() == 0
 
 
 def bm25(query: str, title: str, titles: list[str], k1: float, b: float) -> float:

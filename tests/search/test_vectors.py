@@ -363,7 +363,7 @@ def test_parquet_has_ids_titles_and_the_same_vectors(
     read_parquet: ReadTable,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("clickvec.data.parquet.GROUP_ROWS", 5)
+    monkeypatch.setattr("clickvec.search.parquet.GROUP_ROWS", 5)
     titles = few / "titles.tsv"
     titles.write_text("id\ttitle\n" + "".join(f"x{number}\t{text}\n" for number, text in enumerate(TEXTS)) + "bad\n")
     call = ("encode", few / "model", titles, "--vectors", precision, "--max-bad", "0.5", "--out")
@@ -393,7 +393,7 @@ def test_stopped_while_parquet_is_made(few: Path, read_parquet: ReadTable, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("clickvec.data.parquet.write", stop)
+        patched.setattr("clickvec.search.parquet.write", stop)
         said = refused(*call, status=130)
         assert "12 titles" in said
         assert "--resume" in said

@@ -29,6 +29,7 @@ from clickvec.data import (
 from clickvec.data.columns import NAMES
 from clickvec.data.lines import STDIN
 from clickvec.errors import ClickvecError
+from clickvec.lab.claims import topic_labels
 from clickvec.lab.claims.topic_labels import read_labels
 
 NO_HEADER = Columns(header=False)
@@ -237,7 +238,14 @@ def test_names_with_commas_signs_and_spaces() -> None:
 
 
 def test_all_columns_have_a_name() -> None:
-    schemas = (clicks._CLICKS, judged._JUDGED, judged._QUERIES, titles.TITLES, texts._LABELS, *texts._SCHEMAS.values())
+    schemas = (
+        clicks._CLICKS,
+        judged._JUDGED,
+        judged._QUERIES,
+        titles.TITLES,
+        topic_labels._LABELS,
+        *texts._SCHEMAS.values(),
+    )
     assert {column for schema in schemas for column in schema.columns} == set(NAMES)
 
 

@@ -15,7 +15,7 @@ from clickvec.data import read_titles
 from clickvec.explanation import Keywords, compare_models, explain, explain_pair, keywords, map_titles, read
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.compare.pair_tests import holm
-from clickvec.render.figures import draw_gates
+from clickvec.render.figures.gates import draw_gates
 from clickvec.text.tokens import canonical
 
 if TYPE_CHECKING:
@@ -252,11 +252,9 @@ def _outputs(inside: "Inside") -> dict[str, str]:
 
 
 def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -> None:
-    for name, model, same_range in (
-        ("shanghai", "lstm", False), ("shanghai", "long-lstm", False), ("bathtub", "long-lstm", False),
-    ):  # fmt: skip
+    for name, model in (("shanghai", "lstm"), ("shanghai", "long-lstm"), ("bathtub", "long-lstm")):
         encoder = inside.encoder("site", model)
-        draw_gates(explain(encoder, *PAIRS[name]), images / f"gates-{name}-{model}.png", same_range=same_range)
+        draw_gates(explain(encoder, *PAIRS[name]), images / f"gates-{name}-{model}.png")
     curves = found["deletion"]["site lstm title"]["curves"]
     inside_bars.deletion_curves(
         {method: [value / curve[0] for value in curve] for method, curve in curves.items()},

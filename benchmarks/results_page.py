@@ -12,7 +12,6 @@ from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pair_tests import t_test
 from clickvec.lab.compare.result_page import pipe_table
 from clickvec.lab.compare.significance import randomisation_test
-from clickvec.render import figures
 
 Found = Mapping[str, tuple[Material, Comparison]]
 NOTES = Path(__file__).with_name("results_notes.md")  # the findings, written by hand
@@ -54,7 +53,7 @@ def write_pages(found: Found, titles: Mapping[str, str], docs: Path, work: Path)
         sections.append(section(name, titles[name], findings))
         if comparison.curves and comparison.about["recipe"] == "paper":
             figure = docs / "images" / f"cost-{name.split('-')[0]}.png"
-            figures.cost_curve(comparison.curves, figure)
+            result_page.cost_curve(comparison.curves, figure)
             sections.append(
                 f"![Training cost of LSTM-RNN and RNN](images/{figure.name})\n\n*The paper's figure: the training cost "
                 "of LSTM-RNN and RNN by epoch, on a logarithmic axis, with the same γ.*"

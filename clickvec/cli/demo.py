@@ -1,6 +1,5 @@
 """The demo: every verb on a simulated click log, each printed as the command that a user would type."""
 
-import json
 import shlex
 import time
 from collections.abc import Callable
@@ -9,9 +8,6 @@ from pathlib import Path
 
 from clickvec.cli.streams import print_summary
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.explanation import explain
-from clickvec.render import figures
-from clickvec.search.index import Index
 from clickvec.storage.files import replacing_file
 from clickvec.storage.outputs import check_output
 
@@ -21,10 +17,11 @@ SEARCHES = ("hotels in shanghai", "ear infecton medicine", "bath tub wont turn o
 
 
 def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
-    """Run each verb on a simulated click log and print its command first. Then draw two figures."""
+    """Run each verb on a simulated click log and print its command first."""
     _check(out)
     started = time.monotonic()
-    site, model, index, report = (shlex.quote(str(out / name)) for name in ("site", "model", "index", "report"))
+    names = ("site", "model", "index", "report", "gates.png")
+    site, model, index, report, gates = (shlex.quote(str(out / name)) for name in names)
     for story, *commands in (
         ("Simulate the click log of a small web search engine.",
          f"lab simulate {site} --impressions {IMPRESSIONS} --overwrite"),
@@ -36,8 +33,8 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
          f"index {model} {site}/titles.tsv.gz --out {index} --overwrite"),
         ("Search. The second query is misspelled, and good titles often share no word with the query.",
          *(f'search {index} -k 3 "{query}"' for query in SEARCHES)),
-        ("Explain the first hit: how much each word contributes to the score.",
-         f'explain {index} "{SEARCHES[0]}"'),
+        ("Explain the first hit: how much each word contributes to the score. Draw what the cells do at each word.",
+         f'explain {index} "{SEARCHES[0]}" --png {gates} --overwrite'),
         ("Write a report about the model: ranking, worst queries, keywords, topics, a map of titles.",
          f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite"),
     ):  # fmt: skip
@@ -45,13 +42,8 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
         for command in commands:
             print_summary(f"$ clickvec {command}")
             run_verb(shlex.split(command))
-    opened = Index.open(out / "index")
-    lines = opened.encoder.model.metrics.splitlines()
-    figures.training_curve([json.loads(line) for line in lines], out / "training.png")
-    figures.draw_gates(explain(opened, SEARCHES[0]), out / "gates.png")
     print_summary(
-        f"\nDone in {time.monotonic() - started:.0f} s. Figures: {out / 'training.png'}, {out / 'gates.png'}.\n"
-        "Try next:\n"
+        f"\nDone in {time.monotonic() - started:.0f} s. Try next:\n"
         f"  open {out / 'report' / 'index.html'} in a browser\n"
         f'  clickvec search {index} "your query"\n'
         f'  clickvec explain {index} "{SEARCHES[2]}"\n'

@@ -89,9 +89,9 @@ def explain(
         name = inputs.file_names([model.resolve()])
         page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)
     if png:
-        from clickvec.render import figures
+        from clickvec.render.figures.gates import draw_gates
 
-        figures.draw_gates(explanation, png, same_range=same_range)
+        draw_gates(explanation, png, same_range=same_range)
         print_message(f"Wrote the figure to {png}")
     if html:
         from clickvec.storage.files import replacing_file

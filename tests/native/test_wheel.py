@@ -108,8 +108,8 @@ def test_what_needs_an_extra_says_which(bare: Path, tmp_path: Path) -> None:
         said = f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'"
         assert sentence(done.stderr) == said
     draw = (
-        "import clickvec.render.figures as p, pathlib; "
-        "p.training_curve([{'epoch': 1, 'loss': 1.0}], pathlib.Path('x.png'))"
+        "from clickvec.render.figures.style import drawing; from pathlib import Path\n"
+        "with drawing(Path('x.png'), 1, 1): pass"
     )
     done = there(bare / "python", "-c", draw)
     assert "matplotlib is not installed; it comes with: pip install 'clickvec[plot]'" in done.stderr.splitlines()[-1]

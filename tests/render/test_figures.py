@@ -13,9 +13,10 @@ from tiny import tiny
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, Reading, explain
 from clickvec.explanation.keywords import RULE, Rule, keywords_of, most_active
+from clickvec.lab.compare.result_page import cost_curve
 from clickvec.model.encoder import Encoder
-from clickvec.render import figures
 from clickvec.render.figures import style
+from clickvec.render.figures.gates import draw_gates
 from clickvec.render.terminal.screen import width
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -91,7 +92,7 @@ def test_each_map_shows_its_cells_down_and_its_words_across(
     tower: dict[str, Any], kinds: list[str], drawn: Drawn, tmp_path: Path
 ) -> None:
     found, query, title = explained(**tower)
-    figures.draw_gates(found, tmp_path / "gates.png")
+    draw_gates(found, tmp_path / "gates.png")
     drawn_maps = maps(drawn[0])
     columns = [(reading, way) for way in range(len(query.directions)) for reading in (query, title)]
     assert len(drawn_maps) == len(columns) * (len(kinds) + 1)
@@ -109,7 +110,7 @@ def test_a_word_is_as_wide_in_the_query_as_in_the_title_and_nothing_is_drawn_aft
     drawn: Drawn, tmp_path: Path
 ) -> None:
     found, _, _ = explained()
-    figures.draw_gates(found, tmp_path / "gates.png")
+    draw_gates(found, tmp_path / "gates.png")
     for row in range(5):
         ours, theirs = maps(drawn[0])[row], maps(drawn[0])[5 + row]
         assert ours.get_xlim() == theirs.get_xlim() == (-0.5, 8.5)
@@ -121,7 +122,7 @@ def test_a_word_is_as_wide_in_the_query_as_in_the_title_and_nothing_is_drawn_aft
 def test_colours_are_adjusted_to_each_kind_of_map_or_the_same_for_all(drawn: Drawn, tmp_path: Path) -> None:
     found, query, title = explained(forget_gate=True)
     for same_range in (False, True):
-        figures.draw_gates(found, tmp_path / "gates.png", same_range=same_range)
+        draw_gates(found, tmp_path / "gates.png", same_range=same_range)
     adjusted, same = ([axes.images[0].get_clim() for axes in maps(figure)] for figure in drawn)
     assert adjusted[:6] == adjusted[6:]  # one range for the query's map and the title's
     assert adjusted[5] == adjusted[4]  # the most active cells are shown by their output
@@ -138,7 +139,7 @@ def test_colours_are_adjusted_to_each_kind_of_map_or_the_same_for_all(drawn: Dra
 
 def test_dots_are_where_a_cell_detects_a_word_and_keywords_stand_out(drawn: Drawn, tmp_path: Path) -> None:
     found, query, title = explained(kind="bilstm", cells=12)
-    figures.draw_gates(found, tmp_path / "gates.png")
+    draw_gates(found, tmp_path / "gates.png")
     for axes, (reading, way) in zip(
         maps(drawn[0])[4::5], [(query, 0), (title, 0), (query, 1), (title, 1)], strict=True
     ):
@@ -155,7 +156,7 @@ def test_dots_are_where_a_cell_detects_a_word_and_keywords_stand_out(drawn: Draw
 def test_the_rule_for_keywords_is_that_of_the_figure(drawn: Drawn, tmp_path: Path) -> None:
     rule = Rule(active=4, threshold=0.5, share=0.25)
     found, _, title = explained(rule, kind="lstm")
-    figures.draw_gates(found, tmp_path / "gates.png")
+    draw_gates(found, tmp_path / "gates.png")
     voted = keywords_of(title, rule)
     last = [axes for axes in maps(drawn[0]) if len(values(axes)) == 4][-1]
     assert len(last.collections[-1].get_offsets()) == sum(map(len, voted.cells["left to right"]))
@@ -164,7 +165,7 @@ def test_the_rule_for_keywords_is_that_of_the_figure(drawn: Drawn, tmp_path: Pat
 
 
 def test_a_query_alone(drawn: Drawn, tmp_path: Path) -> None:
-    figures.draw_gates(explain(Encoder(tiny()), QUERY), tmp_path / "gates.png")
+    draw_gates(explain(Encoder(tiny()), QUERY), tmp_path / "gates.png")
     assert len(maps(drawn[0])) == 5
     assert maps(drawn[0])[0].get_xlim() == (-0.5, 2.5)
 
@@ -172,14 +173,14 @@ def test_a_query_alone(drawn: Drawn, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("query", "title", "which"), [("", TITLE, "query"), (QUERY, " ", "title")])
 def test_where_there_is_nothing_to_draw_it_says_so(query: str, title: str, which: str, tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match=f"the {which} has no words"):
-        figures.draw_gates(explain(Encoder(tiny()), query, title), tmp_path / "gates.png")
+        draw_gates(explain(Encoder(tiny()), query, title), tmp_path / "gates.png")
     assert not list(tmp_path.iterdir())
 
 
 def test_words_of_any_script_prices_and_long_ones(drawn: Drawn, tmp_path: Path) -> None:
     encoder = Encoder(tiny(max_words=5))
     query, title = "上海酒店上海酒店上海酒店 السلام $a_$ naïve", f"{'w' * 60} สวัสดี नमस्ते 😀 how many words are there"
-    figures.draw_gates(explain(encoder, query, title), tmp_path / "gates.png")
+    draw_gates(explain(encoder, query, title), tmp_path / "gates.png")
     assert words_of(maps(drawn[0])[0]) == ["上海酒店上海…", "السلام", "$a_$", "naïve"]
     assert words_of(maps(drawn[0])[5])[0] == f"{'w' * 13}…"
     assert words_of(maps(drawn[0])[5])[-1] == "how many…"
@@ -201,7 +202,7 @@ def test_the_same_figure_gives_the_same_file_and_leaves_matplotlib_as_it_was(tmp
     found, _, _ = explained(cells=96)
     settings, filters = dict(matplotlib.rcParams), list(warnings.filters)
     for name in ("one", "two"):
-        figures.draw_gates(found, tmp_path / "new" / f"{name}.png")
+        draw_gates(found, tmp_path / "new" / f"{name}.png")
     assert dict(matplotlib.rcParams) == settings
     assert list(warnings.filters) == filters
     one, two = ((tmp_path / "new" / f"{name}.png").read_bytes() for name in ("one", "two"))
@@ -213,50 +214,27 @@ def test_the_same_figure_gives_the_same_file_and_leaves_matplotlib_as_it_was(tmp
 def test_what_was_there_stays_when_a_figure_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(ClickvecError, match=r"folder\.png"):
-        figures.cost_curve({"LSTM-RNN": [2.0, 1.0]}, tmp_path / "folder.png")
+        cost_curve({"LSTM-RNN": [2.0, 1.0]}, tmp_path / "folder.png")
     (tmp_path / "old.png").write_bytes(b"old")
     with pytest.raises(ClickvecError, match="nothing to draw"):
-        figures.cost_curve({}, tmp_path / "old.png")
+        cost_curve({}, tmp_path / "old.png")
     assert (tmp_path / "old.png").read_bytes() == b"old"
 
 
-# --- training ----------------------------------------------------------------------------------------------------
-
-
-def test_a_training_curve_with_and_without_dev(tmp_path: Path) -> None:
-    rows = [{"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3)]
-    figures.training_curve(rows, tmp_path / "loss.png")
-    figures.training_curve([row | {"dev": {"NDCG@10": 50.0}} for row in rows], tmp_path / "both.png")
-    assert size_of(tmp_path / "loss.png") == size_of(tmp_path / "both.png")
-    assert (tmp_path / "loss.png").read_bytes() != (tmp_path / "both.png").read_bytes()
-
-
-@pytest.mark.parametrize("losses", [[0.4, 0.399, 0.398], [5.0], [3.0, 1.0, 0.0], [0.0]])
-def test_no_marker_of_a_training_curve_is_cut(losses: list[float], drawn: Drawn, tmp_path: Path) -> None:
-    rows = [{"epoch": at, "loss": loss, "dev": {"NDCG@10": 50.0 + at}} for at, loss in enumerate(losses, 1)]
-    figures.training_curve(rows, tmp_path / "training.png")
-    (figure,) = drawn
-    for axes in figure.axes:
-        for line in axes.lines:
-            half = line.get_markersize() * figure.dpi / 72 / 2
-            for x, y in axes.transData.transform(line.get_xydata()):
-                box = axes.bbox if line.get_clip_on() else figure.bbox
-                assert box.x0 <= x - half < x + half <= box.x1
-                assert box.y0 <= y - half < y + half <= box.y1
-                assert y + half <= axes.bbox.y1  # below the legend
+# --- the training cost
 
 
 def test_a_cost_curve_of_systems_with_different_epochs(tmp_path: Path) -> None:
-    figures.cost_curve({"LSTM-RNN": [2.0, 0.5, 0.1], "RNN": [2.5, 1.5], "none": []}, tmp_path / "new" / "cost.png")
+    cost_curve({"LSTM-RNN": [2.0, 0.5, 0.1], "RNN": [2.5, 1.5], "none": []}, tmp_path / "new" / "cost.png")
     width, height = size_of(tmp_path / "new" / "cost.png")
     assert width > height
     with pytest.raises(ClickvecError, match="nothing to draw"):
-        figures.cost_curve({"LSTM-RNN": []}, tmp_path / "none.png")
+        cost_curve({"LSTM-RNN": []}, tmp_path / "none.png")
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_costs_are_on_a_logarithmic_axis(drawn: Drawn, tmp_path: Path) -> None:
-    figures.cost_curve({"LSTM-RNN": [2.0, 0.5], "RNN": [2.5, 1.5]}, tmp_path / "cost.png")
+    cost_curve({"LSTM-RNN": [2.0, 0.5], "RNN": [2.5, 1.5]}, tmp_path / "cost.png")
     (axes,) = drawn[0].axes
     assert axes.get_yscale() == "log"
     assert {line.get_label(): (*line.get_xdata(), *line.get_ydata()) for line in axes.lines} == {

@@ -5,19 +5,19 @@ table.md is the whole page, table.tex the table alone, comparison.json every fig
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from clickvec.data import ClickLog
-from clickvec.errors import missing_extra
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.lab.compare.breakdown import Breakdown, GroupMeans
 from clickvec.lab.compare.findings import MEASURES, TESTED, Comparison, Findings, Row, as_json, examine, one_line
 from clickvec.lab.compare.pair_tests import LEVEL
 from clickvec.lab.compare.significance import ROUNDS, Floats
-from clickvec.render import figures
+from clickvec.render.figures.style import LINES, drawing
 from clickvec.render.terminal.screen import Screen, width
 from clickvec.storage import files
 
@@ -57,8 +57,28 @@ def write(comparison: Comparison, log: ClickLog, out: Path, title: str = "Compar
             file.write(text.encode())
     (out / "cost.png").unlink(missing_ok=True)
     if comparison.curves:
-        figures.cost_curve(comparison.curves, out / "cost.png")
+        cost_curve(comparison.curves, out / "cost.png")
     return findings
+
+
+def cost_curve(curves: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Draw the training cost of each system by epoch on a logarithmic axis, as in the paper."""
+    drawn = {name: costs for name, costs in curves.items() if len(costs)}
+    if not drawn:
+        raise ClickvecError("there is nothing to draw: no system has a training cost by epoch")
+    with drawing(path, 6.4, 3.8) as figure:
+        from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+        axes = figure.add_subplot()
+        for place, (name, costs) in enumerate(drawn.items()):
+            axes.plot(range(1, len(costs) + 1), costs, color=LINES[place % len(LINES)], marker="o", label=name)
+        axes.set(xlabel="epoch", ylabel="training cost", yscale="log")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")  # 0.5, not 5 x 10^-1
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.grid(axis="y", which="both")
+        figure.legend(loc="outside upper center", ncols=4)
 
 
 def for_terminal(findings: Findings, screen: Screen) -> str:

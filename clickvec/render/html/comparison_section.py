@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from clickvec.explanation.model_comparison import ModelComparison
-from clickvec.explanation.why_not import CellShare, Edit, Share, WhyNot
+from clickvec.explanation.why_not import Edit, Share, WhyNot
 from clickvec.render.html.markup import Html, joined, note, table, tag
 from clickvec.render.html.word_chips import bar_cells, chips, listed, named, number, signed
-from clickvec.render.labels import EDITS, cell_name, largest_contribution, merged, same_words
+from clickvec.render.labels import EDITS, largest_contribution, merged, same_words
 
-EDITS_SHOWN = 8
 WORDS_NAMED = 6
 
 
@@ -29,24 +28,20 @@ def why_not_section(compared: WhyNot, first_hit: bool = True) -> Html:
     return joined(
         tag("p", f"{scores}: a gap of ", tag("b", number(compared.gap)), ".", *told),
         titles,
-        _differences("Contributions of the query's words to both scores", "query word", other,
-                     [(share.word, share) for share in compared.words]),
+        _words(compared.words, other),
         tag("h3", "Edits that would change it"),
         _path(compared, other),
-        _single_edits(compared.edits),
-        tag("h3", "Cells with the largest differences"),
-        _differences("Contributions of cells to both scores", "cell", other,
-                     [(cell_name(share.cell, share.way), share) for share in compared.cells]),
-    )  # fmt: skip
+    )
 
 
-def _differences(caption: str, name: str, other: str, shares: Sequence[tuple[str, Share | CellShare]]) -> Html:
-    bars = bar_cells([share.difference for _, share in shares], 3)
+def _words(shares: Sequence[Share], other: str) -> Html:
+    bars = bar_cells([share.difference for share in shares], 3)
     rows = [
-        [label, signed(share.first, 3), signed(share.title, 3), bar]
-        for (label, share), bar in zip(shares, bars, strict=True)
+        [share.word, signed(share.first, 3), signed(share.title, 3), bar]
+        for share, bar in zip(shares, bars, strict=True)
     ]
-    return table(caption, [name, other, "this title", "difference"], rows, numeric=(1, 2))
+    head = ["query word", other, "this title", "difference"]
+    return table("Contributions of the query's words to both scores", head, rows, numeric=(1, 2))
 
 
 def _path(compared: WhyNot, other: str) -> Html:
@@ -61,17 +56,6 @@ def _path(compared: WhyNot, other: str) -> Html:
 def _edit(edit: Edit) -> Html:
     words = {"out": edit.out, "put": edit.put}
     return Html(EDITS[edit.kind].format(**{name: tag("b", tag("bdi", word)) for name, word in words.items()}))
-
-
-def _single_edits(edits: Sequence[Edit]) -> Html | None:
-    shown = edits[:EDITS_SHOWN]
-    bars = bar_cells([edit.change for edit in shown], 3)
-    rows = [[_edit(edit), bar, number(edit.score), edit.title] for edit, bar in zip(shown, bars, strict=True)]
-    return (
-        table("Single edits, best first", ["edit", "change", "score", "edited title"], rows, numeric=(2,))
-        if rows
-        else None
-    )
 
 
 def models_section(comparison: ModelComparison) -> Html:

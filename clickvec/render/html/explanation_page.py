@@ -7,9 +7,8 @@ from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
 from clickvec.explanation.model_comparison import ModelComparison
 from clickvec.render.html.comparison_section import models_section, why_not_section
-from clickvec.render.html.gate_maps import gate_maps
 from clickvec.render.html.markup import Html, joined, note, page, table, tag, text_of
-from clickvec.render.html.word_chips import bar_cells, chips, matrix, number, sentence, signed, word_table
+from clickvec.render.html.word_chips import bar_cells, chips, number, sentence, shade, signed, word_table
 from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest_contribution
 
 TOP_CELLS = 10
@@ -27,10 +26,9 @@ def explanation_page(
     `first_hit` says whether the other title of `why_not` is the top hit, rather than a title that the user named.
     Raise ClickvecError if there is no title.
     """
-    pair, title = explanation.pair, explanation.title_side
-    if pair is None or title is None:
+    pair = explanation.pair
+    if pair is None:
         raise ClickvecError("--html needs a query and a title; give a title after the query")
-    query_reading, title_reading = explanation.query_side.reading, title.reading
     sections = [("why", "Why this score", _why(pair))]
     if explanation.why_not is not None:
         heading = "Why it is not the top hit" if first_hit else "Compared with the other title"
@@ -38,12 +36,6 @@ def explanation_page(
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
     sections.append(("cells", "Cells", _cells(pair)))
-    if query_reading and title_reading:
-        about = note(
-            "A row is a word, a column is a cell. Green is above the middle of the scale, red below. A gate in the "
-            "middle is half open. Query and title share the scale."
-        )
-        sections.append(("gates", "Gates", joined(about, gate_maps(query_reading, title_reading))))
     if comparison is not None:
         sections.append(("models", "Models", models_section(comparison)))
     return page(f"{pair.query} – explanation", _header(pair, model, explanation.rank), sections)
@@ -113,26 +105,14 @@ def _links(pair: Pair) -> Html:
     if not pair.query_words or not pair.title_words:
         return note("There is nothing to link: one of the two texts has no words.")
     limit = largest(value for row in pair.links for value in row)
-    rows = [(word.word, row) for word, row in zip(pair.query_words, pair.links, strict=True)]
-    about = "What each pair of words contributes: the product of their parts of the two vectors. The sum is the score."
-    title_words = [word.word for word in pair.title_words]
-    return joined(
-        note(about), matrix("Query words down, title words across", title_words, rows, limit), _strongest(pair)
-    )
-
-
-def _strongest(pair: Pair) -> Html | None:
     rows = [
-        [
-            pair.query_words[link.query_word].word,
-            pair.title_words[link.title_word].word,
-            bar,
-            ", ".join(cell_name(pair.cells[at].cell, pair.cells[at].way) for at in link.cells),
-        ]
-        for link, bar in zip(pair.strongest, bar_cells([link.weight for link in pair.strongest], 3), strict=True)
-    ]
-    caption = "The strongest links and the cells behind them (← reads from right to left)"
-    return table(caption, ["query word", "title word", "contribution", "cells"], rows) if rows else None
+        [word.word, *(tag("td", signed(value), class_="p" if value >= 0 else "m", style=shade(value, limit))
+                      for value in row)]
+        for word, row in zip(pair.query_words, pair.links, strict=True)
+    ]  # fmt: skip
+    about = "What each pair of words contributes: the product of their parts of the two vectors. The sum is the score."
+    head = ["", *(word.word for word in pair.title_words)]
+    return joined(note(about), table("Query words down, title words across", head, rows, class_="grid"))
 
 
 def _cells(pair: Pair) -> Html:

@@ -84,12 +84,7 @@ def table(
     names = tag("tr", (tag("th", name, scope="col", class_=_side(at, right)) for at, name in enumerate(head)))
     body = (tag("tr", (_cell(cell, at, right) for at, cell in enumerate(row))) for row in rows)
     whole = tag("table", tag("caption", tag("span", caption)), tag("thead", names), tag("tbody", body), class_=class_)
-    return scrolling(caption, whole)
-
-
-def scrolling(label: str, content: str) -> Html:
-    """Return a box that scrolls sideways, also by keyboard."""
-    return tag("div", content, class_="scroll", role="region", tabindex=0, aria_label=label)
+    return tag("div", whole, class_="scroll", role="region", tabindex=0, aria_label=caption)  # scrolls by keyboard too
 
 
 def _cell(cell: str, at: int, right: frozenset[int]) -> Html:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from clickvec.explanation.query_words import ReadQuery, WordUse
 from clickvec.explanation.report import Report, WordNeighbours
 from clickvec.explanation.title_map import TitleMap
 from clickvec.explanation.topics import SIGNS, Topic, Topics
-from clickvec.render.html import svg
 from clickvec.render.html.markup import Html, joined, note, table, tag
 from clickvec.render.html.word_chips import bar_cells, listed
 from clickvec.render.labels import cell_name
@@ -16,6 +18,13 @@ GROUPS_SHOWN = 12
 TOPIC_WORDS = 6
 FEWEST_DETECTIONS = 5  # of a cell that is shown
 FREQUENT = 3  # detections of a word that is not there by chance
+MAP_SIZE, MAP_EDGE = (620, 440), 16
+COLOURS = 6  # c0 to c5 of style.css
+# Six shapes, so that groups of one colour differ, and all groups in black and white.
+_SHAPES = (
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", "M-4-4h8v8h-8z", "M0-5.4L5 4H-5z", "M0-5.6L5.6 0L0 5.6L-5.6 0z",
+    "M0 5.4L5-4H-5z", "M-1.6-5h3.2v3.4H5v3.2H1.6V5h-3.2V1.6H-5v-3.2h3.4z",
+)  # fmt: skip
 
 
 def words_section(report: Report) -> Html:
@@ -188,10 +197,30 @@ def map_section(report: Report) -> Html:
         "only tell neighbourhoods apart. The label of a neighbourhood is its most characteristic word. Point at a mark "
         "to read its title."
     )
-    centres = [group.centre for group in drawn.neighbourhoods]
-    names = [group.words[0] if group.words else "" for group in drawn.neighbourhoods]
-    drawing = svg.scatter(drawn.points, drawn.titles, drawn.neighbourhood_of, centres, names, "Map of titles")
-    return joined(note(about), tag("figure", drawing), _neighbourhoods(drawn))
+    return joined(note(about), tag("figure", _scatter(drawn)), _neighbourhoods(drawn))
+
+
+def _scatter(drawn: TitleMap) -> Html:
+    """Return the titles as marks with tooltips. Each neighbourhood has a colour, a shape, and a word at its centre."""
+    low, high = drawn.points.min(axis=0), drawn.points.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+
+    def placed(point: ArrayLike) -> tuple[float, float]:
+        x, y = MAP_EDGE + (np.asarray(point) - low) / span * (np.array(MAP_SIZE) - 2 * MAP_EDGE)
+        return float(x), float(y)
+
+    children = []
+    for point, title, group in zip(drawn.points, drawn.titles, drawn.neighbourhood_of, strict=True):
+        shape = _SHAPES[(group + group // COLOURS) % len(_SHAPES)]
+        move = "translate({:.1f} {:.1f})".format(*placed(point))
+        children.append(tag("path", tag("title", title), d=shape, transform=move, class_=f"c{group % COLOURS}"))
+    for neighbourhood in drawn.neighbourhoods:
+        x, y = placed(neighbourhood.centre)
+        x = min(max(x, 50.0), MAP_SIZE[0] - 50.0)
+        name = neighbourhood.words[0] if neighbourhood.words else ""
+        children.append(tag("text", name, x=f"{x:.1f}", y=f"{y + 4:.1f}", text_anchor="middle", class_="name"))
+    box = f"0 0 {MAP_SIZE[0]} {MAP_SIZE[1]}"
+    return tag("svg", children, viewBox=box, class_="drawing", role="img", aria_label="Map of titles")
 
 
 def _neighbourhoods(drawn: TitleMap) -> Html:

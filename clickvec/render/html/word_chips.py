@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from clickvec.explanation.explained_pair import Pair, Word, summary
 from clickvec.render import labels
-from clickvec.render.html.markup import Html, joined, scrolling, table, tag
+from clickvec.render.html.markup import Html, joined, table, tag
 
 STRONGEST = 0.6  # opacity of the colour behind a word with the largest contribution
 
@@ -87,15 +87,3 @@ def bar_cells(values: Sequence[float], digits: int = 2, *, sign: bool = True) ->
         text = signed(value, digits) if sign else f"{value:,.{digits}f}"
         cells.append(tag("td", tag("span", tag("span", text), drawn, class_="bar"), class_="b"))
     return cells
-
-
-def matrix(caption: str, head: Sequence[str], rows: Iterable[tuple[str, Sequence[float]]], limit: float) -> Html:
-    """Return a table of numbers on their colours."""
-    names = tag("tr", tag("td"), (tag("th", tag("bdi", name), scope="col") for name in head))
-    body = (
-        tag("tr", tag("th", tag("bdi", name), scope="row"),
-            (tag("td", signed(value), class_="p" if value >= 0 else "m", style=shade(value, limit)) for value in row))
-        for name, row in rows
-    )  # fmt: skip
-    title = tag("caption", tag("span", caption))
-    return scrolling(caption, tag("table", title, tag("thead", names), tag("tbody", body), class_="grid"))

@@ -70,7 +70,7 @@ def full_size_model(path: Path, words: list[str]) -> None:
         for side in folder.sides(False)
         for name, shape in forward.shapes(tower, len(trigrams)).items()
     }
-    folder.save_model(folder.Model(tower, False, 10, trigrams, weights, {}), path, "")
+    folder.save_model(folder.Model(tower, False, 10, trigrams, weights, {}), path)
 
 
 def rate(run: Callable[[], object], titles: int) -> float:
@@ -134,7 +134,7 @@ def opening(model: Path) -> float:
 def as_compiled(encoder: Encoder, wanted: bool) -> None:
     """Switch to the compiled version or to NumPy, and clear the cache of known words."""
     kernel = lstm.kernel() if wanted else None
-    fast._kernel = lambda: kernel
+    fast.native.kernel = lambda: kernel
     encoder_module.token_table = token_table if wanted else TokenTable
     encoder._query._empty_cache()
     encoder._title._empty_cache()

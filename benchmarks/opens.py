@@ -48,7 +48,7 @@ def write_index(path: Path, model: Path, ready: Event, stop: Event, count: "Sync
 
 def write_model(path: Path, ready: Event, stop: Event, count: "Synchronized[int]") -> None:
     versions = [make_model(seed) for seed in range(2)]
-    replace(lambda number: folder.save_model(versions[number % 2], path, ""), ready, stop, count)
+    replace(lambda number: folder.save_model(versions[number % 2], path), ready, stop, count)
 
 
 def replace(write: Callable[[int], object], ready: Event, stop: Event, count: "Synchronized[int]") -> None:
@@ -64,7 +64,7 @@ def measure(what: str, opens: int, place: Path) -> dict[str, int | str | float]:
     path = place / what
     if what == "index":
         model = place / "model-of-index"
-        folder.save_model(make_model(0), model, "")
+        folder.save_model(make_model(0), model)
         encoder = Encoder.load(model)
         ids = [str(number) for number in range(12)]
         expected = {str(Index.build(encoder, titles, ids).search(QUERY, k=12)) for titles in (TITLES, TITLES[::-1])}

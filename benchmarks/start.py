@@ -38,7 +38,7 @@ def full_size_model(path: Path) -> None:
     weights = {
         f"{side}.{name}": np.zeros(shape, np.float32) for side in ("query", "title") for name, shape in shapes.items()
     }
-    folder.save_model(folder.Model(tower, False, 10, tuple(trigrams), weights, {}), path, "")
+    folder.save_model(folder.Model(tower, False, 10, tuple(trigrams), weights, {}), path)
 
 
 def main() -> None:

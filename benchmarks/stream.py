@@ -53,7 +53,7 @@ def full_size_model(path: Path, words: list[str]) -> None:
         f"shared.{name}": rng.normal(0, 0.05, shape).astype(np.float32)
         for name, shape in forward.shapes(tower, len(trigrams)).items()
     }
-    folder.save_model(folder.Model(tower, True, 10, trigrams, weights, {}), path, "")
+    folder.save_model(folder.Model(tower, True, 10, trigrams, weights, {}), path)
 
 
 def main() -> None:

@@ -52,5 +52,5 @@ def tiny_model(
 ) -> Path:
     """The model in a folder at `path`, which is returned."""
     model = tiny(kind, shared_tower, seed, max_words, **tower_fields)
-    folder.save_model(model._replace(metrics='{"epoch": 1}\n'), path, "# A tiny model\n")
+    folder.save_model(model._replace(metrics='{"epoch": 1}\n', card="# A tiny model\n"), path)
     return path

@@ -215,9 +215,9 @@ def info(
     Prints the tower, size, training data, recipe, scores, and the code that encodes on this machine.
     """
     from clickvec.model.about import about_model, computed_by
-    from clickvec.model.folder import open_model, verify_model
+    from clickvec.model.folder import open_model
 
-    opened = (verify_model if verify else open_model)(model)
+    opened = open_model(model, verify)
     facts = about_model(opened) | {"encoded here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 from clickvec.config import Tower
@@ -51,9 +50,7 @@ def computed_by(tower: Tower) -> str:
         return f"compiled code for {_PROCESSORS.get(kernel.processor, kernel.processor)}"
     if not loader.wanted():
         return "NumPy: CLICKVEC_COMPILED says so"
-    if not list(Path(loader.__file__).parent.glob("_lstm_*.so")):
-        return "NumPy: nothing was compiled at installation. With a C compiler and an x86-64 processor, reinstall it"
-    return "NumPy: the compiled code is for another version or another processor. Reinstall clickvec"
+    return "NumPy: nothing is compiled for this version and processor. With a C compiler and x86-64, reinstall clickvec"
 
 
 def describe_tower(tower: Tower) -> str:

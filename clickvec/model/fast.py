@@ -13,7 +13,7 @@ Towers without such a form (peepholes, RNN, DSSM, CLSM and any new kind) run thr
 compiled, it replaces the NumPy code below for float32; the results differ in the last bits.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,9 @@ from clickvec.model import forward
 from clickvec.model.forward import Array, Weights
 from clickvec.model.packing import pack
 from clickvec.model.projection import project
-from clickvec.text.ragged import Ragged
-
-if TYPE_CHECKING:
-    from clickvec.native.lstm import Kernel
+from clickvec.native import lstm as native
+from clickvec.native.loader import ready
+from clickvec.text.ragged import Ragged, ragged
 
 CHUNK = 384  # texts that are processed together
 BLOCK = 96  # the most texts in one matrix product: small products stay in the cache
@@ -52,17 +51,18 @@ class FastTower:
         self._directions: list[_Lstm] = []  # empty: `forward.run` does the work
         if has_fast_form(tower):
             both = [forward.direction(weights, name) for name in ("forward", "backward")]
-            self._directions = [_Lstm(tower, one) for one in (both if tower.kind == "bilstm" else [weights])]
+            one_way = both if tower.kind == "bilstm" else [weights]
+            self._directions = [_Lstm(tower, w, backwards=number == 1) for number, w in enumerate(one_way)]
             self._bias = np.concatenate([lstm.bias for lstm in self._directions])
             self._scale = np.concatenate([lstm.scale for lstm in self._directions])
         self.parts = sum(lstm.gates for lstm in self._directions) or 1
-        inputs = [_aligned(np.asarray(weight)) for name, weight in weights.items() if name.endswith(".input")]
-        is_float32 = all(matrix.dtype == np.float32 and matrix.flags.c_contiguous for matrix in inputs)
-        self._inputs_for_c = inputs if is_float32 and self._directions else []
+        inputs = [np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")]
+        is_float32 = all(matrix.dtype == np.float32 for matrix in inputs)
+        self._inputs_for_c = [ready(matrix, np.float32) for matrix in inputs] if is_float32 and self._directions else []
 
     def write_rows(self, table: Array, trigrams: Ragged) -> None:
         """Write W l(t) + b of tokens into their part of the table, (parts, tokens, width)."""
-        kernel = _kernel() if self._inputs_for_c else None
+        kernel = native.kernel() if self._inputs_for_c else None
         if kernel is None:
             table[:] = self.rows(project(self._weights, trigrams))
             return
@@ -82,64 +82,47 @@ class FastTower:
         """Return what `forward.run` returns: the vectors of texts, (texts, dimensions), before scaling to length 1."""
         if not self._directions:
             return forward.run(self._tower, self._weights, table[0], texts)
-        if len(self._directions) == 1:
-            return self._directions[0].run(table, texts, backwards=False)
-        there, back = self._directions
-        halves = (
-            there.run(table[: there.gates], texts, backwards=False),
-            back.run(table[there.gates :], texts, backwards=True),
-        )
-        return np.concatenate(halves, axis=1)
+        return _side_by_side([lstm.run(part, texts) for lstm, part in self._tables(table)])
 
     def run_one(self, table: Array, tokens: list[int]) -> Array:
         """Return the vector of one text with at least one token, (dimensions,)."""
         if not self._directions:
-            ids = Ragged(np.array(tokens, np.int32), np.array([0, len(tokens)]))
-            vector: Array = forward.run(self._tower, self._weights, table[0], ids)[0]
+            vector: Array = self.run(table, ragged([tokens]))[0]
             return vector
-        if len(self._directions) == 1:
-            return self._directions[0].run_one(table, tokens, backwards=False)
-        there, back = self._directions
-        halves = (
-            there.run_one(table[: there.gates], tokens, backwards=False),
-            back.run_one(table[there.gates :], tokens, backwards=True),
-        )
-        return np.concatenate(halves)
+        return _side_by_side([lstm.run_one(part, tokens) for lstm, part in self._tables(table)])
+
+    def _tables(self, table: Array) -> "Iterator[tuple[_Lstm, Array]]":
+        """Return each direction and its part of the table."""
+        gates = self._directions[0].gates
+        return zip(self._directions, (table[:gates], table[gates:]), strict=False)
 
 
-def _aligned(matrix: Array) -> Array:
-    """Return the matrix, or a copy if C cannot read it where it is: its address must be a multiple of the item size."""
-    return matrix if matrix.flags.aligned else matrix.copy()
-
-
-def _kernel() -> "Kernel | None":
-    """Return the compiled code, if there is any. It is loaded with the first text, so that opening a model is quick."""
-    from clickvec.native.lstm import kernel
-
-    return kernel()
+def _side_by_side(halves: list[Array]) -> Array:
+    return halves[0] if len(halves) == 1 else np.concatenate(halves, axis=-1)
 
 
 class _Lstm:
     """Equation 2 in one direction, without peepholes."""
 
-    def __init__(self, tower: Tower, w: Weights) -> None:
+    def __init__(self, tower: Tower, w: Weights, backwards: bool) -> None:
         names, cells = forward.gates(tower), tower.cells
-        self._tower, self.gates, self._block = tower, len(names), block_size(cells)
+        self._tower, self._backwards = tower, backwards
+        self.gates, self._block = len(names), block_size(cells)
         scale = [ONE if name == "cell_input" else HALF for name in names]
         self.scale = np.repeat(scale, cells)
         self.bias = np.concatenate([np.asarray(w[f"{name}.bias"]) for name in names])
         W_rec = np.concatenate([w[f"{name}.recurrent"] for name in names]).T * (HALF * self.scale)  # half, for Y = 2y
         self._W_rec_flat = np.ascontiguousarray(W_rec)
         self._W_rec = np.ascontiguousarray(W_rec.reshape(cells, -1, cells).transpose(1, 0, 2))
-        self._packed: tuple[Kernel, Array] | None = None  # W_rec as the compiled code needs it
+        self._packed: tuple[native.Kernel, Array] | None = None  # W_rec as the compiled code needs it
 
-    def run(self, table: Array, texts: Ragged, backwards: bool) -> Array:
+    def run(self, table: Array, texts: Ragged) -> Array:
         """Return the embeddings of texts, (texts, cells)."""
-        if table.dtype == np.float32 and (kernel := _kernel()):
-            doubled = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, backwards)
+        if table.dtype == np.float32 and (kernel := native.kernel()):
+            doubled = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, self._backwards)
         else:
             doubled = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
-            for numbers, tokens in pack(texts, backwards=backwards).chunks(CHUNK):
+            for numbers, tokens in pack(texts, backwards=self._backwards).chunks(CHUNK):
                 doubled[numbers] = self._run_chunk(table, tokens)
         doubled *= HALF
         return doubled
@@ -177,16 +160,16 @@ class _Lstm:
             np.matmul(Y[rows], self._W_rec, out=product[:, rows])
         return product
 
-    def run_one(self, table: Array, tokens: list[int], backwards: bool) -> Array:
+    def run_one(self, table: Array, tokens: list[int]) -> Array:
         """Return the embedding of one text, (cells,)."""
-        if table.dtype == np.float32 and (kernel := _kernel()):
-            doubled = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, backwards)
+        if table.dtype == np.float32 and (kernel := native.kernel()):
+            doubled = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, self._backwards)
         else:
-            doubled = self._run_one(table.take(tokens[::-1] if backwards else tokens, axis=1))
+            doubled = self._run_one(table.take(tokens[::-1] if self._backwards else tokens, axis=1))
         doubled *= HALF
         return doubled
 
-    def _weights_for(self, kernel: "Kernel") -> Array:
+    def _weights_for(self, kernel: native.Kernel) -> Array:
         if self._packed is None or self._packed[0] is not kernel:
             self._packed = kernel, kernel.pack(self._W_rec)
         return self._packed[1]

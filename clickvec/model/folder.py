@@ -12,9 +12,7 @@ It holds
 import dataclasses
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +28,6 @@ from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 MODEL_FORMAT = 2  # the newest known format; a model whose weights are all float32 is written as format 1
 MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
 _HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint covers
-_BARE_CARD = "# A clickvec model\n\nWritten from memory, without its card. How it was trained is in config.json.\n"
 
 
 class Model(NamedTuple):
@@ -44,6 +41,7 @@ class Model(NamedTuple):
     training: dict[str, Any]  # recipe, data and metrics, for people
     fingerprint: str = ""
     metrics: str = ""  # metrics.jsonl
+    card: str = ""  # README.md
 
     def tower_weights(self, side: str) -> dict[str, forward.Array]:
         """Return the weights of the query or title tower, with the names and in the order of `forward.shapes`."""
@@ -68,16 +66,17 @@ def check_model_output(path: Path) -> None:
     check_replaceable(path, "config.json", MODEL_FILES)
 
 
-def save_model(model: Model, path: Path, card: str) -> str:
+def save_model(model: Model, path: Path) -> str:
     """Write a model folder atomically and return its fingerprint."""
     with replacing(path, "config.json", MODEL_FILES) as fresh:
-        return _write_model(model, fresh, card)
+        return write_model(model, fresh)
 
 
-def _write_model(model: Model, fresh: Path, card: str) -> str:
+def write_model(model: Model, fresh: Path) -> str:
+    """Write a model into an empty folder and return its fingerprint."""
     write_arrays(fresh / "weights.safetensors", model.weights)
     write_lines(fresh / "trigrams.txt", model.trigrams)
-    (fresh / "README.md").write_text(card, encoding="utf-8")
+    (fresh / "README.md").write_text(model.card, encoding="utf-8")
     (fresh / "metrics.jsonl").write_text(model.metrics, encoding="utf-8")
     config = {
         "format": MODEL_FORMAT if model.precision in ("float16", "int8") else 1,
@@ -104,43 +103,17 @@ def _tower_fields(tower: Tower) -> dict[str, Any]:
     return fields
 
 
-def copy_model(model: Model, source: Path | None, target: Path) -> str:
-    """Write a model into a new folder and return its fingerprint.
+def open_model(path: Path, verify: bool = False) -> Model:
+    """Open a model folder. See `read_model`."""
+    with open_folder(path, MODEL_FILES, "model folder") as opened:
+        return read_model(opened, verify)
 
-    If the folder `source` still holds this model, copy its files. Else write the model from memory.
+
+def read_model(opened: Snapshot, verify: bool = False) -> Model:
+    """Return the model in an open folder. Check names, shapes, sizes and fingerprint; the weights are memory-mapped.
+
+    With `verify`, also check every byte: the hashes, and that all weights are finite.
     """
-    target.mkdir()
-    if source is not None:
-        try:
-            with open_model_folder(source) as opened:
-                if read_model(opened).fingerprint == model.fingerprint:
-                    return _copy(opened, target)
-        except ClickvecError:  # removed or damaged; the model is in memory
-            pass
-    return _write_model(model, target, _BARE_CARD)
-
-
-def _copy(opened: Snapshot, target: Path) -> str:
-    for name in MODEL_FILES:
-        if name in opened:
-            with (target / name).open("wb") as copy:
-                shutil.copyfileobj(opened.file(name), copy, 2**20)
-    return open_model(target).fingerprint
-
-
-def open_model_folder(path: Path) -> AbstractContextManager[Snapshot]:
-    """Open the files of a model folder, all of one version. See `read_model`."""
-    return open_folder(path, MODEL_FILES, "model folder")
-
-
-def open_model(path: Path) -> Model:
-    """Open a model folder. Check names, shapes, sizes and fingerprint; the weights are memory-mapped."""
-    with open_model_folder(path) as opened:
-        return read_model(opened)
-
-
-def read_model(opened: Snapshot) -> Model:
-    """Return the model in an open folder."""
     config, path = opened.json("config.json"), opened.path
     check_format(config.get("format"), MODEL_FORMAT, path, "model")
     try:
@@ -153,15 +126,19 @@ def read_model(opened: Snapshot) -> Model:
             raise ValueError("files")
         opened.check(config["files"], "config.json")
         opened.check(config.get("samples", {}), "config.json")  # earlier versions wrote none
-        if opened.sha256("trigrams.txt") != config["files"]["trigrams.txt"]["sha256"]:  # it is small, and needed anyway
-            raise ClickvecError(f"{path}/trigrams.txt was changed: its hash disagrees; copy the folder again")
+        for name in _HASHED if verify else ("trigrams.txt",):  # it is small, and needed anyway
+            if opened.sha256(name) != config["files"][name]["sha256"]:
+                raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
         model = Model(
             tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
-            opened.arrays("weights.safetensors"), config["training"], fingerprint, opened.text("metrics.jsonl"),
+            opened.arrays("weights.safetensors"), config["training"], fingerprint,
+            opened.text("metrics.jsonl"), opened.text("README.md"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ClickvecError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
     _check_weights(model, path)
+    if verify:
+        _check_finite(model.weights, path)
     return model
 
 
@@ -180,17 +157,6 @@ def _check_kinds(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}: {config[name]!r}")
     if not 1 <= config["max_words"] <= MAX_COUNT:
         raise ValueError(f"max_words: {config['max_words']:.2g}")
-
-
-def verify_model(path: Path) -> Model:
-    """Open a model folder and check every byte: the hashes, and that all weights are finite."""
-    with open_model_folder(path) as opened:
-        model = read_model(opened)
-        for name, about in opened.json("config.json")["files"].items():
-            if opened.sha256(name) != about.get("sha256"):
-                raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
-    _check_finite(model.weights, path)
-    return model
 
 
 def check_format(number: object, newest: int, path: Path, kind: str) -> None:

@@ -6,13 +6,13 @@ of a few rows, which `projection.project` scales as it reads them, so the whole 
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.model.folder import Model, check_model_output, open_model, open_model_folder, read_model, save_model
+from clickvec.model.folder import Model, check_model_output, open_model, save_model
 
 StoredVectors = NDArray[Any]  # float32, int8 or float16
 VECTOR_TYPES = ("float32", "int8")
@@ -20,47 +20,36 @@ READABLE_VECTOR_TYPES = (*VECTOR_TYPES, "float16")  # earlier versions wrote flo
 _LARGEST = 127  # int8 values go from -127 to 127: -128 has no counterpart
 
 
-class Rows(NamedTuple):
-    """Rows of int8, and the factor of each row."""
+def to_int8(rows: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return rows of int8, and the factor of each row.
 
-    values: NDArray[np.int8]
-    scales: NDArray[np.float32]
-
-
-def to_int8(rows: NDArray[Any]) -> Rows:
-    """Round each row, along axis 0, to 255 equally spaced values, as far apart as its largest value needs."""
+    Each row, along axis 0, is rounded to 255 equally spaced values, as far apart as its largest value needs.
+    """
     flat = np.asarray(rows, np.float32).reshape(len(rows), math.prod(rows.shape[1:]))
     scales = np.abs(flat).max(axis=1, initial=0) / np.float32(_LARGEST)
     scales[scales == 0] = 1  # a row of zeros
     values = np.rint(flat / scales[:, None]).clip(-_LARGEST, _LARGEST).astype(np.int8)  # subnormal scales need the clip
-    return Rows(values.reshape(rows.shape), scales)
+    return values.reshape(rows.shape), scales
 
 
 # --- models ------------------------------------------------------------------------------------------------------
 
 
-class Written(NamedTuple):
-    """A smaller model on disk."""
+def write_shrunk(source: Path, out: Path, precision: str, overwrite: bool = False) -> tuple[Model, int, int]:
+    """Read a model folder and write it to `out` with smaller weights, its card and its training history.
 
-    model: Model
-    bytes: int
-    bytes_before: int
-
-
-def write_shrunk(source: Path, out: Path, precision: str, overwrite: bool = False) -> Written:
-    """Read a model folder and write it to `out` with smaller weights, its card and its training history."""
+    Return the smaller model, its bytes on disk and those of the original.
+    """
     check_model_output(out)
     if out.exists() and out.samefile(source):
         raise ClickvecError(f"{out} is the model itself, whose weights would be lost; choose another --out")
     if (out / "config.json").exists() and not overwrite:
         raise ClickvecError(f"{out} already holds a model; choose another --out, or overwrite it with --overwrite")
-    with open_model_folder(source) as opened:
-        small = shrink_model(read_model(opened), precision)
-        card = opened.text("README.md").rstrip("\n")
-    original = small.training["shrunk"]["from"]
+    small = shrink_model(open_model(source), precision)
+    original, card = small.training["shrunk"]["from"], small.card.rstrip("\n")
     card += f"\n\n## Shrunk\n\nThe input weights are {precision}; in the model {original} they were float32.\n"
-    save_model(small, out, card.lstrip("\n"))
-    return Written(open_model(out), _size(out), _size(source))
+    save_model(small._replace(card=card.lstrip("\n")), out)
+    return open_model(out), _size(out), _size(source)
 
 
 def _size(folder: Path) -> int:
@@ -102,7 +91,7 @@ def check_vector_type(name: str) -> None:
 
 def shrink_vectors(vectors: NDArray[np.float32], vector_type: str) -> StoredVectors:
     """Return the vectors in this number format. int8 rows must be normalised before use."""
-    return to_int8(vectors).values if vector_type == "int8" else vectors
+    return to_int8(vectors)[0] if vector_type == "int8" else vectors
 
 
 def inverse_lengths(vectors: StoredVectors) -> NDArray[np.float32]:

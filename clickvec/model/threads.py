@@ -3,12 +3,10 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from clickvec.errors import ClickvecError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -49,8 +47,6 @@ def map_in_threads(work: Callable[[Batch], Result], batches: Iterable[Batch]) ->
     if threads == 1:
         yield from map(work, batches)
         return
-    from concurrent.futures import ThreadPoolExecutor  # here, as `clickvec --help` need not wait for it
-
     pool = ThreadPoolExecutor(threads)
     try:
         waiting: deque[Future[Result]] = deque()

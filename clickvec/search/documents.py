@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot
+from clickvec.text.tokens import canonical
 
 Positions = NDArray[np.int64]
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -89,6 +90,17 @@ class Documents:
             return Document(value["id"], value["title"], value.get("payload"))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
+
+
+def distinct_texts(texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Return the distinct texts, as normalised words, and for each text the position of its words among them.
+
+    Texts with the same words are encoded once: in a batch, the last bit of a vector depends on its row, so their scores
+    would differ.
+    """
+    position: dict[str, int] = {}
+    rows = [position.setdefault(canonical(text), len(position)) for text in texts]
+    return list(position), rows
 
 
 def _plain(doc_id: object) -> str | int:

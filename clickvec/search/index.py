@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder, Vectors
-from clickvec.model.scoring import distinct_texts
 from clickvec.progress import Progress
-from clickvec.search.documents import Document, Documents
+from clickvec.search.documents import Document, Documents, distinct_texts
 from clickvec.search.exact import ExactSearch
 from clickvec.storage import files
 from clickvec.storage.arrays import write_array
@@ -124,7 +123,8 @@ class Index:
         path = Path(path)
         check_index_output(path, overwrite)
         with files.replacing(path, _MARKER) as fresh:
-            fingerprint = folder.copy_model(self.encoder.model, self.encoder.path, fresh / "model")
+            (fresh / "model").mkdir()
+            fingerprint = folder.write_model(self.encoder.model, fresh / "model")
             vectors, scales = self._exact.vectors, self._exact.scales
             write_array(fresh / "vectors.npy", vectors)
             if scales is not None:

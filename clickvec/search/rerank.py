@@ -7,7 +7,7 @@ import numpy as np
 
 from clickvec.data import BadLines, read_result_lists
 from clickvec.model.encoder import Encoder
-from clickvec.model.scoring import score
+from clickvec.search.documents import distinct_texts
 
 
 def reranked(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) -> Iterator[list[str]]:
@@ -16,7 +16,8 @@ def reranked(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) 
     Equal scores keep the order of the other engine.
     """
     for results in read_result_lists(stream, bad, max_bad):
-        scores = score(encoder, results.query, results.titles)
+        titles, rows = distinct_texts(results.titles)
+        scores = (encoder.encode_document(titles) @ encoder.encode_query(results.query))[rows]
         yield [
             f"{results.query}\t{results.ids[row]}\t{results.titles[row]}\t{scores[row]:.6f}"
             for row in np.argsort(-scores, kind="stable").tolist()

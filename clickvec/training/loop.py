@@ -221,7 +221,7 @@ class Run:
         state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
         if self._kept_epoch() == state.epoch and not self._is_complete():
             model = self.model(arrays)
-            folder.save_model(model, self.folder / "best", card.write(model))
+            folder.save_model(model._replace(card=card.write(model)), self.folder / "best")
         self._save_checkpoint()
         log.info(_describe(row, self.recipe.epochs))
         _warn(collapse, alarms.learns_nothing(loss, negatives))
@@ -294,7 +294,7 @@ class Run:
         else:
             arrays = dict(folder.open_model(self.folder / "best").weights)
         model = self.model(arrays)._replace(metrics=self._metrics())
-        folder.save_model(model, out, card.write(model))
+        folder.save_model(model._replace(card=card.write(model)), out)
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:

@@ -29,7 +29,7 @@ from ondisk import change_config, read_arrays, sign
 from tiny import tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.model.folder import open_model, verify_model
+from clickvec.model.folder import open_model
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.temporary import locked
 
@@ -606,9 +606,9 @@ def test_ctrl_c_saves_resume_completes_and_two_runs_exclude_each_other(site: Pat
     check_tells(sentence(err), "epoch", "--resume")
     assert not (tmp_path / "m").exists()
     check_tells(refused(*arguments, "--resume", "--set", "seed=2"), "seed=1", "2")
-    verify_model(tmp_path / "m.run" / "best")
+    open_model(tmp_path / "m.run" / "best", verify=True)
     assert "epoch 15 of 15" in ok(*arguments, "--resume")
-    verify_model(tmp_path / "m")
+    open_model(tmp_path / "m", verify=True)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 

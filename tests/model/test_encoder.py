@@ -309,7 +309,7 @@ def test_no_nan_leaves_the_encoder(tmp_path: Path, fields: dict[str, Any]) -> No
     model = tiny(**fields)
     name = next(name for name in model.weights if name.startswith("query.") and name.endswith(".input"))
     model.weights[name][model.trigrams.index("hot")] = np.nan
-    folder.save_model(model, tmp_path / "m", "")
+    folder.save_model(model, tmp_path / "m")
     encoder = Encoder.load(tmp_path / "m")
     for encode in (encoder.encode_query, encoder.trace_query):
         with pytest.raises(ClickvecError, match="NaN"):

@@ -46,7 +46,7 @@ precisions = pytest.mark.parametrize(
 @pytest.fixture(params=[pytest.param(None, id="numpy"), *each_path(lstm.load)])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What reads batches: NumPy, or the compiled form for a kind of processor."""
-    monkeypatch.setattr(fast, "_kernel", lambda: request.param)
+    monkeypatch.setattr(fast.native, "kernel", lambda: request.param)
     return request.param.processor if request.param else "numpy"
 
 

@@ -20,7 +20,7 @@ from tiny import TOWERS, tiny, tiny_model
 from clickvec.config import POOLINGS, Tower
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
-from clickvec.model.folder import copy_model, open_model, save_model, verify_model
+from clickvec.model.folder import open_model, save_model, write_model
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import replacing, replacing_file
@@ -42,11 +42,11 @@ def contents(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("shared_tower", [False, True])
 def test_round_trip(tmp_path: Path, fields: dict[str, Any], shared_tower: bool) -> None:
     model = tiny(shared_tower=shared_tower, seed=3, max_words=8, **fields)
-    fingerprint = save_model(model._replace(metrics="{}\n"), tmp_path / "m", "# Card\n")
-    found = verify_model(tmp_path / "m")
+    fingerprint = save_model(model._replace(metrics="{}\n", card="# Card\n"), tmp_path / "m")
+    found = open_model(tmp_path / "m", verify=True)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == sorted(FILES)
     assert found.fingerprint == fingerprint != ""
-    assert found._replace(weights={}, fingerprint="") == model._replace(weights={}, metrics="{}\n")
+    assert found._replace(weights={}, fingerprint="") == model._replace(weights={}, metrics="{}\n", card="# Card\n")
     assert found.weights.keys() == model.weights.keys()
     for name, weight in model.weights.items():
         np.testing.assert_array_equal(found.weights[name], weight)
@@ -61,7 +61,7 @@ def test_round_trip(tmp_path: Path, fields: dict[str, Any], shared_tower: bool) 
 
 def test_pooling_is_written_where_it_is_not_that_of_the_paper(tmp_path: Path) -> None:
     towers = {name: tiny()._replace(tower=Tower("lstm", 7, 9, 6, pooling=name)) for name in POOLINGS}
-    prints = {name: save_model(model, tmp_path / name, "# Card\n") for name, model in towers.items()}
+    prints = {name: save_model(model, tmp_path / name) for name, model in towers.items()}
     assert len(set(prints.values())) == len(POOLINGS)
     for name in POOLINGS:
         fields = json.loads((tmp_path / name / "config.json").read_text())["tower"]
@@ -82,28 +82,28 @@ def test_a_model_from_before_pooling_opens_and_one_that_names_it_too(tmp_path: P
 def test_a_model_of_no_trigrams(tmp_path: Path) -> None:
     model = tiny()
     weights = {name: weight[:0] if name.endswith(".input") else weight for name, weight in model.weights.items()}
-    save_model(model._replace(trigrams=(), weights=weights), tmp_path / "m", "")
-    assert verify_model(tmp_path / "m").trigrams == ()
+    save_model(model._replace(trigrams=(), weights=weights), tmp_path / "m")
+    assert open_model(tmp_path / "m", verify=True).trigrams == ()
 
 
 def test_the_same_model_is_the_same_bytes(tmp_path: Path) -> None:
     one, two = tiny_model(tmp_path / "one"), tiny_model(tmp_path / "two")
     assert contents(one) == contents(two)
     again = open_model(one)  # with its weights in the order of the file
-    save_model(again, tmp_path / "three", "# A tiny model\n")
+    save_model(again, tmp_path / "three")
     assert contents(tmp_path / "three") == contents(one)
     assert open_model(tiny_model(tmp_path / "four", seed=1)).fingerprint != again.fingerprint
 
 
 def test_the_fingerprint_is_of_what_is_computed(tmp_path: Path) -> None:
     model = tiny()
-    fingerprint = save_model(model, tmp_path / "a", "one card")
+    fingerprint = save_model(model._replace(card="one card"), tmp_path / "a")
     assert (
-        save_model(model._replace(training={"recipe": "other"}, metrics="{}"), tmp_path / "b", "other card")
+        save_model(model._replace(training={"recipe": "other"}, metrics="{}", card="other card"), tmp_path / "b")
         == fingerprint
     )
-    assert save_model(model._replace(max_words=9), tmp_path / "c", "") != fingerprint
-    assert save_model(model._replace(trigrams=model.trigrams[::-1]), tmp_path / "d", "") != fingerprint
+    assert save_model(model._replace(max_words=9), tmp_path / "c") != fingerprint
+    assert save_model(model._replace(trigrams=model.trigrams[::-1]), tmp_path / "d") != fingerprint
 
 
 def test_others_may_read_the_files(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_opening_refuses_what_is_not_a_folder(tmp_path: Path) -> None:
 
 
 def test_verifying_finds_one_flipped_bit(model_folder: Path) -> None:
-    verify_model(model_folder)
+    open_model(model_folder, verify=True)
     weights = model_folder / "weights.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
@@ -222,31 +222,26 @@ def test_verifying_finds_one_flipped_bit(model_folder: Path) -> None:
     change_config(model_folder, samples={})  # as of a model that was written before there were samples
     open_model(model_folder)
     with pytest.raises(ClickvecError, match=r"weights\.safetensors.*hash"):
-        verify_model(model_folder)
+        open_model(model_folder, verify=True)
 
 
 def test_verifying_finds_a_nan_that_opening_leaves_unread(tmp_path: Path) -> None:
     model = tiny()
     model.weights["query.input_gate.input"][0, 0] = np.nan
-    save_model(model, tmp_path / "m", "")
+    save_model(model, tmp_path / "m")
     open_model(tmp_path / "m")
     with pytest.raises(ClickvecError, match=r"query\.input_gate\.input holds a NaN"):
-        verify_model(tmp_path / "m")
+        open_model(tmp_path / "m", verify=True)
 
 
-def test_a_copy_is_byte_for_byte_while_the_source_holds_the_model(tmp_path: Path) -> None:
+def test_a_copy_from_memory_is_byte_for_byte_the_folder_that_was_opened(tmp_path: Path) -> None:
     source = tiny_model(tmp_path / "source")
-    model = open_model(source)
-    assert copy_model(model, source, tmp_path / "one") == model.fingerprint
-    assert contents(tmp_path / "one") == contents(source)
+    before, model = contents(source), open_model(source)
     tiny_model(source, seed=1)  # another model takes its place
-    assert copy_model(model, source, tmp_path / "two") == model.fingerprint
-    assert copy_model(model, tmp_path / "nowhere", tmp_path / "three") == model.fingerprint
-    assert copy_model(model, None, tmp_path / "four") == model.fingerprint
-    for name in ("two", "three", "four"):
-        for file in ("weights.safetensors", "trigrams.txt", "config.json"):
-            assert (tmp_path / name / file).read_bytes() == (tmp_path / "one" / file).read_bytes()
-        verify_model(tmp_path / name)
+    (tmp_path / "copy").mkdir()
+    assert write_model(model, tmp_path / "copy") == model.fingerprint
+    assert contents(tmp_path / "copy") == before
+    open_model(tmp_path / "copy", verify=True)
 
 
 # --- atomic writes -----------------------------------------------------------------------------------------------
@@ -483,7 +478,7 @@ def test_a_killed_run_leaves_the_old_folder(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     assert contents(path) == before
     tiny_model(path, seed=1)
-    verify_model(path)
+    open_model(path, verify=True)
 
 
 HOLDER = """

@@ -96,7 +96,7 @@ def test_or_there_is_one_for_each_core(setting: str, monkeypatch: pytest.MonkeyP
 def test_vectors_are_the_same_to_the_last_bit(
     kernel: lstm.Kernel | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast, "_kernel", lambda: kernel)
+    monkeypatch.setattr(fast.native, "kernel", lambda: kernel)
     monkeypatch.setattr(encoder_module, "CACHE_BYTES", 4 * 3 * 32 * 300)  # so that it is emptied on the way
     model = tiny_model(tmp_path / "model", cells=32)
     texts = [f"{TEXTS[number % len(TEXTS)]} {number % 701}" for number in range(2000)]

@@ -164,7 +164,7 @@ def test_a_file_that_is_no_library_is_passed_over(tmp_path: Path, monkeypatch: p
 def test_of_gates_that_are_all_but_closed_the_digits_are_kept(
     kernel: lstm.Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast, "_kernel", lambda: kernel)
+    monkeypatch.setattr(fast.native, "kernel", lambda: kernel)
     weights = random_weights(SMALL, np.float32)
     weights = weights | {f"{gate}.bias": weights[f"{gate}.bias"] - 15 for gate in ("input_gate", "output_gate")}
     exact = {key: weight.astype(np.float64) for key, weight in weights.items()}
@@ -185,7 +185,7 @@ def test_a_text_gives_the_same_bits_in_any_company(kernel: lstm.Kernel, texts: l
     order = list(range(len(texts)))
     random.shuffle(order)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast, "_kernel", lambda: kernel)
+        patch.setattr(fast.native, "kernel", lambda: kernel)
         together = tower.run(table, ragged(texts))
         shuffled = tower.run(table, ragged(texts[place] for place in order))
         np.testing.assert_array_equal(shuffled, together[order])
@@ -294,7 +294,7 @@ def test_misaligned_arrays_give_the_same_bits(
     kernel: lstm.Kernel, tower: Tower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched, seen = Addresses.of(kernel)
-    monkeypatch.setattr(fast, "_kernel", lambda: watched)
+    monkeypatch.setattr(fast.native, "kernel", lambda: watched)
     weights, texts = random_weights(tower, np.float32), ragged([[1, 2, 3], [4], [], [5, 6, 7, 0, 1]])
     trigrams = ragged([[1, 2], [3], [], [4, 5, 6], [7], [8, 8], [9], [10]])
     results = []

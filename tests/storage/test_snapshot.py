@@ -20,7 +20,7 @@ from clickvec import Encoder, Index
 from clickvec.data import dataset
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
-from clickvec.model.folder import open_model, verify_model
+from clickvec.model.folder import open_model
 from clickvec.model.shrink import write_shrunk
 from clickvec.storage import files, snapshot, temporary
 from clickvec.storage.snapshot import describe_file, open_folder
@@ -69,31 +69,13 @@ def test_every_open_of_an_index_gives_one_version(tmp_path: Path, swaps: bool, m
 def test_every_load_of_a_model_gives_one_version(tmp_path: Path) -> None:
     models = [tiny(seed=seed) for seed in range(2)]
     path = tmp_path / "model"
-    prints = [folder.save_model(model, path, "") for model in models]
-    with replaced_all_the_time(lambda version: folder.save_model(models[version % 2], path, "")):
+    prints = [folder.save_model(model, path) for model in models]
+    with replaced_all_the_time(lambda version: folder.save_model(models[version % 2], path)):
         opened = [open_model(path) for _ in range(150)]
     for model in opened:
         expected = models[prints.index(model.fingerprint)]
         for name, weight in expected.weights.items():
             np.testing.assert_array_equal(model.weights[name], weight)
-
-
-def test_a_copy_of_a_model_is_the_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is replaced between the look at its fingerprint and the copy."""
-    path = tiny_model(tmp_path / "model")
-    model = open_model(path)
-    read = folder.read_model
-
-    def replace_then_read(opened: snapshot.Snapshot) -> folder.Model:
-        found = read(opened)
-        if opened.path == path:
-            tiny_model(path, seed=1)
-        return found
-
-    monkeypatch.setattr(folder, "read_model", replace_then_read)
-    assert folder.copy_model(model, path, tmp_path / "copy") == model.fingerprint
-    monkeypatch.undo()
-    assert open_model(tmp_path / "copy").fingerprint == model.fingerprint != open_model(path).fingerprint
 
 
 def test_an_index_opened_with_an_encoder_does_not_load_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +200,7 @@ def test_folders_written_before_there_were_samples_still_open(tmp_path: Path) ->
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     del config["samples"]
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    assert verify_model(tmp_path / "model").fingerprint == encoder.fingerprint
+    assert open_model(tmp_path / "model", verify=True).fingerprint == encoder.fingerprint
 
 
 # --- folders from a stranger -------------------------------------------------------------------------------------
@@ -279,7 +261,7 @@ def test_config_and_index_can_name_no_file_outside_of_the_folder(tmp_path: Path,
     config["fingerprint"] = folder._fingerprint(config)
     (path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ClickvecError, match=r"model/config\.json lacks or misspells files"):
-        verify_model(path)
+        open_model(path, verify=True)
     about = json.loads((tmp_path / "index" / "index.json").read_text())
     about["files"][name] = {"bytes": 6}
     (tmp_path / "index" / "index.json").write_text(json.dumps(about))

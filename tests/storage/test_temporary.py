@@ -12,7 +12,7 @@ import pytest
 from command import PROGRAM, SMALL, contents, ok, run, started
 from tiny import TEXTS, tiny_model
 
-from clickvec.model.folder import verify_model
+from clickvec.model.folder import open_model
 from clickvec.storage import temporary
 from clickvec.storage.files import replacing_file, replacing_path
 from clickvec.storage.temporary import locked, remove_leftovers, temporary_folder
@@ -184,5 +184,5 @@ def test_a_killed_training_leaves_no_copy_of_its_data_behind_the_next(tmp_path: 
         running.kill()
     assert run("train", log, "--out", tmp_path / "m", "--overwrite", *SMALL).status == 0
     assert names(tmp_path) == ["clicks.tsv", "m"]
-    verify_model(tmp_path / "m")
+    open_model(tmp_path / "m", verify=True)
     assert contents(tmp_path / "m")

@@ -285,9 +285,9 @@ def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: 
         loop.run_training(data, chosen, tmp_path / "model")
     with pytest.raises(ClickvecError, match="nothing to resume"):
         loop.run_training(data, chosen, tmp_path / "model", resume=True)
-    assert folder.verify_model(tmp_path / "model").fingerprint == first.fingerprint
+    assert folder.open_model(tmp_path / "model", verify=True).fingerprint == first.fingerprint
     second = loop.run_training(data, dataclasses.replace(chosen, seed=9), tmp_path / "model", overwrite=True)
-    assert folder.verify_model(tmp_path / "model").fingerprint == second.fingerprint != first.fingerprint
+    assert folder.open_model(tmp_path / "model", verify=True).fingerprint == second.fingerprint != first.fingerprint
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(ClickvecError, match="other files in it"):
@@ -322,7 +322,7 @@ def test_a_loss_or_weight_that_is_not_a_number_stops_the_run_and_keeps_the_last_
     with pytest.raises(ClickvecError, match=r"in epoch 2 of 2.*NaN.*model\.run/best.*learning_rate=") as stopped:
         loop.run_training(data, recipe("default", **SMALL), tmp_path / "model")
     assert "resume" not in str(stopped.value)  # a resumed run would fail in the same way
-    kept = folder.verify_model(tmp_path / "model.run" / "best")
+    kept = folder.open_model(tmp_path / "model.run" / "best", verify=True)
     assert kept.training["kept_epoch"] == 1
     assert np.isfinite(Encoder(kept).encode_query("pizza")).all()
 
@@ -397,7 +397,7 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
         command = [sys.executable, "-m", "clickvec.training", str(out / "data"), "--out", str(out / "model")]
         command += ["--set", "cells=8", "--set", "epochs=1"]
         subprocess.run(command, check=True, capture_output=True, env=environment)
-        prints.append(folder.verify_model(out / "model").fingerprint)
+        prints.append(folder.open_model(out / "model", verify=True).fingerprint)
     assert prints[0] == prints[1]
     for name in ("data.safetensors", "trigrams.txt", "data.json"):
         assert (tmp_path / "1" / "data" / name).read_bytes() == (tmp_path / "2" / "data" / name).read_bytes()

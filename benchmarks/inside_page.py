@@ -13,9 +13,12 @@ import numpy as np
 
 from clickvec.data import read_titles
 from clickvec.explanation import Keywords, compare_models, explain, explain_pair, keywords, map_titles, read
+from clickvec.explanation.detections import detect
+from clickvec.lab.claims.query_table import query_table
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.compare.pair_tests import holm
 from clickvec.render.figures.gates import draw_gates
+from clickvec.render.terminal.screen import Screen
 from clickvec.text.tokens import canonical
 
 if TYPE_CHECKING:
@@ -238,11 +241,9 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--catalogue", titles, "-k", "6", "--least", "2", "--unlike"
-    asked = inside.work / "paper-queries.txt"
-    asked.write_text("\n".join(["query", *QUERIES]) + "\n", encoding="utf-8")
-    table = inside.program("topics", long, str(asked), "--table", "--cells", "0,1,2,3,4,5,6,7", columns=120)
+    paper_queries = detect(inside.encoder("site", "long-lstm"), QUERIES)
     return {
-        "query_table": table[table.index("query  ") :].rstrip(),
+        "query_table": query_table(paper_queries, range(8), Screen(120)),
         "explain": inside.program("explain", model, *PAIRS["shanghai"], "--all").rstrip(),
         "why_not": missing[missing.index("Compared with") :].rstrip(),
         "cells": cells.split("\n\n")[0].rstrip(),

@@ -13,7 +13,7 @@ from clickvec.cli.streams import print_json, print_message, print_result, print_
 if TYPE_CHECKING:
     from clickvec.data import Columns
     from clickvec.explanation.detections import Detections
-    from clickvec.explanation.topics import QueryTable, Topics
+    from clickvec.explanation.topics import Topics
     from clickvec.lab.claims.topic_scores import TopicScore
     from clickvec.model.encoder import Encoder
 
@@ -40,7 +40,6 @@ def topics(
         list[Path] | None,
         typer.Option(parser=input_path, help="With --labels, fit PLSA to this click log. Default: the labelled texts."),
     ] = None,
-    table: Annotated[bool, typer.Option("--table", help="Also show the cells and words of each text.")] = False,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells of a text detect words.")] = 5,
     threshold: Annotated[
         float | None,
@@ -66,7 +65,7 @@ def topics(
     from clickvec.explanation.reading import directions_of
     from clickvec.model.encoder import Encoder
     from clickvec.render.labels import counted
-    from clickvec.render.terminal.model_text import MOST, show_query_table, show_topics
+    from clickvec.render.terminal.model_text import MOST, show_topics
     from clickvec.render.terminal.screen import this_screen
 
     if clicks and not labels:
@@ -86,15 +85,12 @@ def topics(
         print_message(f"Using a random sample of {len(sample):,} of {len(read.texts):,} texts; --most takes more")
     found = detect(encoder, sample, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
     mapped = cell_topics.topics(found).top(words)
-    by_cell = cell_topics.query_table(found) if table else None
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
-        print_json(_topics_json(mapped, shown, by_cell, scores))
+        print_json(_topics_json(mapped, shown, scores))
         return
     screen = this_screen(piped=1_000, most=1_000)  # no table is cut in a pipe
     parts = [show_topics(mapped, shown, screen, most=None if cells or everything else MOST)]
-    if by_cell:
-        parts.append(show_query_table(by_cell, shown, screen))
     if scores:
         from clickvec.lab.claims.topic_scores import score_table
 
@@ -103,18 +99,11 @@ def topics(
     print_message(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
 
 
-def _topics_json(
-    found: "Topics", dimensions: list[int], by_cell: "QueryTable | None", scores: "dict[str, TopicScore] | None"
-) -> dict[str, Any]:
+def _topics_json(found: "Topics", dimensions: list[int], scores: "dict[str, TopicScore] | None") -> dict[str, Any]:
     """Return everything about these cells as plain values for `json.dumps`."""
     result = found.as_json()
     result["cells"] = [cell for cell in result["cells"] if cell["dimension"] in dimensions]
     result["dead"] = [cell.dimension for cell in found.dead]
-    if by_cell:
-        result["table"] = [
-            {"query": query, "cells": {column: words for column, words in row.items() if column in dimensions}}
-            for query, row in zip(by_cell.queries, by_cell.rows, strict=True)
-        ]
     if scores:
         result["scores"] = {name: score.as_json() for name, score in scores.items()}
     return result

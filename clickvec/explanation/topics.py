@@ -118,26 +118,6 @@ class Topics:
         return dataclasses.asdict(self)
 
 
-@dataclass(frozen=True)
-class QueryTable:
-    """The paper's table of queries and cells: each entry holds the words of the query that the cell detects."""
-
-    queries: tuple[str, ...]
-    cells: tuple[tuple[int, str], ...]  # number and direction of each column
-    rows: tuple[dict[int, tuple[str, ...]], ...]  # the entries of each query, by column; empty ones are left out
-
-
-def query_table(detections: Detections) -> QueryTable:
-    """Return the table of queries and cells. A word detected twice in an entry is listed once."""
-    rows: list[dict[int, dict[str, None]]] = [{} for _ in detections.texts]
-    for text, dimension, word in zip(
-        detections.text.tolist(), detections.dimension.tolist(), detections.word.tolist(), strict=True
-    ):
-        rows[text].setdefault(dimension, {})[detections.words[word]] = None
-    entries = tuple({column: tuple(words) for column, words in row.items()} for row in rows)
-    return QueryTable(detections.texts, detections.cells, entries)
-
-
 def topics(detections: Detections) -> Topics:
     """Return the topics of all cells. Raise ClickvecError if no text has a vector."""
     activations = detections.activations[detections.activations.any(axis=1)]  # of the texts that have a vector

@@ -89,38 +89,19 @@ def test_a_higher_threshold_detects_less(model_folder: Path, queries: Path) -> N
     assert len(set(found)) == 3
 
 
-# --- the table ---------------------------------------------------------------------------------------------------
-
-
-def test_the_table_has_a_row_for_each_text_with_its_cells_and_words(
-    model_folder: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = ok("topics", model_folder, queries, "--table").split("\n\n")[-1].splitlines()
-    assert rows[0].split() == ["query", "cell:", "words"]
-    assert [row.startswith(text[:30]) for row, text in zip(rows[2:], TEXTS, strict=True)] == [True] * len(TEXTS)
-    assert max(map(len, rows)) <= 120
-    monkeypatch.delenv("COLUMNS")  # in a pipe nothing is cut
-    table = json.loads(ok("topics", model_folder, queries, "--table", "--json"))["table"]
-    text = ok("topics", model_folder, queries, "--table")
-    for row in table:
-        cells = sorted((int(cell), words) for cell, words in row["cells"].items())
-        assert "; ".join(f"{cell}: {', '.join(words)}" for cell, words in cells) in text
-
-
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
 def test_all_of_it_as_one_object(model_folder: Path, queries: Path, labels: Path) -> None:
     pytest.importorskip("scipy")
-    out = ok("topics", model_folder, queries, "--cells", "2", "--table", "--labels", labels, "--json", "--words", "3")
+    out = ok("topics", model_folder, queries, "--cells", "2", "--labels", labels, "--json", "--words", "3")
     assert out.count("\n") == 1
     found = json.loads(out)
     (cell,) = found["cells"]
     assert (cell["cell"], cell["way"]) == (2, "left to right")
     assert len(cell["both"]["words"]) <= 3
     assert {"word", "count", "lift"} == cell["both"]["words"][0].keys()
-    assert found["texts"] == len(found["table"]) == 8
-    assert {key for row in found["table"] for key in row["cells"]} == {"2"}
+    assert found["texts"] == 8
     assert found["scores"]["signed cells"]["purity"].keys() == {"value", "chance", "spread", "adjusted"}
     assert "PLSA, 7 topics" in found["scores"]
     assert isinstance(found["dead"], list)

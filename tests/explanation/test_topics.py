@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.detections import BATCH, Detections, detect
 from clickvec.explanation.keywords import Rule, keywords_of, most_active
 from clickvec.explanation.reading import read
-from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, query_table, topics
+from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, topics
 from clickvec.lab.claims.topic_scores import (
     Assignments,
     cells,
@@ -30,7 +30,6 @@ from clickvec.lab.claims.topic_scores import (
 from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
-from clickvec.text.tokens import split_tokens
 from clickvec.text.trigrams import Vocabulary
 
 UNKNOWN = "zzz qqq xxx"  # not one known trigram
@@ -252,25 +251,6 @@ def test_a_chain_is_no_group() -> None:
     assert agglomerate(chain, 0.45) == [[0, 1, 2]]
     assert agglomerate(chain, 0.9) == []
     assert agglomerate(np.zeros((0, 0)), 0.5) == []
-
-
-# --- the paper's table -------------------------------------------------------------------------------------------
-
-
-def test_the_table_query_by_cell() -> None:
-    found = query_table(made("0.2.1 0.2.0 0.2.1 1.0.0", "hash beef", [[1.0, 1.0, 1.0]] * 3))
-    assert found.rows == ({2: ("beef", "hash")}, {0: ("hash",)}, {})
-    assert len(found.cells) == 3
-
-
-def test_the_table_has_the_words_of_each_query() -> None:
-    table = query_table(detect(Encoder(tiny("bilstm")), MANY))
-    assert table.queries == tuple(MANY)
-    assert len(table.cells) == 14
-    assert any(table.rows)
-    for query, row in zip(table.queries, table.rows, strict=True):
-        assert {word for words in row.values() for word in words} <= set(split_tokens(query, 10))
-        assert len(row) <= 10
 
 
 # --- a model whose cells carry topics ----------------------------------------------------------------------------

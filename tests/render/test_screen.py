@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tiny import TEXTS, tiny_model
 
 from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord
-from clickvec.explanation.topics import CellTopics, Group, QueryTable, SignedCell, Topic, Topics, TopicWord
+from clickvec.explanation.topics import CellTopics, Group, SignedCell, Topic, Topics, TopicWord
 from clickvec.model.encoder import Encoder
 from clickvec.render.labels import cell_name, counted, plain, signed
-from clickvec.render.terminal.model_text import show_nearest, show_query_table, show_topics
+from clickvec.render.terminal.model_text import show_nearest, show_topics
 from clickvec.render.terminal.screen import BAR, Bar, Screen, clip, joined, pad, this_screen, width
 from clickvec.search.index import Index
 from clickvec.text.printable import COLOURS, clean
@@ -158,17 +158,6 @@ def test_of_many_cells_the_most_specific_that_detect_enough() -> None:
         assert "--all" not in "".join(whole)
 
 
-def test_the_query_table_lists_cells_and_words_and_counts_empty_rows() -> None:
-    table = QueryTable(("one", "two", "three"), ((0, ""), (1, "")), ({0: ("x", "z")}, {}, {1: ("y",), 0: ("x",)}))
-    assert show_query_table(table, [0, 1], Screen()).splitlines()[2:] == [
-        "one    0: x, z", "three  0: x; 1: y", "", "1 text without a detection not shown",
-    ]  # fmt: skip
-    assert show_query_table(table, [1], Screen()).splitlines()[2:] == [
-        "three  1: y", "", "2 texts without a detection not shown",
-    ]  # fmt: skip
-    assert show_query_table(table, [], Screen()).startswith("3 texts")
-
-
 def test_groups_name_signed_cells_with_their_directions() -> None:
     found = topics([cell(0, None, 2), cell(1, None, 2)])
     line = next(line for line in show_topics(found, [0], Screen(200)).splitlines() if line.startswith("group"))
@@ -179,25 +168,21 @@ def test_groups_name_signed_cells_with_their_directions() -> None:
 @pytest.mark.parametrize("word", ["word", NASTY, "上海" * 30])
 def test_topics_fit_the_terminal_and_do_not_steer_it(columns: int, word: str) -> None:
     found = topics([cell(at, "never among the 5 most active" if at % 3 else None, 2, word) for at in range(96)])
-    by_cell = QueryTable(
-        (word, f"{word} " * 9),
-        tuple((one.cell, one.way) for one in found.cells),
-        (dict.fromkeys(range(10), (word, word)), {5: (word,)}),
-    )
-    for out in (show_topics(found, range(96), Screen(columns)), show_query_table(by_cell, range(96), Screen(columns))):
-        assert max(map(width, out.split("\n"))) <= columns
-        assert not steers(out)
+    out = show_topics(found, range(96), Screen(columns))
+    assert max(map(width, out.split("\n"))) <= columns
+    assert not steers(out)
 
 
-def test_topics_of_queries_that_would_steer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "70")
+@pytest.mark.parametrize("columns", [70, 200])
+def test_topics_of_queries_that_would_steer(columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     queries = tmp_path / "queries.txt"
     queries.write_text("query\n" + "".join(f"{text} hotels\x1b[2J {text}\n" for text in TEXTS), encoding="utf-8")
     for kind in ("lstm", "bilstm"):
-        out = ok("topics", tiny_model(tmp_path / kind, kind), queries, "--table", "--active", "2")
-        assert max(map(width, out.split("\n"))) <= 70
+        out = ok("topics", tiny_model(tmp_path / kind, kind), queries, "--active", "2")
+        assert max(map(width, out.split("\n"))) <= columns
         assert not steers(out)
-        assert "hotels␛[2j" in out
+        assert "hotels␛[2j" in out or columns == 70
 
 
 # --- neighbours --------------------------------------------------------------------------------------------------

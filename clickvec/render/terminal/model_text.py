@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from clickvec.explanation.neighbours import Nearest
-from clickvec.explanation.topics import ENOUGH, SIGNS, CellTopics, QueryTable, SignedCell, Topic, Topics
+from clickvec.explanation.topics import ENOUGH, SIGNS, CellTopics, SignedCell, Topic, Topics
 from clickvec.render.labels import cell_name, counted
 from clickvec.render.terminal.screen import SHORT, Screen, clip, joined
 
@@ -70,18 +70,6 @@ def _dead(topics: Topics, screen: Screen) -> list[str]:
         reasons.setdefault(cell.dead or "", []).append(cell_name(cell.cell, cell.way))
     listed = "; ".join(f"{', '.join(cells)} ({reason})" for reason, cells in reasons.items())
     return screen.wrap(f"dead cells: {listed or 'none'}")
-
-
-def show_query_table(table: QueryTable, dimensions: Collection[int], screen: Screen) -> str:
-    """Return a row for each query in which one of these cells detects a word, with these cells and words."""
-    rows = []
-    for query, found in zip(table.queries, table.rows, strict=True):
-        cells = [f"{cell_name(*table.cells[at])}: {', '.join(found[at])}" for at in sorted(found) if at in dimensions]
-        if cells:
-            rows.append((clip(" ".join(query.split()), screen.columns // 2), "; ".join(cells)))
-    left = len(table.queries) - len(rows)
-    note = screen.wrap(f"{counted(left, 'text')} without a detection not shown") if left else []
-    return joined([screen.table("<<", ("query", "cell: words"), rows, cut=1) if rows else [], note])
 
 
 def show_nearest(near: Nearest, screen: Screen) -> str:

@@ -126,10 +126,10 @@ def nested(depth: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "tells"),
     [
-        (nested(30_000), "longer than"),
-        (b"cells = [\n" + b"[\n" * 20_000, "nested"),
+        (nested(8_000), "nested"),
+        (b"cells = [\n" + b"[\n" * 8_000, "nested"),
         (nested(300), "cells"),
-        (b"#\n" * 1_000_000, "larger than 65,536 bytes"),
+        (b"#\n" * 1_000_000, "larger than 16,384 bytes"),
         (b"a." * 500_000 + b"a = 1", "larger than"),
         (b"cells = '\xff\xfe'", "not TOML"),
         (b"cells = " + b"9" * 900, "cells is at most"),

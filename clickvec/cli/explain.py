@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clickvec.cli import inputs
-from clickvec.cli.inputs import AsJson
+from clickvec.cli.inputs import AsJson, ModelOrIndex, Threshold
 from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
@@ -18,45 +18,22 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
+    model: ModelOrIndex,
     query: Annotated[str, typer.Argument(help="The query.")],
-    title: Annotated[
-        str | None,
-        typer.Argument(
-            help="A title or, with an index, its id. Default: the top hit of the index, or the query alone."
-        ),
-    ] = None,
-    first: Annotated[
-        str | None, typer.Option(metavar="TITLE", help="Compare with this title instead of the top hit.")
-    ] = None,
-    against: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Show another model side by side with this one.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="How contributions are computed: shapley, changes or leave-one-out.")
-    ] = "shapley",
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page about the pair.")] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a figure of gates and cells over the words.")
-    ] = None,
+    title: Annotated[str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")] = None,
+    first: Annotated[str | None, typer.Option(help="Compare with this title instead of the top hit.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Show this model side by side with the first.")] = None,
+    method: Annotated[str, typer.Option(help="shapley, changes or leave-one-out.")] = "shapley",
+    html: Annotated[Path | None, typer.Option(help="Write an HTML page about the pair.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a figure of gates and cells over the words.")] = None,
     same_range: Annotated[
-        bool, typer.Option("--same-range", help="Use one colour scale for all maps of the figure.")
+        bool, typer.Option("--same-range", help="Use one colour scale for the whole figure.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing --html and --png files.")] = False,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
-    threshold: Annotated[
-        float,
-        typer.Option(
-            help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal "
-            "share (1/T)."
-        ),
-    ] = 1.0,
-    share: Annotated[
-        float, typer.Option(help="Share of the voting cells that must detect a word to make it a keyword.")
-    ] = 0.4,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also show gates, cells, counts, links and single edits.")
-    ] = False,
+    threshold: Threshold = 1.0,
+    share: Annotated[float, typer.Option(help="Share of these cells that must detect a keyword.")] = 0.4,
+    everything: Annotated[bool, typer.Option("--all", help="Also show gates, cells, counts, links, edits.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show which words of a query and a title produce their score, and why the title is not the top hit."""
@@ -66,8 +43,6 @@ def explain(
         raise typer.BadParameter(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if first is not None and title is None:
         raise typer.BadParameter("--first needs a title to compare with; give the title after the query")
-    if not threshold > 0:
-        raise typer.BadParameter(f"--threshold must be above 0, not {threshold:g}")
     if not 0 < share <= 1:
         raise typer.BadParameter(f"--share must be above 0 and at most 1, not {share:g}")
     if same_range and not png:

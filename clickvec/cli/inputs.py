@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickvec.cli.streams import print_message
-from clickvec.errors import ClickvecError, missing_extra
+from clickvec.cli.streams import print_json, print_message, print_summary
+from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
@@ -22,11 +22,27 @@ def input_path(text: str) -> Path:
     return path.absolute() if text != "-" and path == Path("-") else path
 
 
+def input_option(text: str, *names: str) -> Any:  # noqa: ANN401
+    """Declare an option that takes the path of a file to read."""
+    return typer.Option(*names, parser=input_path, help=text)
+
+
+def _above_zero(value: float) -> float:
+    if not value > 0:
+        raise typer.BadParameter(f"it must be above 0, not {value:g}")
+    return value
+
+
 Out = Annotated[Path, typer.Option(help="Where to write the result.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the result of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxBad = Annotated[float, typer.Option(help="Fail if more than this share of the lines is bad.", min=0.0, max=1.0)]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
+ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
 CataloguePath = Annotated[
     Path,
     typer.Argument(
@@ -41,11 +57,15 @@ ColumnNames = Annotated[
         "--columns", metavar="NAME=COLUMN,...", help="Map column names: query=search_term,title=name. Repeatable."
     ),
 ]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="The files have no header: identify columns by their number.")
-]
-Shown = Annotated[
-    Path | None, typer.Option(parser=input_path, help="A judged set. Its titles of grade 0 become negatives.")
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
+Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        callback=_above_zero,
+        help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal share "
+        "(1/T).",
+    ),
 ]
 
 
@@ -68,12 +88,12 @@ def format_value(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def check_torch() -> None:
-    """Raise ClickvecError with the pip command if torch is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        raise missing_extra("torch", "train")
+def print_outcome(summary: str, facts: dict[str, Any], as_json: bool) -> None:
+    """Print what a verb has written: the facts with --json, otherwise the summary."""
+    if as_json:
+        print_json(facts)
+    else:
+        print_summary(summary)
 
 
 def model_folder(folder: Path) -> Path:

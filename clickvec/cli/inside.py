@@ -7,7 +7,17 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_path
+from clickvec.cli.inputs import (
+    AsJson,
+    ColumnNames,
+    MaxBad,
+    ModelOrIndex,
+    NoHeader,
+    Out,
+    Overwrite,
+    input_option,
+    input_path,
+)
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
 if TYPE_CHECKING:
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def topics(
-    model: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
+    model: ModelOrIndex,
     texts: Annotated[
         Path,
         typer.Argument(
@@ -32,26 +42,16 @@ def topics(
     cells: Annotated[str, typer.Option(help="Cells to show, with commas: 12,40. Default: the most specific.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
     words: Annotated[int, typer.Option(min=1, help="Words to show for each cell.")] = 8,
-    labels: Annotated[
-        Path | None,
-        typer.Option(parser=input_path, help="Known topics (columns text and topic) to compare the cells with."),
-    ] = None,
+    labels: Annotated[Path | None, input_option("Known topics (columns text and topic) to compare with.")] = None,
     clicks: Annotated[
-        list[Path] | None,
-        typer.Option(parser=input_path, help="With --labels, fit PLSA to this click log. Default: the labelled texts."),
+        list[Path] | None, input_option("With --labels, fit PLSA to this click log. Default: the labelled texts.")
     ] = None,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells of a text detect words.")] = 5,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal "
-            "share (1/T). Default: 1."
-        ),
-    ] = None,
+    threshold: inputs.Threshold = 1.0,
     most: Annotated[
         int, typer.Option(min=1, help="If there are more texts than this, use a random sample of this size.")
     ] = 50_000,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: inputs.Seed = 0,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
@@ -61,7 +61,6 @@ def topics(
     from clickvec.data import read_texts
     from clickvec.explanation import topics as cell_topics
     from clickvec.explanation.detections import detect, random_sample
-    from clickvec.explanation.keywords import THRESHOLD
     from clickvec.explanation.reading import directions_of
     from clickvec.model.encoder import Encoder
     from clickvec.render.labels import counted
@@ -70,8 +69,6 @@ def topics(
 
     if clicks and not labels:
         raise typer.BadParameter("--clicks is used to fit PLSA for the scores of --labels; add --labels")
-    if threshold is not None and not threshold > 0:
-        raise typer.BadParameter(f"--threshold must be above 0, not {threshold:g}")
     encoder, side = Encoder.load(inputs.model_folder(model)), "title" if titles else "query"
     directions_of(encoder)  # raises an error for a model that does not read word by word, before any file is read
     shown = _dimensions(cells, encoder)
@@ -83,7 +80,7 @@ def topics(
     sample = random_sample(read.texts, most, seed)
     if len(sample) < len(read.texts):
         print_message(f"Using a random sample of {len(sample):,} of {len(read.texts):,} texts; --most takes more")
-    found = detect(encoder, sample, side=side, active=active, threshold=threshold or THRESHOLD, progress=Bar())
+    found = detect(encoder, sample, side=side, active=active, threshold=threshold, progress=Bar())
     mapped = cell_topics.topics(found).top(words)
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
@@ -156,11 +153,10 @@ def _topic_scores(
 
 
 def nearest(
-    folder: Annotated[Path, typer.Argument(help="Model folder or index folder.")],
+    folder: ModelOrIndex,
     words: Annotated[list[str], typer.Argument(help="Words, or phrases in quotes.")],
     titles: Annotated[
-        Path | None,
-        typer.Option("--catalogue", "--titles", parser=input_path, help="Titles to search. Default: the index."),
+        Path | None, input_option("Titles to search. Default: those of the index.", "--catalogue", "--titles")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words and how many titles to show.")] = 10,
     least: Annotated[int, typer.Option(min=1, help="Ignore words that occur fewer than this many times.")] = 1,
@@ -202,25 +198,15 @@ def nearest(
 
 
 def report(
-    model: ModelPath,
-    judged: Annotated[Path, typer.Option(parser=input_path, help="A judged set.")],
+    model: inputs.ModelPath,
+    judged: Annotated[Path, input_option("A judged set.")],
     out: Out,
     titles: Annotated[
         Path | None,
-        typer.Option(
-            "--catalogue",
-            "--titles",
-            parser=input_path,
-            help="Titles for near words and the map. Default: the judged titles.",
-        ),
+        input_option("Titles for near words and the map. Default: the judged titles.", "--catalogue", "--titles"),
     ] = None,
     clicks: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="LOG",
-            parser=input_path,
-            help="Click log whose queries are used for words and topics. Default: the judged queries.",
-        ),
+        list[Path] | None, input_option("A click log for words and topics. Default: the judged queries. Repeatable.")
     ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
     overwrite: Overwrite = False,

@@ -7,8 +7,8 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
-from clickvec.cli.streams import print_json, print_message, print_summary
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option
+from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output
 
@@ -33,28 +33,21 @@ def simulate(
         )
     summary = write(out, impressions, seed, dev_queries, test_queries, log)
     facts = summary._asdict()
-    if as_json:
-        print_json(facts)
-    else:
-        print_summary(f"{out}: {inputs.format_value(facts)}")
+    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", facts, as_json)
 
 
 def compare(
-    clicks: Annotated[list[Path], typer.Option(parser=input_path, help="A click log. Repeatable.")],
-    dev: Annotated[Path, typer.Option(parser=input_path, help="A judged set for choosing settings.")],
-    test: Annotated[Path, typer.Option(parser=input_path, help="A judged set for the reported figures.")],
+    clicks: Annotated[list[Path], input_option("A click log. Repeatable.")],
+    dev: Annotated[Path, input_option("A judged set for choosing settings.")],
+    test: Annotated[Path, input_option("A judged set for the reported figures.")],
     out: Out,
     shown: Shown = None,
-    systems: Annotated[
-        str, typer.Option(help="Systems, separated by commas: lstm,bm25,hybrid-mix. Default: all.")
-    ] = "",
+    systems: Annotated[str, typer.Option(help="Systems, with commas: lstm,bm25,hybrid-mix. Default: all.")] = "",
     recipe: Annotated[str, typer.Option(help="The recipe of the trained systems: default or paper.")] = "default",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a setting of the recipe: key=value. Repeatable.")
-    ] = None,
+    settings: inputs.Settings = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds of each trained system.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Number of systems to fit in parallel.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    device: inputs.Device = "auto",
     prose: Annotated[
         list[Path] | None, typer.Option(help="Text to train Skip-Thought on. Default: the Python manual. Repeatable.")
     ] = None,
@@ -97,8 +90,5 @@ def compare(
             settings=settings or [], device=device, jobs=jobs, say=print_message, progress=Bar(),
         )  # fmt: skip
     findings = result_page.write(comparison, log, out)
-    screen = this_screen(piped=100, most=1_000)
-    if as_json:
-        print_json(to_json(findings))
-    else:
-        print_summary(result_page.for_terminal(findings, screen))
+    table = result_page.for_terminal(findings, this_screen(piped=100, most=1_000))
+    inputs.print_outcome(table, to_json(findings), as_json)

@@ -1,5 +1,6 @@
 """The verbs from a click log to a measured model: prepare, train, evaluate."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -7,9 +8,10 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_path
-from clickvec.cli.streams import print_json, print_message, print_result, print_summary
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
+from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.config import TOWERS
+from clickvec.errors import missing_extra
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
 
@@ -47,10 +49,7 @@ def prepare(
     columns.check_used()
     dataset.save(data, out)
     facts = dataset.describe(data)
-    if as_json:
-        print_json(facts)
-    else:
-        print_summary(f"{out}: {inputs.format_value(facts)}")
+    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", facts, as_json)
 
 
 def train(
@@ -59,20 +58,14 @@ def train(
         typer.Argument(parser=input_path, help="Click logs, or one data folder made by prepare; - is stdin."),
     ],
     out: Out,
-    dev: Annotated[
-        Path | None, typer.Option(parser=input_path, help="A judged set to measure after each epoch.")
-    ] = None,
+    dev: Annotated[Path | None, input_option("A judged set to measure after each epoch.")] = None,
     shown: Shown = None,
-    recipe: Annotated[
-        str, typer.Option(help="default: the best settings measured so far; paper: those of the paper.")
-    ] = "default",
+    recipe: Annotated[str, typer.Option(help="default: the best settings so far; paper: the paper's.")] = "default",
     tower: Annotated[str | None, typer.Option(help=", ".join(TOWERS))] = None,
     recipe_file: Annotated[Path | None, typer.Option(help="A TOML file of settings that override the recipe.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")] = False,
+    settings: inputs.Settings = None,
+    device: inputs.Device = "auto",
+    resume: inputs.Resume = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -86,7 +79,8 @@ def train(
     check_output(out, [*logs, dev, shown, recipe_file])
     by_tower = [f"tower={tower}"] if tower else []
     chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
-    inputs.check_torch()
+    if find_spec("torch") is None:
+        raise missing_extra("torch", "train")
     with tuned_for_training():
         from clickvec.training.card import headline  # torch is imported here, after its settings are made
         from clickvec.training.device import pick_device
@@ -103,22 +97,16 @@ def train(
             data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
             source=inputs.file_names(logs), progress=Bar(),
         )  # fmt: skip
-    if as_json:
-        print_json({"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]})
-    else:
-        print_summary(f"{out}: {headline(model)}")
+    facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
+    inputs.print_outcome(f"{out}: {headline(model)}", facts, as_json)
 
 
 def evaluate(
     models: Annotated[list[str], typer.Argument(help="Model folders, or bm25 for the baseline.")],
-    judged: Annotated[
-        Path, typer.Option(parser=input_path, help="A judged set, or TREC qrels with --queries and --catalogue.")
-    ],
-    queries: Annotated[Path | None, typer.Option(parser=input_path, help="With qrels: query_id and query.")] = None,
+    judged: Annotated[Path, input_option("A judged set, or TREC qrels with --queries and --catalogue.")],
+    queries: Annotated[Path | None, input_option("With qrels: query_id and query.")] = None,
     titles: Annotated[Path | None, typer.Option(parser=input_path, hidden=True)] = None,
-    catalogue: Annotated[
-        Path | None, typer.Option(parser=input_path, help="Titles to search: adds Recall@100 and MRR@10.")
-    ] = None,
+    catalogue: Annotated[Path | None, input_option("Titles to search: adds Recall@100 and MRR@10.")] = None,
     run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,

@@ -9,17 +9,7 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import (
-    AsJson,
-    CataloguePath,
-    ColumnNames,
-    MaxBad,
-    ModelPath,
-    NoHeader,
-    Out,
-    Overwrite,
-    report_bad_lines,
-)
+from clickvec.cli.inputs import AsJson, CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, Resume
 from clickvec.cli.streams import print_bytes, print_json, print_message, print_result, print_summary
 from clickvec.render.labels import counted
 from clickvec.text.printable import clean
@@ -32,9 +22,7 @@ if TYPE_CHECKING:
 def shrink(
     model: ModelPath,
     out: Out,
-    weights: Annotated[
-        str, typer.Option(help="Number format of the weights: int8 (a quarter of the size) or float16 (half).")
-    ] = "int8",
+    weights: Annotated[str, typer.Option(help="int8 (a quarter of the size) or float16 (half).")] = "int8",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,10 +36,8 @@ def shrink(
     check_output(out, [model])
     small, size, before = write_shrunk(model, out, weights, overwrite)
     facts = {"fingerprint": small.fingerprint, "weights": small.precision, "bytes": size, "bytes_before": before}
-    if as_json:
-        print_json({"model": str(out), **facts})
-    else:
-        print_summary(f"{out}: {weights}, {size / 1e6:.1f} MB instead of {before / 1e6:.1f} MB")
+    summary = f"{out}: {weights}, {size / 1e6:.1f} MB instead of {before / 1e6:.1f} MB"
+    inputs.print_outcome(summary, {"model": str(out), **facts}, as_json)
 
 
 def encode(
@@ -59,11 +45,8 @@ def encode(
     catalogue: CataloguePath,
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
-    vectors: Annotated[
-        str,
-        typer.Option(help="Number format of the vectors: float32 or int8. Normalise int8 rows before use."),
-    ] = "float32",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")] = False,
+    vectors: Annotated[str, typer.Option(help="float32, or int8: normalise these rows before use.")] = "float32",
+    resume: Resume = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -90,7 +73,7 @@ def encode(
     check_request(request)
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(request, encoder, max_bad=max_bad, bad=bad, progress=Bar())
-    report_bad_lines(bad)
+    inputs.report_bad_lines(bad)
     if written.out_of_step and not wanted(out):
         print_message(
             f"From {name_of(catalogue)}:{written.out_of_step} on, row numbers differ from line numbers, because lines "
@@ -159,7 +142,7 @@ def search(
                 print_result("\n".join([*heading, *map(_hit_line, hits)]))
             if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
                 print_message(f"No hits for {query!r}: {_why_no_hits(opened, query)}")
-    report_bad_lines(bad)
+    inputs.report_bad_lines(bad)
 
 
 def _hit_line(hit: "Hit") -> str:
@@ -202,7 +185,7 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     bad = BadLines()
     for lines in reranked(Encoder.load(model), standard_input(), bad, max_bad):
         print_bytes("".join(f"{line}\n" for line in lines).encode())
-    report_bad_lines(bad)
+    inputs.report_bad_lines(bad)
 
 
 def info(

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ok, refused, run, wrong_usage
+from command import check_tells, ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
@@ -171,7 +171,7 @@ def test_wrong_usage(model_folder: Path, queries: Path, labels: Path) -> None:
     assert "0 to 6" in said
     assert "there is no cell 'x'" in wrong_usage("topics", model_folder, queries, "--cells", "0,x")
     assert "add --labels" in wrong_usage("topics", model_folder, queries, "--clicks", labels)
-    assert "--threshold must be above 0" in wrong_usage("topics", model_folder, queries, "--threshold", "0")
+    check_tells(wrong_usage("topics", model_folder, queries, "--threshold", "0"), "--threshold", "above 0")
 
 
 def test_bad_files_are_named(model_folder: Path, queries: Path, labels: Path, tmp_path: Path) -> None:

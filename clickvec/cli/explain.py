@@ -59,7 +59,7 @@ def explain(
     comparison = _compare(explanation, encoder, model, against, rule) if against else None
     page = ""
     if html:
-        from clickvec.render.html import explanation_page
+        from clickvec.render.html.explanation_page import explanation_page
 
         name = inputs.file_names([model.resolve()])
         page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)

@@ -217,12 +217,12 @@ def report(
     """Write an HTML report about a model: ranking, worst queries, keywords, topics, map of titles, training."""
     from clickvec.explanation.report import gather
     from clickvec.model.encoder import Encoder
-    from clickvec.render.html import report_file
+    from clickvec.render.html.report_page import PAGE, check_place, write_report
     from clickvec.render.labels import counted
     from clickvec.storage.outputs import check_output
 
     check_output(out, [model, judged, titles, *(clicks or ())])
-    report_file.check_place(out, overwrite)
+    check_place(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
     encoder, sets = Encoder.load(model), inputs.read_judged_set(judged, max_bad, columns)
     catalogue = [title.title for title in inputs.read_catalogue(titles, max_bad, columns)] if titles else None
@@ -232,7 +232,7 @@ def report(
         encoder, sets.queries, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
         titles=catalogue, log=log, worst=worst, progress=Bar(),
     )  # fmt: skip
-    report_file.write(found, out, overwrite)
+    write_report(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
-    print_summary(f"{out / report_file.PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")
+    print_summary(f"{out / PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")

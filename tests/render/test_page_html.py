@@ -20,7 +20,8 @@ from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import Rule
 from clickvec.explanation.title_map import TitleMap
 from clickvec.model.encoder import Encoder
-from clickvec.render.html import explanation_page, model_sections
+from clickvec.render.html import model_sections
+from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.html.markup import Html, joined, table, tag
 from clickvec.render.html.word_chips import bar_cells, number, signed
 from clickvec.render.labels import METHODS as METHOD_TEXTS

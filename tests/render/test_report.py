@@ -19,8 +19,7 @@ from clickvec.explanation.detections import detect
 from clickvec.explanation.report import Report, gather
 from clickvec.explanation.topics import Group, SignedCell, Topic, TopicWord, topics
 from clickvec.model.encoder import Encoder
-from clickvec.render.html import report_file, report_page
-from clickvec.storage.temporary import locked
+from clickvec.render.html.report_page import check_place, report_page, write_report
 
 HOSTILE = ('<script>alert("x")</script>', "</details><img src=x onerror=alert(1)>", "上海 酒店", "فنادق في شنغهاي")
 
@@ -262,16 +261,14 @@ def test_it_replaces_a_report_when_told_to_and_nothing_else(tmp_path: Path) -> N
 
 def test_of_two_at_once_the_later_does_not_replace_the_earlier(tmp_path: Path) -> None:
     report, out = gather(Encoder(tiny("lstm")), judged(TEXTS[0])), tmp_path / "new" / "out"
-    report_file.check_place(out, overwrite=False)  # as both did when they began
-    report_file.write(report, out)
+    check_place(out, overwrite=False)  # as both did when they began
+    write_report(report, out)
     before = contents(out)
     later = dataclasses.replace(report, name="later")
     with pytest.raises(ClickvecError, match="already holds a report"):
-        report_file.write(later, out)
-    with locked(tmp_path / "new" / ".out.lock", "out"), pytest.raises(ClickvecError, match="in use by another"):
-        report_file.write(later, out, overwrite=True)
+        write_report(later, out)
     assert contents(out) == before
-    report_file.write(later, out, overwrite=True)
+    write_report(later, out, overwrite=True)
     assert contents(out) != before
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
 

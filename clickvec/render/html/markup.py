@@ -63,11 +63,6 @@ def note(*children: Child) -> Html:
     return tag("p", *children, class_="note")
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Html:
-    """Return a list of names and values."""
-    return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_="facts")
-
-
 def table(
     caption: str,
     head: Sequence[str],
@@ -97,11 +92,6 @@ def _cell(cell: str, at: int, right: frozenset[int]) -> Html:
 
 def _side(at: int, right: frozenset[int]) -> str | None:
     return "n" if at in right else None
-
-
-def details(summary: Child, *children: Child, opened: bool = False) -> Html:
-    """Return content that the reader can unfold. It is unfolded in print."""
-    return tag("details", tag("summary", summary), *children, open=opened)
 
 
 def page(title: str, header: Child, sections: Sequence[tuple[str, str, Html]]) -> str:

@@ -1,17 +1,49 @@
-"""The page of `clickvec report`: one model, measured and looked into."""
+"""The page of `clickvec report`, one model measured and looked into, and the folder that holds it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from clickvec.errors import ClickvecError
 from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
-from clickvec.explanation.report import Report
-from clickvec.render.html.markup import Html, details, facts, joined, note, page, table, tag
+from clickvec.explanation.report import FORMAT, Report
+from clickvec.render.html.markup import Html, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
 from clickvec.render.html.word_chips import bar_cells
 from clickvec.render.html.worst_queries import worst_section
 from clickvec.render.labels import counted
+from clickvec.storage import files
+from clickvec.storage.json_files import read_json_object
 
-DETAILS = {"data": "Training data", "kept": "Epoch that was kept", "recipe": "Recipe"}
+PAGE, NUMBERS = "index.html", "report.json"
+
+
+def check_place(out: Path, overwrite: bool) -> None:
+    """Raise ClickvecError if `out` holds anything but an earlier report, or a report without `overwrite`."""
+    files.check_replaceable(out, NUMBERS, (PAGE, NUMBERS))
+    if not (out / NUMBERS).exists():
+        return
+    if not _is_ours(out / NUMBERS):
+        raise ClickvecError(f"{out / NUMBERS} is not a clickvec report; move it away or choose another --out")
+    if not overwrite:
+        raise ClickvecError(f"{out} already holds a report; choose another --out, or replace it with --overwrite")
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return "clickvec_report" in read_json_object(file, max_bytes=2**30)
+    except (OSError, ValueError):
+        return False
+
+
+def write_report(report: Report, out: Path, overwrite: bool = False) -> None:
+    """Write a report folder atomically: index.html for people, report.json for programs."""
+    page = report_page(report)
+    check_place(out, overwrite)  # again: another run may have written it meanwhile
+    with files.replacing(out, NUMBERS, (PAGE, NUMBERS)) as fresh:
+        (fresh / PAGE).write_text(page, encoding="utf-8")
+        files.write_json(fresh / NUMBERS, {"clickvec_report": FORMAT, **report.as_json()})
 
 
 def report_page(report: Report) -> str:
@@ -47,19 +79,13 @@ def _header(report: Report) -> Html:
 def _ranking(ranking: Ranking) -> Html:
     evaluation = ranking.evaluation
     head, *rows = evaluation.as_table()
-    best = [max(column) for column in zip(*(map(float, row[1:]) for row in rows), strict=True)]
-    cells = [
-        [row[0], *(tag("td", value, class_="n best") if len(rows) > 1 and float(value) == top else value
-                   for value, top in zip(row[1:], best, strict=True))]
-        for row in rows
-    ]  # fmt: skip
     left_out = f"; {evaluation.left_out:,} more without a relevant title are left out" if evaluation.left_out else ""
     caption = f"{counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
     step, counts = 100 // BINS, ranking.distribution
     bars = [bar_cells(row, 0, sign=False) for row in counts.values()]
     bins = [[f"{step * at} to {step * (at + 1)}", *(column[at] for column in bars)] for at in range(BINS)]
     return joined(
-        table(caption, head, cells, numeric=range(1, len(head))),
+        table(caption, head, rows, numeric=range(1, len(head))),
         _beside_baseline(ranking),
         table(f"Number of queries by {MEASURE}", [MEASURE, *counts], bins),
     )
@@ -101,10 +127,8 @@ def _dev_measures(rows: tuple[dict[str, Any], ...]) -> list[str]:
 
 
 def _model(about: Mapping[str, Any]) -> Html:
-    plain = {name: value for name, value in about.items() if not isinstance(value, Mapping)}
-    nested = {name: value for name, value in about.items() if isinstance(value, Mapping) and value}
-    more = (details(DETAILS.get(name, name.capitalize()), facts(_flat(value))) for name, value in nested.items())
-    return joined(facts((name[:1].upper() + name[1:], value) for name, value in _flat(plain)), more)
+    facts = [(label[:1].upper() + label[1:], value) for label, value in _flat(about)]
+    return tag("dl", (tag("div", tag("dt", label), tag("dd", value)) for label, value in facts), class_="facts")
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

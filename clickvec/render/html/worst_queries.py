@@ -4,7 +4,7 @@ import shlex
 
 from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.ranking import BASELINE, MEASURE, Missed, Ranked, Ranking
-from clickvec.render.html.markup import Html, details, joined, note, tag, text_of
+from clickvec.render.html.markup import Html, joined, note, tag, text_of
 from clickvec.render.html.word_chips import chips, listed, named, number, signed
 from clickvec.render.labels import counted, largest_contribution, merged
 
@@ -33,23 +33,17 @@ def _missed(missed: Missed, path: str, opened: bool) -> Html:
     baseline = "" if missed.baseline is None else f", {BASELINE} {missed.baseline:.1f}"
     measured = tag("span", f"{MEASURE} {missed.ndcg:.1f}{baseline}", class_="n")
     limit = largest_contribution(missed.why.first, missed.why.title)
-    line = command(path, missed.query, missed.below.title, missed.above.title)
-    before, option, after = line.rpartition("--first")
-    return details(
-        joined(tag("b", text_of(missed.query)), " ", measured),
+    # A text may begin with "-", so it stands after "--".
+    words = ("clickvec", "explain", f"--first={missed.above.title}", "--", path, missed.query, missed.below.title)
+    return tag(
+        "details",
+        tag("summary", tag("b", text_of(missed.query)), " ", measured),
         tag("p", sentence(missed)),
         _title("Too high", missed.above, missed.why.first, limit),
         _title("Too low", missed.below, missed.why.title, limit),
-        tag("p", tag("code", before, tag("span", option), after, dir="ltr"), class_="command"),
-        opened=opened,
+        tag("p", tag("code", shlex.join(words), dir="ltr"), class_="command"),
+        open=opened,
     )
-
-
-def command(path: str, query: str, title: str, other: str) -> str:
-    """Return the command that compares a title with another one."""
-    if any(text.startswith("-") for text in (path, query, title, other)):  # or they would be taken for options
-        return shlex.join(("clickvec", "explain", f"--first={other}", "--", path, query, title))
-    return shlex.join(("clickvec", "explain", path, query, title, "--first", other))
 
 
 def _title(name: str, ranked: Ranked, pair: Pair, limit: float) -> Html:

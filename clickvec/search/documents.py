@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot
 from clickvec.text.tokens import canonical
@@ -58,12 +59,12 @@ class Documents:
     def open(cls, opened: Snapshot, count: int, has_integer_ids: bool) -> "Documents":
         """Return the documents of an open index folder."""
         offsets = opened.array("documents.offsets.npy", "int64", (count + 1,))
-        lines = opened.mapped("documents.jsonl")
+        lines = map_file(opened.file("documents.jsonl"))
         if offsets[0] != 0 or offsets[-1] != len(lines):
             raise ClickvecError(
                 f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
             )
-        return cls(np.asarray(lines), offsets, has_integer_ids)
+        return cls(lines, offsets, has_integer_ids)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

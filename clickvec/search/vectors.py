@@ -26,7 +26,7 @@ from clickvec.data.columns import OWN_NAMES
 from clickvec.data.lines import MAX_BAD, STDIN, name_of
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
-from clickvec.model.shrink import READABLE_VECTOR_TYPES, check_vector_type, shrink_vectors
+from clickvec.model.shrink import VECTOR_TYPES, check_vector_type, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
 from clickvec.search import parquet
@@ -40,7 +40,7 @@ from clickvec.storage.temporary import locked
 SAVE_SECONDS = 2.0
 _HEADER_BYTES = 128
 _TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz")  # file endings that promise something else than vectors
-_NAMES = ("lock", "vectors.npy", "state.json", "state.tmp", "vectors.parquet")  # earlier versions wrote state.tmp
+_NAMES = ("lock", "vectors.npy", "state.json", "vectors.parquet")
 _SETTINGS = {  # what a resumed run must have in common with the interrupted one
     "model": "another model",
     "titles": "other titles or columns",
@@ -185,7 +185,7 @@ def _read_state(request: VectorFile) -> RunState | None:
     try:
         with open_folder(request.folder, ["state.json"], "run of encode") as opened:
             state = to_dataclass(RunState, opened.json("state.json"))
-        if not 0 <= state.zeros <= state.rows or state.vectors not in READABLE_VECTOR_TYPES:
+        if not 0 <= state.zeros <= state.rows or state.vectors not in VECTOR_TYPES:
             raise ValueError("its numbers disagree")
     except (ValueError, ClickvecError) as error:
         raise ClickvecError(f"{request.state} is damaged ({error}); start again with --overwrite") from None

@@ -6,7 +6,6 @@ until they are closed, even if the folder is replaced or removed. It refuses lin
 """
 
 import contextlib
-import errno
 import hashlib
 import os
 import stat
@@ -84,10 +83,6 @@ class Snapshot:
     def array(self, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the array of an .npy file, memory-mapped. Raise if its type or shape is another one."""
         return arrays.read_array(self.file(name), str(self.path / name), dtype, shape)
-
-    def mapped(self, name: str) -> NDArray[Any]:
-        """Return the bytes of a file, memory-mapped."""
-        return arrays.map_file(self.file(name))
 
     def sha256(self, name: str) -> str:
         """Return the hash of all bytes of a file."""
@@ -175,14 +170,12 @@ def _open_version(
                     files[name] = opened.enter_context(file)
             # A writer removes the old version only after the new one is in place. So if `path` is still this folder,
             # none of its files was removed, and those that are missing were never there.
-            return files if _is_at(path, status) else None
+            return files if temporary.is_at(path, status) else None
     except FileNotFoundError:
         return {}
     except NotADirectoryError:
         raise ClickvecError(f"{path} is a file; expected: {kind}") from None
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ClickvecError(f"{path} cannot be opened: its symbolic links form a loop") from None
         raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
@@ -199,14 +192,6 @@ def _folder_handle(path: Path) -> Iterator[int | None]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _is_at(path: Path, status: os.stat_result) -> bool:
-    """Return whether `path` is still the folder with this status."""
-    try:
-        return os.path.samestat(os.stat(path), status)
-    except FileNotFoundError:
-        return False
 
 
 def _open_file(folder: Path, name: str, handle: int | None) -> BufferedReader | None:

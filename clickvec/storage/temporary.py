@@ -51,7 +51,7 @@ def _create(path: Path) -> tuple[Path, int]:
         if fcntl is None:
             return folder, _NO_HANDLE
         handle = os.open(folder, os.O_RDONLY | NO_LINK)
-        if _lock(handle) is not False and _is_at(handle, folder):
+        if _lock(handle) is not False and is_at(folder, os.fstat(handle)):
             return folder, handle
         os.close(handle)  # before it was locked, another run took it for a leftover and removed it
 
@@ -80,10 +80,10 @@ def _lock(handle: int) -> bool | None:
     return True
 
 
-def _is_at(handle: int, path: Path) -> bool:
-    """Return whether an open file is still the one at `path`."""
+def is_at(path: Path, status: os.stat_result) -> bool:
+    """Return whether the file or folder with this status is still at `path`."""
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))
+        return os.path.samestat(os.stat(path), status)
     except FileNotFoundError:
         return False
 
@@ -151,7 +151,7 @@ def locked(path: Path, name: str) -> Iterator[None]:
     handle = os.open(path, os.O_CREAT | os.O_RDWR | NO_LINK, 0o666)
     try:
         # If the lock file is gone, it belonged to a run that has ended just now.
-        if _lock(handle) is False or not _is_at(handle, path):
+        if _lock(handle) is False or not is_at(path, os.fstat(handle)):
             raise ClickvecError(f"{name} is in use by another process; wait for it or choose another --out")
         yield
     finally:

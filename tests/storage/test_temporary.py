@@ -120,7 +120,6 @@ def test_no_link_is_followed_to_a_lock_or_a_file_of_a_run(tmp_path: Path) -> Non
     run_folder = tmp_path / "out.npy.run"
     run_folder.mkdir()
     (run_folder / "vectors.npy").symlink_to(victim)
-    (run_folder / "state.tmp").symlink_to(victim)
     ok("encode", model, titles, "--out", tmp_path / "out.npy")
     assert victim.read_text() == "precious"
     assert (tmp_path / "out.npy").is_file()

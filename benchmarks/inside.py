@@ -238,7 +238,7 @@ def words_of_topics(inside: Inside) -> dict[str, Any]:
     """Count, for the figure, how often each signed cell detects a word in a query of each topic."""
     site = inside.folders["site"]
     known = read_labels(site / "topics.tsv.gz", "query").topics
-    queries = [query for query in read_texts(site / "clicks.tsv.gz", "query").texts if canonical(query) in known]
+    queries = [query for query in read_texts(site / "clicks.tsv.gz", "query") if canonical(query) in known]
     found = detect(inside.encoder("site", "long-lstm"), queries)
     topics = sorted({known[canonical(query)] for query in queries})
     counts = np.zeros((2 * len(found.cells), len(topics)))

@@ -12,7 +12,7 @@ from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
     from clickvec.config import Recipe
-    from clickvec.data import BadLines, ClickLog, Columns, Judged, Titles
+    from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
     from clickvec.data.dataset import Dataset
 
 
@@ -180,7 +180,7 @@ def read_judged_set(
     return judged
 
 
-def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Titles":
+def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Rows[Title]":
     """Read titles with their ids and report the bad lines."""
     from clickvec.data import read_titles
 

@@ -77,9 +77,9 @@ def topics(
     if not labels:
         columns.check_used()  # before the model reads all texts
     inputs.report_bad_lines(read.bad)
-    sample = random_sample(read.texts, most, seed)
-    if len(sample) < len(read.texts):
-        print_message(f"Using a random sample of {len(sample):,} of {len(read.texts):,} texts; --most takes more")
+    sample = random_sample(read.rows, most, seed)
+    if len(sample) < len(read.rows):
+        print_message(f"Using a random sample of {len(sample):,} of {len(read.rows):,} texts; --most takes more")
     found = detect(encoder, sample, side=side, active=active, threshold=threshold, progress=Bar())
     mapped = cell_topics.topics(found).top(words)
     scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
@@ -229,7 +229,7 @@ def report(
     log = inputs.read_log(clicks, max_bad, columns).queries if clicks else None
     columns.check_used()
     found = gather(
-        encoder, sets.queries, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
+        encoder, sets.rows, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
         titles=catalogue, log=log, worst=worst, progress=Bar(),
     )  # fmt: skip
     write_report(found, out, overwrite)

@@ -9,12 +9,11 @@ lines are bad. `Columns` says how the columns of a file are named. dataset.py tu
 from clickvec.data.clicks import ClickLog, read_clicks
 from clickvec.data.columns import Columns
 from clickvec.data.judged import Judged, JudgedQuery, read_judged, read_qrels
-from clickvec.data.lines import BadLines
-from clickvec.data.texts import Texts, read_texts
+from clickvec.data.lines import BadLines, Rows
+from clickvec.data.texts import read_texts
 from clickvec.data.titles import (
     ResultList,
     Title,
-    Titles,
     read_result_lists,
     read_titles,
     stream_title_blocks,
@@ -28,9 +27,8 @@ __all__ = [
     "Judged",
     "JudgedQuery",
     "ResultList",
-    "Texts",
+    "Rows",
     "Title",
-    "Titles",
     "read_clicks",
     "read_judged",
     "read_qrels",

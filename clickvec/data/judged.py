@@ -1,7 +1,6 @@
 """Read judged sets: queries, each with titles that people graded for it. One file, or TREC qrels and two others."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines, file_lines, name_of
+from clickvec.data.lines import MAX_BAD, BadLines, Rows, file_lines, name_of
 from clickvec.data.records import open_source, records, wrong_width
 
 MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column
@@ -35,24 +34,7 @@ class JudgedQuery(NamedTuple):
     grades: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A judged set: queries in the order of their first line in the file."""
-
-    queries: tuple[JudgedQuery, ...]
-    bad: BadLines = field(default_factory=BadLines)
-
-    def __len__(self) -> int:
-        """The number of queries."""
-        return len(self.queries)
-
-    def __iter__(self) -> Iterator[JudgedQuery]:
-        """Iterate over the queries, in order."""
-        return iter(self.queries)
-
-    def __getitem__(self, index: int) -> JudgedQuery:
-        """Return the query at an index."""
-        return self.queries[index]
+Judged = Rows[JudgedQuery]  # queries in the order of their first line in the file
 
 
 class _JudgedRows:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Generic, TypeVar, cast
 
 from clickvec.data.compression import GzipReader
 from clickvec.errors import ClickvecError
+
+T = TypeVar("T")
 
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
@@ -94,6 +96,26 @@ class BadLines:
                 f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
                 f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}"
             )
+
+
+@dataclass(frozen=True)
+class Rows(Generic[T]):
+    """What a reader returns: the good rows of its files, in order, and the bad lines."""
+
+    rows: tuple[T, ...]
+    bad: BadLines = field(default_factory=BadLines)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the rows, in order."""
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> T:
+        """Return the row at an index."""
+        return self.rows[index]
 
 
 def name_of(path: Path) -> str:

@@ -1,11 +1,10 @@
 """Read plain texts: the queries or titles of any file that has them."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines
+from clickvec.data.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.records import open_source, records
 
 _JUDGED = ("query_id", "query", "doc_id", "title", "grade")
@@ -26,17 +25,10 @@ _SCHEMAS = {
 }
 
 
-class Texts(NamedTuple):
-    """The distinct texts of a file, in order of first appearance."""
-
-    texts: tuple[str, ...]
-    bad: BadLines
-
-
 def read_texts(
     path: str | Path, column: str = "query", max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
-) -> Texts:
-    """Read the column `query` or `title` of a click log, a judged set or a catalogue."""
+) -> Rows[str]:
+    """Read the distinct texts in the column `query` or `title` of a click log, a judged set or a catalogue."""
     bad, texts = BadLines(), dict[str, None]()
     source = open_source(path, bad, columns)
     for number, (text, _) in records(source, _SCHEMAS[column]):
@@ -45,4 +37,4 @@ def read_texts(
         else:
             bad.add(source.name, number, f"blank {column}")
     bad.check(source.name, max_bad, len(texts), column)
-    return Texts(tuple(texts), bad)
+    return Rows(tuple(texts), bad)

@@ -1,7 +1,6 @@
 """Read catalogues (titles with ids and any other columns) and the result lists of another search engine."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import compress, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Keys, Schema
-from clickvec.data.lines import MAX_BAD, BadLines, stream_lines
+from clickvec.data.lines import MAX_BAD, BadLines, Rows, stream_lines
 from clickvec.data.records import Source, json_cell, json_objects, open_source, read_table, wrong_width
 
 TITLES = Schema(
@@ -28,26 +27,6 @@ class Title(NamedTuple):
     payload: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Titles:
-    """A catalogue: titles with distinct ids, in the order of the file."""
-
-    entries: tuple[Title, ...]
-    bad: BadLines = field(default_factory=BadLines)
-
-    def __len__(self) -> int:
-        """The number of titles."""
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[Title]:
-        """Iterate over the titles, in order."""
-        return iter(self.entries)
-
-    def __getitem__(self, index: int) -> Title:
-        """Return the title at an index."""
-        return self.entries[index]
-
-
 class ResultList(NamedTuple):
     """The results of a search engine for a query, best first."""
 
@@ -56,7 +35,7 @@ class ResultList(NamedTuple):
     titles: tuple[str, ...]
 
 
-def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Titles:
+def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Rows[Title]:
     """Read a catalogue. A line with an id that an earlier line has is bad."""
     bad, titles = BadLines(), dict[str, Title]()
     source = open_source(path, bad, columns)
@@ -67,7 +46,7 @@ def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = O
             else:
                 titles[title.id] = title
     bad.check(source.name, max_bad, len(titles), "title")
-    return Titles(tuple(titles.values()), bad)
+    return Rows(tuple(titles.values()), bad)
 
 
 def stream_titles(

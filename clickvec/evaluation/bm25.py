@@ -7,11 +7,11 @@ import numpy as np
 
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.metrics import Scores
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.text.lexical_tokens import TokenKind, tokenise
 
 
-class BM25(BaseRanker):
+class BM25(Ranker):
     """Lucene's BM25 over a corpus of titles.
 
     The corpus determines the word weights (idf) and the mean length, so it must contain every title to be scored: give

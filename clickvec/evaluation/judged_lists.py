@@ -1,17 +1,18 @@
 """Evaluate systems on a judged set: NDCG on the judged titles of each query, and recall over a whole catalogue."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data import BadLines, JudgedQuery, Title, read_judged, read_titles
+from clickvec.data import JudgedQuery, Rows, Title, read_judged, read_titles
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.metrics import Measure, Ranking, Scores, rank_order, with_relevant
-from clickvec.evaluation.neural import IndexRanker, Neural
+from clickvec.evaluation.metrics import Ranking, Scores, ndcg, rank_order, recall_at, reciprocal_rank, with_relevant
+from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
 from clickvec.model.encoder import Encoder
@@ -19,10 +20,11 @@ from clickvec.progress import Progress, ignore
 from clickvec.search.documents import Document
 from clickvec.search.index import Index
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 System = Ranker | Encoder | Index | str | Path  # a string is a model folder or "bm25"
-CATALOGUE_MEASURES = (Measure("Recall", 100), Measure("MRR", 10))
+CATALOGUE_MEASURES = ("Recall@100", "MRR@10")
 TITLES_AT_ONCE = 100_000  # judged titles whose vectors are in memory together
 
 
@@ -43,29 +45,34 @@ def evaluate(
     With a `catalogue` (titles with ids, or a path), each system also searches the whole catalogue. This adds Recall@100
     and MRR@10; titles without a grade count as not relevant. An `Index` brings its own titles as the catalogue.
     """
-    everything = _read_judged(judged)
+    everything = _read(judged, read_judged)
     queries = with_relevant(everything)
     if not queries:
         raise ClickvecError(f"none of the {len(everything)} judged queries has a relevant title (grade 1 or more)")
     named = _named(systems)
-    known = _read_catalogue(catalogue, [system for _, system in named])
+    if catalogue is None:
+        catalogue = next((system for _, system in named if isinstance(system, Index)), None)
+    known = None if catalogue is None else _read(catalogue, read_titles)
     rankers = [make_ranker(system, everything, known) for _, system in named]
     names = tuple(name or ranker.name for (name, _), ranker in zip(named, rankers, strict=True))
     if len(set(names)) < len(names):
         raise ClickvecError(
             f"two systems have the same name ({', '.join(names)}); give each once, or name them with a dictionary"
         )
-    measures = [Measure.parse(f"NDCG@{k}") for k in cutoffs]
-    values = np.stack([_ndcg(ranker, queries, measures, progress) for ranker in rankers])
+    measures = [f"NDCG@{k}" for k in cutoffs]
+    if min(cutoffs) < 1:
+        raise ClickvecError(f"cannot measure {measures[0]}; the cutoffs are whole numbers from 1 up")
+    values = np.stack([_ndcg(ranker, queries, cutoffs, progress) for ranker in rankers])
     absent = 0
     if known is not None:
         searched = [_recall(ranker, queries, known, progress) for ranker in rankers]
         values = np.concatenate((values, np.stack(searched)), axis=1)
+        measures += CATALOGUE_MEASURES
         ids = {str(title.id) for title in known}
         absent = sum(len(_relevant(query) - ids) for query in queries)
     return Evaluation(
         systems=names,
-        measures=(*map(str, measures), *(map(str, CATALOGUE_MEASURES) if known is not None else ())),
+        measures=tuple(measures),
         query_ids=tuple(query.query_id for query in queries),
         left_out=len(everything) - len(queries),
         values=values,
@@ -86,7 +93,7 @@ def make_ranker(
         case Encoder():
             return Neural(system, str(system.path or "model"))
         case Index():
-            return IndexRanker(system)
+            return Neural(system.encoder, "index", system)
         case _:
             return system
 
@@ -130,13 +137,13 @@ def _all_scores(name: str, query: JudgedQuery, distinct: Sequence[str], scores: 
 
 
 def _ndcg(
-    ranker: Ranker, queries: Sequence[JudgedQuery], measures: Sequence[Measure], progress: Progress | None
+    ranker: Ranker, queries: Sequence[JudgedQuery], cutoffs: Sequence[int], progress: Progress | None
 ) -> NDArray[np.float64]:
-    """Return (measures, queries), in per cent, as a contiguous array: the last bit of a mean depends on the layout."""
+    """Return (cutoffs, queries), in per cent, as a contiguous array: the last bit of a mean depends on the layout."""
     columns = []
     for query, ranking in zip(queries, rank_lists(ranker, queries, progress), strict=True):
         grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
-        columns.append([100 * measure.value(grades) for measure in measures])
+        columns.append([100 * ndcg(grades, k) for k in cutoffs])
     return np.ascontiguousarray(np.array(columns).T)
 
 
@@ -145,15 +152,14 @@ def _recall(
 ) -> NDArray[np.float64]:
     """Return (catalogue measures, queries), in per cent."""
     ids, titles = [str(title.id) for title in catalogue], [title.title for title in catalogue]
-    k = max(measure.k for measure in CATALOGUE_MEASURES)
-    results = ranker.search([query.query for query in queries], ids, titles, k, progress)
+    results = ranker.search([query.query for query in queries], ids, titles, 100, progress)
     if len(results) != len(queries):
         raise ClickvecError(f"{ranker.name} was asked {len(queries)} queries and gave {len(results)} lists")
     columns = []
     for query, doc_ids in zip(queries, results, strict=True):
         relevant = _relevant(query)
         hits = [doc_id in relevant for doc_id in dict.fromkeys(doc_ids)]  # a repeated id counts once
-        columns.append([100 * measure.value(hits, len(relevant)) for measure in CATALOGUE_MEASURES])
+        columns.append([100 * recall_at(hits, 100, len(relevant)), 100 * reciprocal_rank(hits, 10)])
     return np.ascontiguousarray(np.array(columns).T)
 
 
@@ -173,27 +179,11 @@ def _named(systems: System | Sequence[System] | Mapping[str, System]) -> list[tu
     return [("", systems)]
 
 
-def _read_judged(judged: Iterable[JudgedQuery] | str | Path) -> list[JudgedQuery]:
-    if not isinstance(judged, str | Path):
-        return list(judged)
-    read = read_judged(judged)
-    _warn(read.bad)
-    return list(read)
-
-
-def _read_catalogue(
-    catalogue: Iterable[Title | Document] | str | Path | None, systems: Iterable[System]
-) -> list[Title | Document] | None:
-    """Return the titles of the catalogue or, without one, of the first index among the systems."""
-    if isinstance(catalogue, str | Path):
-        read = read_titles(catalogue)
-        _warn(read.bad)
-        return list(read)
-    if catalogue is None:
-        catalogue = next((system for system in systems if isinstance(system, Index)), None)
-    return None if catalogue is None else list(catalogue)
-
-
-def _warn(bad: BadLines) -> None:
-    if bad.count:
-        log.warning("skipped %d of %d lines; the first: %s", bad.count, bad.total, bad.examples[0])
+def _read(items: Iterable[T] | str | Path, reader: Callable[[str | Path], Rows[Any]]) -> list[T]:
+    """Return the items of an argument. If it is a path, read the file and log a warning about its bad lines."""
+    if not isinstance(items, str | Path):
+        return list(items)
+    rows = reader(items)
+    if rows.bad.count:
+        log.warning("skipped %d of %d lines; the first: %s", rows.bad.count, rows.bad.total, rows.bad.examples[0])
+    return list(rows)

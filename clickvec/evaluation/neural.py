@@ -6,19 +6,19 @@ import numpy as np
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
-from clickvec.evaluation.ranker import BaseRanker, QueryTitles
+from clickvec.evaluation.ranker import QueryTitles, Ranker
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.search.index import Index
 from clickvec.text.tokens import canonical
 
 
-class Neural(BaseRanker):
+class Neural(Ranker):
     """A trained model as a ranker."""
 
-    def __init__(self, encoder: Encoder, name: str) -> None:
-        """Rank with `encoder`, under `name`."""
-        self.encoder, self.name = encoder, name
+    def __init__(self, encoder: Encoder, name: str, index: Index | None = None) -> None:
+        """Rank with `encoder`, under `name`. If there is an `index`, search it rather than encode a catalogue again."""
+        self.encoder, self.name, self.index = encoder, name, index
 
     def score(self, query: str, titles: Sequence[str]) -> Scores:
         """Return the cosine of the query with each title; 0 if either text is empty."""
@@ -42,26 +42,11 @@ class Neural(BaseRanker):
     def search(
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
     ) -> Sequence[Sequence[str]]:
-        """Search an index of the catalogue."""
-        index = Index.build(self.encoder, titles, ids, progress=progress)
-        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k)]
-
-
-class IndexRanker(Neural):
-    """The model of an index as a ranker. It searches the index instead of encoding the catalogue again."""
-
-    def __init__(self, index: Index, name: str = "index") -> None:
-        """Rank with the model of `index`, and search its titles."""
-        super().__init__(index.encoder, name)
-        self.index = index
-
-    def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
-    ) -> Sequence[Sequence[str]]:
-        """Search the index. Raise ClickvecError if the catalogue is not that of the index."""
-        if {str(document.id) for document in self.index} != set(ids):
+        """Search an index of the catalogue. Raise ClickvecError if there is one already, of another catalogue."""
+        index = self.index or Index.build(self.encoder, titles, ids, progress=progress)
+        if self.index and {str(document.id) for document in index} != set(ids):
             raise ClickvecError(
-                f"{self.name} has {len(self.index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
+                f"{self.name} has {len(index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
                 "leave the catalogue out to search the titles of the index"
             )
-        return [[str(hit.id) for hit in hits] for hits in self.index.search(list(queries), k=k)]
+        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k)]

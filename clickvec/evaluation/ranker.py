@@ -1,8 +1,7 @@
-"""The protocol of rankers, and a base class that implements everything but `score`."""
+"""The base class of everything that ranks titles."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from clickvec.evaluation.metrics import Scores, rank_order
 from clickvec.progress import Progress
@@ -10,49 +9,23 @@ from clickvec.progress import Progress
 QueryTitles = tuple[str, Sequence[str]]  # a query and the distinct titles to score for it
 
 
-class Ranker(Protocol):
-    """Scores titles for queries. To write one, derive from `BaseRanker`."""
+class Ranker(ABC):
+    """Scores titles for queries. To write one, implement `score`; override the others if batches are faster."""
 
-    @property
-    def name(self) -> str:
-        """The name of the system in tables."""
-        ...
-
-    def score(self, query: str, titles: Sequence[str], /) -> Scores:
-        """Return one finite score per title; higher is better. The titles are distinct."""
-        ...
-
-    def score_lists(self, lists: Sequence[QueryTitles], /) -> Iterable[Scores]:
-        """Return the scores of many queries, each with its own titles.
-
-        This is the batch version of `score`: a ranker that encodes titles encodes all of them at once.
-        """
-        ...
-
-    def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None, /
-    ) -> Sequence[Sequence[str]]:
-        """Return for each query the ids of the k best titles of a catalogue, best first."""
-        ...
-
-
-class BaseRanker(ABC):
-    """A ranker that scores query by query, and searches by scoring every title of the catalogue."""
-
-    name: str
+    name: str  # of the system in tables
 
     @abstractmethod
     def score(self, query: str, titles: Sequence[str], /) -> Scores:
         """Return one finite score per title; higher is better. The titles are distinct."""
 
     def score_lists(self, lists: Sequence[QueryTitles], /) -> Iterable[Scores]:
-        """Score query by query."""
+        """Return the scores of many queries, each with its own titles."""
         return (self.score(query, titles) for query, titles in lists)
 
     def search(
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None, /
     ) -> Sequence[Sequence[str]]:
-        """Score every title, and return the k best whose score is not 0."""
+        """Return for each query the ids of the k best titles of a catalogue, best first, without those that score 0."""
         results = []
         for query in queries:
             scores = self.score(query, titles)

@@ -211,7 +211,7 @@ def test_queries_come_from_whatever_has_them(tmp_path: Path) -> None:
     }
     for name, lines in files.items():
         read = read_texts(written(tmp_path / name, *lines), columns=Columns(header=False))
-        assert read.texts == ("new york", "hotels, cheap"), name
+        assert read.rows == ("new york", "hotels, cheap"), name
 
 
 def test_titles_too(tmp_path: Path) -> None:
@@ -223,12 +223,12 @@ def test_titles_too(tmp_path: Path) -> None:
         "judged.tsv": ["1\tq\td1\ta guide\t0", "1\tq\td2\tb\t1"],
     }.items():
         read = read_texts(written(tmp_path / name, *lines), "title", columns=Columns(header=False))
-        assert read.texts == ("a guide", "b"), name
+        assert read.rows == ("a guide", "b"), name
 
 
 def test_blank_lines_of_a_table_are_bad(tmp_path: Path) -> None:
     read = read_texts(written(tmp_path / "q.tsv", "query\ttitle", *["a\tb"] * 200, " \tb"))
-    assert read.texts == ("a",)
+    assert read.rows == ("a",)
     assert read.bad.examples == [f"{tmp_path / 'q.tsv'}:202: blank query"]
 
 

@@ -17,7 +17,7 @@ from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import write_run
 from clickvec.evaluation.neural import Neural
-from clickvec.evaluation.ranker import BaseRanker, Ranker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.other_systems.hybrid import Mixture, ReciprocalRank
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -31,7 +31,7 @@ def judged_query(query_id: str, titles: Sequence[str], grades: Sequence[int], qu
     return JudgedQuery(query_id, query, ids, tuple(titles), np.array(grades))
 
 
-class ByLength(BaseRanker):
+class ByLength(Ranker):
     """Longer titles first."""
 
     def __init__(self, name: str = "length", sign: int = 1) -> None:
@@ -42,7 +42,7 @@ class ByLength(BaseRanker):
         return np.array([self.sign * len(title) for title in titles], dtype=np.float32)
 
 
-class RowNoise(BaseRanker):
+class RowNoise(Ranker):
     """The last bit depends on the row, as in a batched matrix product."""
 
     name = "noise"
@@ -102,7 +102,7 @@ def test_run_holds_every_query(tmp_path: Path) -> None:
     assert (tmp_path / "run").read_text().splitlines()[0] == "1 Q0 1-2 1 3 length"
 
 
-class Faulty(BaseRanker):
+class Faulty(Ranker):
     name = "faulty"
 
     def __init__(self, scores: list[float]) -> None:

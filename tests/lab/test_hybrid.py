@@ -11,14 +11,14 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.other_systems.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank, mean_ranks, standard
 
 Scores = NDArray[np.float32]
 SCORES = arrays(np.float32, 6, elements=st.integers(-50, 50).map(lambda n: n / 8))
 
 
-class Table(BaseRanker):
+class Table(Ranker):
     """Scores that are written down."""
 
     def __init__(self, scores: Sequence[float] | Scores, name: str = "table") -> None:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import clickvec
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.metrics import check_ids, with_relevant
+from clickvec.evaluation.metrics import with_relevant
 from clickvec.lab.compare import baselines, store, trained
 from clickvec.lab.compare.material import Material, short_hash
+from clickvec.lab.compare.qrels import qrels_lines
 from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System
 from clickvec.lab.compare.trained import Trainer
@@ -49,7 +50,7 @@ class Bench(NamedTuple):
         for split, judged in self.material.sets.items():
             if not with_relevant(judged):
                 raise ClickvecError(f"the {split} set has no query with a relevant title (grade 1 or more)")
-            check_ids(judged)
+            list(qrels_lines(judged))  # raises if a TREC file cannot contain an id
         self.trainer.check_settings(systems)
         if any(system.settings is not None for system in systems):
             trained.check(self.trainer)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
-from clickvec.evaluation.metrics import with_relevant, write_qrels, write_run
+from clickvec.evaluation.metrics import with_relevant, write_run
 from clickvec.lab.compare.baselines import Trial, best_on
 from clickvec.lab.compare.bench import Bench, Task, code_version
 from clickvec.lab.compare.findings import Comparison, Row
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pool import run_all
+from clickvec.lab.compare.qrels import write_qrels
 from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System, choose
 from clickvec.lab.compare.trained import Trainer

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.judged_lists import rank_lists
-from clickvec.evaluation.ranker import BaseRanker, Ranker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.json_files import to_dataclass
@@ -40,7 +40,7 @@ class Facts:
     label: str = ""  # if it depends on the fit: Skip-Thought names its training text
 
 
-class Recorded(BaseRanker):
+class Recorded(Ranker):
     """A ranker that returns stored scores."""
 
     def __init__(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.text.tokens import canonical, split_words
 
 # The paper's settings. All others are gensim's defaults, as in the paper.
@@ -30,7 +30,7 @@ EPOCHS = 30
 Vectors = NDArray[np.float32]
 
 
-class Doc2Vec(BaseRanker):
+class Doc2Vec(Ranker):
     """Ranks by the cosine of the trained vectors of query and title.
 
     Training gives vectors only to the texts it sees. So `texts` are the queries and titles of the log and, as in the

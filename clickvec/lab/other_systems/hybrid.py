@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
-from clickvec.evaluation.ranker import BaseRanker, QueryTitles, Ranker
+from clickvec.evaluation.ranker import QueryTitles, Ranker
 
 # The settings to choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
@@ -25,7 +25,7 @@ MIXTURE_GRID: tuple[dict[str, Any], ...] = tuple(
 Floats = NDArray[np.float64]
 
 
-class ReciprocalRank(BaseRanker):
+class ReciprocalRank(Ranker):
     """Reciprocal rank fusion (Cormack et al. 2009): the sum over the rankers of 1 / (k + rank).
 
     Titles with equal scores share the mean of their ranks, so that ties (for BM25, all titles without a query word) do
@@ -52,7 +52,7 @@ class ReciprocalRank(BaseRanker):
             yield np.asarray(np.sum([1 / (self.k + mean_ranks(part)) for part in parts], axis=0), dtype=np.float32)
 
 
-class Mixture(BaseRanker):
+class Mixture(Ranker):
     """weight · standard(first) + (1 - weight) · standard(second), each standardised over the titles of the query.
 
     On dev, the way of making scores comparable hardly matters: standard scores, min-max, or BM25 divided by its maximum

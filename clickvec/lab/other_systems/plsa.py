@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.text.lexical_tokens import TokenKind, tokenise
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Aspects(NamedTuple):
     topic_given_title: Floats  # P(z|d): (titles, topics)
 
 
-class PLSA(BaseRanker):
+class PLSA(Ranker):
     """Ranks by log P(Q|D) = Σ_w log [(1 - λ) Σ_z P(w|z) P(z|d) + λ c(w,d) / |d|].
 
     λ, `own_words`, is the weight of the title's own words. With 0 this is pure PLSA, which does not know which words of

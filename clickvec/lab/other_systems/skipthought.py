@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.model.forward import sigmoid, unit
 from clickvec.model.packing import Packed, pack
 from clickvec.storage.files import replacing_file
@@ -118,7 +118,7 @@ class Skip(NamedTuple):
         return np.concatenate([forward, self.backward(embeddings, pack(texts, backwards=True))], axis=1)
 
 
-class SkipThought(BaseRanker):
+class SkipThought(Ranker):
     """Ranks by the cosine of Skip-Thought vectors.
 
     A text ends in <eos>, as in training; the authors recommend it for texts without a full stop. A text without any

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 
 Vectors = NDArray[np.float32]
 
 
-class Transformer(BaseRanker):
+class Transformer(Ranker):
     """Ranks by the cosine of the vectors of query and title. Texts are not normalised.
 
     Every distinct text is encoded once and its vector is kept. Calling `prepare` with all texts first is several times

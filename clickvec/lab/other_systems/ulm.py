@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
-from clickvec.evaluation.ranker import BaseRanker
+from clickvec.evaluation.ranker import Ranker
 from clickvec.text.lexical_tokens import TokenKind, tokenise
 
 TUNED_TOKENS: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
@@ -19,7 +19,7 @@ ULM_GRID: tuple[dict[str, Any], ...] = tuple(
 )
 
 
-class ULM(BaseRanker):
+class ULM(Ranker):
     """The unigram language model with Dirichlet smoothing: log P(Q|D) = Σ_w log (c(w,D) + μ P(w|C)) / (|D| + μ).
 
     P(w|C) is the share of a word in the corpus, the distinct titles. Titles outside the corpus can be scored too. A

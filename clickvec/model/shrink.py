@@ -83,8 +83,6 @@ def shrink_model(model: Model, precision: str) -> Model:
 
 def check_vector_type(name: str) -> None:
     """Refuse a number format in which vectors are not written."""
-    if name == "float16":
-        raise ClickvecError("float16 vectors are no longer written; use int8, which is smaller and faster to search")
     if name not in VECTOR_TYPES:
         raise ClickvecError(f"vectors can be {' or '.join(VECTOR_TYPES)}, not {name!r}")
 

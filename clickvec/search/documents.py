@@ -64,7 +64,7 @@ class Documents:
             raise ClickvecError(
                 f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
             )
-        return cls(lines, offsets, has_integer_ids)
+        return cls(np.asarray(lines), offsets, has_integer_ids)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

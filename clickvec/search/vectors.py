@@ -264,8 +264,8 @@ def _save(request: VectorFile, state: RunState, file: BinaryIO) -> None:
         return
     file.flush()
     os.fsync(file.fileno())
-    with files.replacing_file(request.state) as saved:
-        saved.write(files.as_json(dataclasses.asdict(state)).encode())
+    with files.replacing_path(request.state) as fresh:
+        files.write_json(fresh, dataclasses.asdict(state))
 
 
 def _finish(request: VectorFile, state: RunState, dimensions: int) -> None:

@@ -96,7 +96,7 @@ def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) ->
     values = content[len(header) :]
     if len(values) != math.prod(shape) * np.dtype(dtype).itemsize:
         raise ClickvecError(f"{name} is truncated or damaged; build the index again")
-    return values.view(dtype).reshape(shape)
+    return np.asarray(values.view(dtype).reshape(shape))  # a memmap itself is slow to index
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

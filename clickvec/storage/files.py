@@ -165,14 +165,9 @@ def open_to_write(path: Path, *, keep: bool = False) -> BinaryIO:
 # --- JSON and lines ----------------------------------------------------------------------------------------------
 
 
-def as_json(value: object) -> str:
-    """Return indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
 def write_json(path: Path, value: object) -> None:
     """Write indented JSON."""
-    path.write_text(as_json(value), encoding="utf-8")
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

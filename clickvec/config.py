@@ -79,11 +79,9 @@ class RecipeSettings(TypedDict, total=False):
     optimizer: str
     learning_rate: float
     schedule: str
-    warm_up: float
     momentum: float
     momentum_ends: float
     ends_share: float
-    weight_average: float
     clip_norm: float
     batch_size: int
     bptt_steps: int
@@ -129,12 +127,10 @@ class Recipe:
     # optimisation
     optimizer: str = "nesterov"
     learning_rate: float = 0.01
-    schedule: str = "fixed"  # how the learning rate falls to 0: linear or cosine; fixed: it does not
-    warm_up: float = 0.0  # fraction of all updates over which the learning rate first rises, linearly
+    schedule: str = "fixed"  # of the learning rate: fixed, or linear, which falls to 0
     momentum: float = 0.995
     momentum_ends: float = 0.9  # momentum in the first and the last `ends_share` of all updates
     ends_share: float = 0.02
-    weight_average: float = 0.0  # decay of an exponential moving average of the weights, which is then kept; 0: off
     clip_norm: float = 1.0  # maximum norm of the gradient of each tower (th_G of Algorithm 1); 0: off
     batch_size: int = 256
     bptt_steps: int = 0  # tokens from the end of a text that the gradient reaches; 0: all
@@ -182,6 +178,8 @@ class Recipe:
 _KINDS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Recipe)}
 # The names that settings had before. They are still accepted, except by the constructor.
 RENAMED = {"step": "learning_rate", "clip": "clip_norm", "average": "weight_average"}
+# Settings that were removed, with the value that turned them off. Older recipes and checkpoints still hold them.
+REMOVED = {"weight_average": 0.0, "warm_up": 0.0}
 
 # Chosen on the dev set of msrd, from the same trials for each tower; docs/log.md describes the search.
 PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
@@ -213,7 +211,7 @@ _CHOICES = {
     "tower": TOWERS,
     "pooling": POOLINGS,
     "optimizer": ("nesterov", "adam"),
-    "schedule": ("fixed", "linear", "cosine"),
+    "schedule": ("fixed", "linear"),
     "click_weight": ("none", "log", "count"),
     "keep": ("last", "best"),
     "precision": ("float32", "bfloat16"),
@@ -223,9 +221,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("shown_negatives", "patience", "bptt_steps"), (0, MAX_COUNT)),
     **dict.fromkeys(("cells", "hidden", "output", "window"), (1, MAX_SIZE)),
     **dict.fromkeys(("gamma", "learning_rate", "clip_norm"), (0, math.inf)),
-    **dict.fromkeys(("momentum", "momentum_ends", "word_dropout", "warm_up"), (0, 0.9999)),
-    "initial_scale": (0, 10), "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "weight_average": (0, 0.99999),
-    "seed": (0, MAX_SEED),
+    **dict.fromkeys(("momentum", "momentum_ends", "word_dropout"), (0, 0.9999)),
+    "initial_scale": (0, 10), "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "seed": (0, MAX_SEED),
 }  # fmt: skip
 _KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
 # A recipe file holds a few dozen short lines. Larger ones are refused before they are parsed, because the time to parse
@@ -281,6 +278,8 @@ def _read_setting(setting: str) -> tuple[str, str]:
 def _unknown(name: str) -> ClickvecError:
     if name in RENAMED:
         return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
+    if name in REMOVED:
+        return ClickvecError(f"the setting {name} was removed, because it did not help (docs/log.md); leave it out")
     nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
     return ClickvecError(f"there is no setting {_shorten(name)}; the nearest is {nearest!r}")
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clickvec.config import RENAMED, Recipe
+from clickvec.config import REMOVED, RENAMED, Recipe
 from clickvec.data import Judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
@@ -68,13 +68,13 @@ def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapp
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
     """Read the checkpoint into the tensors and return its state. Refuse one of another recipe or other data."""
-    now = dataclasses.asdict(recipe)
+    now = dataclasses.asdict(recipe) | REMOVED
     with open_folder(path.parent, [path.name], "checkpoint") as opened:
         arrays = opened.arrays(path.name)
         try:
             about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
             written = {RENAMED.get(name, name): value for name, value in about["recipe"].items()}
-            then = dataclasses.asdict(Recipe()) | written  # a setting that is missing is newer, and was off
+            then = dataclasses.asdict(Recipe()) | REMOVED | written  # a setting that is missing is newer, and was off
             state, started_on = to_dataclass(State, about["state"]), str(about["data"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, str(error)) from None

@@ -51,7 +51,7 @@ def make_updater(
     if recipe.precision != "float32":
         raise ClickvecError(
             f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
-            f"peepholes, pooling, bptt_steps and weight_average{': ' + failure if failure else ''}; leave it out"
+            f"peepholes, pooling and bptt_steps{': ' + failure if failure else ''}; leave it out"
         )
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
@@ -75,7 +75,7 @@ def _warn_if_slow(recipe: Recipe) -> None:
 def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     """Return whether `gpu/graph.py` supports the tower and the options, and 32-bit integers can index the data."""
     tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
-    usual = recipe.pooling == "last" and not recipe.bptt_steps and not recipe.weight_average
+    usual = recipe.pooling == "last" and not recipe.bptt_steps
     largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
     return tower and usual and largest < 2**31
 

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from clickvec.training.objective import unit
 from clickvec.training.pair import TowerPair
 from clickvec.training.run_folder import check_output_folder, clear, locked_run_folder
 from clickvec.training.towers import make_batch
-from clickvec.training.update import Plain, Seed
+from clickvec.training.update import Seed
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
@@ -206,8 +206,7 @@ class Run:
         self._check_finite(weights=True)
         state = self.state
         loss = state.loss_sum / state.weight_sum
-        with self._averaged_weights():
-            arrays, (mean_cosine, collapse) = self.towers.to_arrays(), self._mean_cosine()
+        arrays, (mean_cosine, collapse) = self.towers.to_arrays(), self._mean_cosine()
         row: dict[str, Any] = {
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
             "seconds": state.seconds, "masked": state.masked, "mean_cosine": mean_cosine,
@@ -225,11 +224,6 @@ class Run:
         self._save_checkpoint()
         log.info(_describe(row, self.recipe.epochs))
         _warn(collapse, alarms.learns_nothing(loss, negatives))
-
-    def _averaged_weights(self) -> AbstractContextManager[None]:
-        """Let the towers compute with the average of the weights, if the recipe keeps one."""
-        average = self.updater.average if isinstance(self.updater, Plain) else None
-        return average.in_place_of_the_weights() if average else nullcontext()
 
     def _mean_cosine(self) -> tuple[float, str | None]:
         titles = self.data.clicked_titles
@@ -289,8 +283,7 @@ class Run:
     def finish(self, out: Path) -> None:
         """Write the model to keep, with the history of the whole run."""
         if self._kept_epoch() == self.state.epoch:
-            with self._averaged_weights():
-                arrays = self.towers.to_arrays()
+            arrays = self.towers.to_arrays()
         else:
             arrays = dict(folder.open_model(self.folder / "best").weights)
         model = self.model(arrays)._replace(metrics=self._metrics())

@@ -1,24 +1,23 @@
-"""The paper's Nesterov and Adam behind the same two calls, `look_ahead` and `update`; and an average of the weights."""
+"""The paper's Nesterov and Adam, the schedules of an update, and the gradient re-normalisation of Algorithm 1."""
 
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
-from clickvec.training.nesterov import Nesterov, momentum
 
 
 class Optimizer(Protocol):
     """What an updater needs from an optimizer."""
 
-    def look_ahead(self, update: int) -> None:
-        """Move the weights to where the gradient is taken."""
+    def look_ahead(self, mu: float) -> None:
+        """Move the weights to where the gradient is taken, with momentum μ."""
 
-    def update(self, update: int) -> None:
+    def update(self, learning_rate: float) -> None:
         """Update the weights with the gradient."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -26,41 +25,82 @@ class Optimizer(Protocol):
 
 
 def learning_rate_at(recipe: Recipe, update: int, updates: int) -> float:
-    """Return the learning rate ε of an update: it rises over the first `warm_up` of all updates, then falls."""
-    rising = recipe.warm_up * updates
-    if update < rising:
-        return recipe.learning_rate * (update + 1) / (rising + 1)
-    done = (update - rising) / (updates - rising)
-    if recipe.schedule == "linear":
-        return recipe.learning_rate * (1 - done)
-    return recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * done) if recipe.schedule == "cosine" else 1.0)
+    """Return the learning rate ε of an update: the recipe's, or falling from it to 0 if the schedule is linear."""
+    return recipe.learning_rate * (1 - update / updates if recipe.schedule == "linear" else 1.0)
 
 
-class PaperNesterov:
-    """Equation 6 with the schedules of momentum and learning rate."""
+def momentum(recipe: Recipe, update: int, updates: int) -> float:
+    """Return μ of an update: `momentum_ends` in the first and the last `ends_share` of all updates, else `momentum`."""
+    from_an_end = min(update, updates - 1 - update)
+    return recipe.momentum_ends if from_an_end < recipe.ends_share * updates else recipe.momentum
 
-    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
-        self.rule, self._recipe, self._updates = Nesterov(parameters), recipe, updates
 
-    def look_ahead(self, update: int) -> None:
-        """Move to Λ + μ ΔΛ."""
-        self.rule.look_ahead(momentum(self._recipe, update, self._updates))
+def norm_scale(gradients: Sequence[Tensor], threshold: float) -> Tensor | None:
+    """Return the factor that reduces the gradient of one tower to the norm `threshold`; None if the threshold is 0."""
+    if threshold == 0:
+        return None
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
+    return torch.where(norm > threshold, threshold / norm, torch.ones_like(norm))
 
-    def update(self, update: int) -> None:
-        """Update the weights."""
-        self.rule.update(learning_rate_at(self._recipe, update, self._updates))
+
+class Nesterov:
+    """Equation 6: ΔΛ_k = μ ΔΛ_{k-1} - ε ∇L(Λ_{k-1} + μ ΔΛ_{k-1}), and Λ_k = Λ_{k-1} + ΔΛ_k."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self.parameters = list(parameters)
+        self.change = [torch.zeros_like(parameter) for parameter in self.parameters]  # ΔΛ
+
+    @torch.no_grad()
+    def look_ahead(self, mu: float) -> None:
+        """Move to Λ_{k-1} + μ ΔΛ_{k-1}, where the gradient is taken."""
+        torch._foreach_mul_(self.change, mu)
+        torch._foreach_add_(self.parameters, self.change)
+
+    @torch.no_grad()
+    def update(self, learning_rate: float) -> None:
+        """Move from there to Λ_k: `look_ahead` has added μ ΔΛ_{k-1} already, so -ε ∇L is left to add."""
+        both = zip(self.parameters, self.change, strict=True)
+        moved = [(weight, change, weight.grad) for weight, change in both if weight.grad is not None]
+        if moved:
+            parameters, changes, gradients = zip(*moved, strict=True)
+            torch._foreach_add_(parameters, gradients, alpha=-learning_rate)
+            torch._foreach_add_(changes, gradients, alpha=-learning_rate)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return ΔΛ."""
-        return {f"change.{place}": change for place, change in enumerate(self.rule.change)}
+        return {f"change.{number}": change for number, change in enumerate(self.change)}
+
+
+class Decay:
+    """How equation 6 moves a weight whose gradient stays zero, for a known schedule μ_0, μ_1, ...
+
+    After the updates a, ..., b - 1 its change is P ΔΛ and the weight is Λ + S ΔΛ, where P(a, b) = μ_a ... μ_{b-1} and
+    S(a, b) = P(a, a+1) + P(a, a+2) + ... + P(a, b). Let T(a) = S(a, end), which is μ_a (1 + T(a+1)), from the end of
+    the schedule backwards; then S(a, b) = T(a) - P(a, b) T(b): one formula for all a and b.
+    """
+
+    def __init__(self, momenta: Sequence[float]) -> None:
+        mu = np.asarray(momenta, np.float64)
+        # Logarithms, because the product over a whole run underflows. A momentum of 0 has none and is counted apart.
+        logs = np.log(np.where(mu > 0, mu, 1.0))
+        self.logs = np.concatenate(([0.0], np.cumsum(logs)))
+        self.zeros = np.concatenate(([0], np.cumsum(mu == 0)))
+        total = [0.0]
+        for factor in mu[::-1].tolist():
+            total.append(factor * (1 + total[-1]))
+        self.totals = np.array(total[::-1])
+
+    def between(self, since: NDArray[np.int64], until: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return P and S from the updates `since`, one for each weight, to `until`."""
+        product = np.exp(self.logs[until] - self.logs[since]) * (self.zeros[until] == self.zeros[since])
+        return product, self.totals[since] - product * self.totals[until]
 
 
 class Adam:
     """Adam, by torch."""
 
-    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, updates: int) -> None:
-        self._recipe, self._updates = recipe, updates
-        self._rule = torch.optim.Adam(parameters, lr=recipe.learning_rate, fused=True)
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._rule = torch.optim.Adam(parameters, fused=True)
         # Made now rather than at the first update, so that a checkpoint can be restored into it.
         for parameter in parameters:
             self._rule.state[parameter] = {
@@ -69,13 +109,13 @@ class Adam:
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
 
-    def look_ahead(self, update: int) -> None:
+    def look_ahead(self, mu: float) -> None:
         """Do nothing: Adam takes the gradient at the weights themselves."""
 
-    def update(self, update: int) -> None:
+    def update(self, learning_rate: float) -> None:
         """Update the weights."""
-        for group in self._rule.param_groups:
-            group["lr"] = learning_rate_at(self._recipe, update, self._updates)
+        (group,) = self._rule.param_groups
+        group["lr"] = learning_rate
         self._rule.step()
 
     def update_by(self, learning_rate: Tensor) -> None:
@@ -95,40 +135,9 @@ class Adam:
     def tensors(self) -> dict[str, Tensor]:
         """Return the number of updates and the two moments of each parameter."""
         states = enumerate(self._rule.state.values())
-        return {f"adam.{place}.{name}": tensor for place, state in states for name, tensor in state.items()}
+        return {f"adam.{number}.{name}": tensor for number, state in states for name, tensor in state.items()}
 
 
-def make(recipe: Recipe, parameters: Sequence[Tensor], updates: int) -> Optimizer:
+def make(recipe: Recipe, parameters: Sequence[Tensor]) -> Optimizer:
     """Return the optimizer that the recipe names."""
-    return (Adam if recipe.optimizer == "adam" else PaperNesterov)(parameters, recipe, updates)
-
-
-class Average:
-    """An exponential moving average of the weights, which is less noisy than the last weights."""
-
-    def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
-        self._parameters, self._decay = list(parameters), decay
-        self._average = [parameter.detach().clone() for parameter in self._parameters]
-
-    @torch.no_grad()
-    def update(self, update: int) -> None:
-        """Add the weights after an update to the average. The first weights are soon forgotten."""
-        decay = min(self._decay, (1 + update) / (10 + update))
-        torch._foreach_lerp_(self._average, self._parameters, 1 - decay)
-
-    @contextmanager
-    def in_place_of_the_weights(self) -> Iterator[None]:
-        """Let the towers compute with the average. On exit, restore the weights."""
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
-
-    def _swap(self) -> None:
-        for parameter, average in zip(self._parameters, self._average, strict=True):
-            parameter.data, average.data = average.data, parameter.data
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold."""
-        return {f"average.{place}": tensor for place, tensor in enumerate(self._average)}
+    return (Adam if recipe.optimizer == "adam" else Nesterov)(parameters)

@@ -19,8 +19,8 @@ from clickvec.training import optimizers
 from clickvec.training.cpu import compiled, rows
 from clickvec.training.cpu.compiled import CompiledLosses
 from clickvec.training.negatives import Candidates, Ids, Sampler
-from clickvec.training.nesterov import norm_scale
 from clickvec.training.objective import losses, unit
+from clickvec.training.optimizers import learning_rate_at, momentum, norm_scale
 from clickvec.training.pair import TowerPair
 from clickvec.training.towers import Batch, drop_tokens, make_batch
 
@@ -72,15 +72,14 @@ class Plain:
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
         updates: int,
     ) -> None:  # fmt: skip
-        self.data, self.recipe, self.towers, self.sampler = data, recipe, towers, sampler
+        self.data, self.recipe, self.towers, self.sampler, self._updates = data, recipe, towers, sampler, updates
         self._weights, self._device = weights, next(iter(towers.tensors().values())).device
         parameters = [tensor for tower in towers.towers.values() for tensor in tower.parameters()]
         self.inputs = {
             side: rows.make(recipe, tower.weights["input"], updates) for side, tower in towers.towers.items()
         }
         lazy = [id(rule.matrix) for rule in self.inputs.values() if isinstance(rule, rows.Lazy)]
-        self.optimizer = optimizers.make(recipe, [weight for weight in parameters if id(weight) not in lazy], updates)
-        self.average = optimizers.Average(parameters, recipe.weight_average) if recipe.weight_average else None
+        self.optimizer = optimizers.make(recipe, [weight for weight in parameters if id(weight) not in lazy])
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """Run one update after the other."""
@@ -102,7 +101,7 @@ class Plain:
 
     def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
         """Return the vectors of queries and titles at the point where the gradient is taken."""
-        self.optimizer.look_ahead(update)
+        self.optimizer.look_ahead(momentum(self.recipe, update, self._updates))
         batches, bptt_steps = (queries, titles), self.recipe.bptt_steps
         if self.recipe.shared_tower:
             ((matrix, local),) = (rule.look_ahead(update, batches) for rule in self.inputs.values())
@@ -148,11 +147,10 @@ class Plain:
                 self.inputs[side].scale(scale)
                 torch._foreach_mul_(others, scale)
             self.inputs[side].before_update()
-        self.optimizer.update(update)
+        rate = learning_rate_at(self.recipe, update, self._updates)
+        self.optimizer.update(rate)
         for matrix in self.inputs.values():
-            matrix.update(update)
-        if self.average:
-            self.average.update(update)
+            matrix.update(update, rate)
         negatives = float(candidates.counts.sum(1).mean())
         return Outcome(loss.detach(), float(weights.sum()), candidates.masked, negatives)
 
@@ -162,10 +160,8 @@ class Plain:
             matrix.settle(updates)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of the optimizer, the input matrices and the average."""
+        """Return the tensors of the optimizer and the input matrices."""
         tensors = self.optimizer.tensors()
         for side, matrix in self.inputs.items():
             tensors |= {f"{side}.input.{name}": tensor for name, tensor in matrix.tensors().items()}
-        if self.average:
-            tensors |= self.average.tensors()
         return tensors

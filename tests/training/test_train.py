@@ -88,7 +88,7 @@ def test_every_tower_learns_with_every_recipe(
 
 @pytest.mark.parametrize(
     "settings",
-    [{"pooling": "mean"}, {"pooling": "max"}, {"word_dropout": 0.2}, {"weight_average": 0.9}, {"hard_negatives": 4}],
+    [{"pooling": "mean"}, {"pooling": "max"}, {"word_dropout": 0.2}, {"hard_negatives": 4}],
     ids=lambda settings: next(iter(settings)),
 )
 def test_every_option_learns(settings: dict[str, object], data: dataset.Dataset, dev: Judged, tmp_path: Path) -> None:
@@ -99,28 +99,6 @@ def test_every_option_learns(settings: dict[str, object], data: dataset.Dataset,
     assert ndcg(Encoder.load(tmp_path / "model"), dev) > before + 3
 
 
-def test_the_kept_model_is_the_average(data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decay, seen = 0.9, []
-    original = Plain.one_update
-
-    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
-        if not seen:
-            seen.append(self.towers.to_arrays()["shared.input_gate.bias"].copy())
-        done = original(self, pairs, rng, update)
-        seen.append(self.towers.to_arrays()["shared.input_gate.bias"].copy())
-        return done
-
-    monkeypatch.setattr(Plain, "one_update", one_update)
-    averaged = loop.run_training(data, recipe("default", weight_average=decay, **SMALL), tmp_path / "averaged")
-    expected = seen[0].astype(np.float64)
-    for update, weights in enumerate(seen[1:]):
-        share = min(decay, (1 + update) / (10 + update))
-        expected = share * expected + (1 - share) * weights
-    np.testing.assert_allclose(averaged.weights["shared.input_gate.bias"], expected, atol=1e-6)
-    plain = loop.run_training(data, recipe("default", **SMALL), tmp_path / "plain")
-    np.testing.assert_array_equal(plain.weights["shared.input_gate.bias"], seen[-1])  # the average changes no update
-
-
 def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
     data: dataset.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,11 +106,12 @@ def test_a_run_begun_before_a_setting_was_there_can_be_resumed(
     train_and_stop(data, chosen, tmp_path / "model", monkeypatch)
     path = tmp_path / "model.run" / "checkpoint.safetensors"
     arrays, about = read_arrays(path), json.loads(read_metadata(path)["run"])
-    del about["recipe"]["weight_average"]
+    del about["recipe"]["pooling"]
+    about["recipe"] |= {"average": 0.0, "warm_up": 0.0}  # removed since
     write_arrays(tmp_path / "old", arrays, {"run": json.dumps(about)})
     (tmp_path / "old").replace(path)
-    with pytest.raises(ClickvecError, match=r"weight_average=0\.0, not 0\.9"):
-        loop.run_training(data, dataclasses.replace(chosen, weight_average=0.9), tmp_path / "model", resume=True)
+    with pytest.raises(ClickvecError, match=r"pooling=last, not mean"):
+        loop.run_training(data, dataclasses.replace(chosen, pooling="mean"), tmp_path / "model", resume=True)
     loop.run_training(data, chosen, tmp_path / "model", resume=True)
 
 
@@ -164,8 +143,6 @@ def test_the_same_seed_gives_the_same_model(data: dataset.Dataset, tmp_path: Pat
         ("default", {}),
         ("default", {"click_weight": "log", "patience": 1}),
         ("paper", {"tower": "bilstm"}),
-        ("default", {"weight_average": 0.99, "schedule": "cosine", "warm_up": 0.1}),
-        ("paper", {"weight_average": 0.99}),
         ("default", {"word_dropout": 0.2, "pooling": "mean"}),
         ("default", {"hard_negatives": 3}),
         ("paper", {"hard_negatives": 3, "word_dropout": 0.2, "pooling": "max"}),

@@ -16,8 +16,7 @@ from torch import Tensor
 from clickvec.config import Recipe
 from clickvec.training.cpu import compiled
 from clickvec.training.cpu.compiled import Kernel
-from clickvec.training.nesterov import Decay, momentum
-from clickvec.training.optimizers import learning_rate_at
+from clickvec.training.optimizers import Decay, momentum
 from clickvec.training.towers import Batch
 
 
@@ -25,8 +24,8 @@ def make(recipe: Recipe, matrix: Tensor, updates: int) -> "Whole":
     """Return the fastest way to update a matrix: `Lazy`, unless all rows are needed at each update."""
     if matrix.device.type != "cpu":
         return Whole(matrix)
-    if recipe.optimizer == "nesterov" and not recipe.weight_average:
-        return Lazy(matrix, [momentum(recipe, k, updates) for k in range(updates)], recipe, updates)
+    if recipe.optimizer == "nesterov":
+        return Lazy(matrix, [momentum(recipe, k, updates) for k in range(updates)])
     return Dense(matrix)
 
 
@@ -54,7 +53,7 @@ class Whole:
     def before_update(self) -> None:
         """Prepare for the optimizer, which updates all other weights next."""
 
-    def update(self, update: int) -> None:
+    def update(self, update: int, learning_rate: float) -> None:
         """Finish the update, after the optimizer."""
 
     def settle(self, updates: int) -> None:
@@ -90,7 +89,7 @@ class Dense(Whole):
             _put(self._gradient, self._rows, self._near.grad)
         self.matrix.grad = self._gradient
 
-    def update(self, update: int) -> None:
+    def update(self, update: int, learning_rate: float) -> None:
         """Set the gradient to zero again."""
         self._gradient.numpy()[self._rows] = 0
 
@@ -98,9 +97,9 @@ class Dense(Whole):
 class Lazy(Whole):
     """Equation 6, row by row. `since` counts the updates that a row has made."""
 
-    def __init__(self, matrix: Tensor, momenta: Sequence[float], recipe: Recipe, updates: int) -> None:
+    def __init__(self, matrix: Tensor, momenta: Sequence[float]) -> None:
         super().__init__(matrix)
-        self._decay, self._recipe, self._updates = Decay(momenta), recipe, updates
+        self._decay = Decay(momenta)
         self.change, self.since = torch.zeros_like(matrix), torch.zeros(len(matrix), dtype=torch.int64)
         self._rows, self._decayed, self._scale = np.zeros(0, np.int64), np.zeros(0), 1.0
         self._near = matrix[:0].detach()
@@ -122,11 +121,11 @@ class Lazy(Whole):
         self._scale = float(factor)
 
     @torch.no_grad()
-    def update(self, update: int) -> None:
+    def update(self, update: int, learning_rate: float) -> None:
         """Move the touched rows along their gradient and write them back. The optimizer does not know this matrix."""
-        rate, near = learning_rate_at(self._recipe, update, self._updates), self._near.detach()
+        near = self._near.detach()
         gradient = torch.zeros_like(near) if self._near.grad is None else self._near.grad
-        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * rate)
+        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * learning_rate)
         self.since.numpy()[self._rows] = update + 1
 
     @torch.no_grad()

@@ -20,8 +20,8 @@ from clickvec.training.gpu.feed import About, Feed, Job
 from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
 from clickvec.training.gpu.sparse_rows import Waiting
 from clickvec.training.negatives import Ids, Sampler
-from clickvec.training.nesterov import Nesterov, momentum, norm_scale
 from clickvec.training.objective import losses, unit
+from clickvec.training.optimizers import Adam, Nesterov, learning_rate_at, momentum, norm_scale
 from clickvec.training.pair import TowerPair
 from clickvec.training.update import Outcome, Seed
 
@@ -80,7 +80,7 @@ class Fused:
             packed.give_gradients()
         apart = [id(matrix) for matrix in inputs.values()] if self._waiting else []
         parameters = [weight for tower in towers.values() for weight in tower.parameters() if id(weight) not in apart]
-        self._optimizer = optimizers.make(recipe, parameters, self._updates)
+        self._optimizer = optimizers.make(recipe, parameters)
 
     # --- one update ----------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class Fused:
             reader.go_back(gradient, self._gradients[side])
         for side, packed in self._packed.items():
             self._step(side, packed)
-        if isinstance(self._optimizer, optimizers.Adam):
+        if isinstance(self._optimizer, Adam):
             self._optimizer.update_by(self._parts["learning_rate"][0])
 
     def _matrix(self, side: str) -> Tensor:
@@ -103,9 +103,9 @@ class Fused:
     def _look_ahead(self) -> None:
         """Move to where the gradient is taken, and set gradients to 0."""
         parts = self._parts
-        if isinstance(self._optimizer, optimizers.PaperNesterov):
-            torch._foreach_mul_(self._optimizer.rule.change, parts["momentum"][0])
-            torch._foreach_add_([one.detach() for one in self._optimizer.rule.parameters], self._optimizer.rule.change)
+        if isinstance(self._optimizer, Nesterov):
+            torch._foreach_mul_(self._optimizer.change, parts["momentum"][0])
+            torch._foreach_add_([one.detach() for one in self._optimizer.parameters], self._optimizer.change)
             for side, reader in self._readers:
                 self._waiting[side].look_ahead(parts["now"], reader.texts, self._token_trigrams)
         else:
@@ -117,11 +117,11 @@ class Fused:
         """Re-normalise the gradient of a tower; with Nesterov, update its weights."""
         gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
         scale = norm_scale(gradients, self._recipe.clip_norm)
-        if isinstance(self._optimizer, optimizers.PaperNesterov):
+        if isinstance(self._optimizer, Nesterov):
             rate = self._parts["learning_rate"]
             rate = rate if scale is None else rate * scale
             self._waiting[side].update(self._parts["now"], rate)
-            self._step_small(self._optimizer.rule, packed, rate)
+            self._step_small(self._optimizer, packed, rate)
         elif scale is not None:
             torch._foreach_mul_(gradients, scale)
 
@@ -188,7 +188,7 @@ class Fused:
                 k = seed.update(batch)
                 yield Job(
                     np.asarray(order[batch * size : (batch + 1) * size]), seed.draw(batch), k,
-                    momentum(recipe, k, self._updates), optimizers.learning_rate_at(recipe, k, self._updates),
+                    momentum(recipe, k, self._updates), learning_rate_at(recipe, k, self._updates),
                 )  # fmt: skip
 
         if self._graph is None and self.device.type == "cuda":

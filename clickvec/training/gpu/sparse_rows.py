@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clickvec.training.gpu import kernels
 from clickvec.training.gpu.gpu_tower import COLUMNS, FEW, Texts, TokenTrigrams
-from clickvec.training.nesterov import Decay
+from clickvec.training.optimizers import Decay
 
 
 class Waiting:

@@ -241,6 +241,7 @@ def recipe(
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
     chosen = {**(_read_toml(Path(file)) if file else {}), **dict(map(_read_setting, settings)), **overrides}
     chosen = {_present_name(key): value for key, value in chosen.items()}
+    chosen = {key: value for key, value in chosen.items() if REMOVED.get(key, math.nan) != value}  # in old model cards
     base: dict[str, Any] = DEFAULT
     if name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})

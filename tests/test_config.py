@@ -216,6 +216,11 @@ def test_a_recipe_is_checked_however_it_is_made() -> None:
     assert pickle.loads(pickle.dumps(whole)) == copy.deepcopy(whole) == whole
 
 
+def test_a_recipe_from_an_old_model_card_may_hold_removed_settings_that_were_off(tmp_path: Path) -> None:
+    (tmp_path / "card.toml").write_text("warm_up = 0.0\naverage = 0.0\ngamma = 3.0\n")
+    assert recipe(file=tmp_path / "card.toml").gamma == 3.0
+
+
 def test_settings_are_accepted_under_their_earlier_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "old.toml").write_text("clip = 0.5\n")
     chosen = recipe("paper", file=tmp_path / "old.toml", settings=["step=0.25"])

@@ -83,9 +83,9 @@ def train(
         raise missing_extra("torch", "train")
     with tuned_for_training():
         from clickvec.training.card import headline  # torch is imported here, after its settings are made
+        from clickvec.training.checkpoint import check_output_folder
         from clickvec.training.device import pick_device
         from clickvec.training.loop import run_training
-        from clickvec.training.run_folder import check_output_folder
 
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)

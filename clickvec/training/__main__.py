@@ -36,8 +36,8 @@ def _work() -> int:
 
 def _train(arguments: argparse.Namespace) -> None:
     from clickvec.training.card import headline  # torch is imported here, after its settings are made
+    from clickvec.training.checkpoint import check_output_folder
     from clickvec.training.loop import run_training
-    from clickvec.training.run_folder import check_output_folder
     from clickvec.training.trainer import load_checked
 
     check_output_folder(arguments.out, arguments.resume, arguments.overwrite)

@@ -34,11 +34,11 @@ from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
 from clickvec.training import alarms, card, checkpoint, mining, scratch
+from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import unit
 from clickvec.training.pair import TowerPair
-from clickvec.training.run_folder import check_output_folder, clear, locked_run_folder
 from clickvec.training.towers import make_batch
 from clickvec.training.update import Seed
 

@@ -1,7 +1,6 @@
 """The paper's Nesterov and Adam, the schedules of an update, and the gradient re-normalisation of Algorithm 1."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -9,19 +8,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
-
-
-class Optimizer(Protocol):
-    """What an updater needs from an optimizer."""
-
-    def look_ahead(self, mu: float) -> None:
-        """Move the weights to where the gradient is taken, with momentum μ."""
-
-    def update(self, learning_rate: float) -> None:
-        """Update the weights with the gradient."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold."""
 
 
 def learning_rate_at(recipe: Recipe, update: int, updates: int) -> float:
@@ -138,6 +124,6 @@ class Adam:
         return {f"adam.{number}.{name}": tensor for number, state in states for name, tensor in state.items()}
 
 
-def make(recipe: Recipe, parameters: Sequence[Tensor]) -> Optimizer:
+def make(recipe: Recipe, parameters: Sequence[Tensor]) -> Nesterov | Adam:
     """Return the optimizer that the recipe names."""
     return (Adam if recipe.optimizer == "adam" else Nesterov)(parameters)

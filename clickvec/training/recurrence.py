@@ -100,7 +100,7 @@ class Recurrence(torch.autograd.Function):
                 o.addmm_(c, peep_output.T).sigmoid_()
             tanh_c = torch.mul(c, 2, out=squashed.narrow(0, now, n)).sigmoid_()
             torch.mul(o, _from_sigmoid_(tanh_c), out=y)
-            _pool(shape.pooling, vectors[:n], y, t, _next(sizes, t), pooled[now : now + n])
+            _pool(shape.pooling, vectors[:n], y, t, continuing(sizes, t), pooled[now : now + n])
         ctx.save_for_backward(
             tokens, recurrent, gates, cell, squashed, output, peep_input, peep_forget, peep_output, pooled
         )
@@ -129,7 +129,7 @@ class Recurrence(torch.autograd.Function):
             a, tanh_c = gates.narrow(0, now, n), squashed.narrow(0, now, n)
             d_sums, dy, dc, product, mine = (whole[:n] for whole in (d_a, d_y, d_c, scratch, d_pooled))
             _cut(shape, t, dy, dc, mine)
-            _unpool(shape.pooling, dy, mine, t, _next(sizes, t), output.narrow(0, now, n), pooled[now : now + n])
+            _unpool(shape.pooling, dy, mine, t, continuing(sizes, t), output.narrow(0, now, n), pooled[now : now + n])
             y_g, i, f, o = _split(a, cells, has_forget)
             da_g, da_i, da_f, da_o = _split(d_sums, cells, has_forget)
             _times_sigmoid(torch.mul(dy, tanh_c, out=product), o, da_o)
@@ -185,8 +185,8 @@ def _times_tanh(gradient: Tensor, value: Tensor, out: Tensor) -> None:
     torch.ops.aten.tanh_backward.grad_input(gradient, value, grad_input=out)
 
 
-def _next(sizes: Sizes, t: int) -> int:
-    """Return how many texts continue after token t."""
+def continuing(sizes: Sizes, t: int) -> int:
+    """Return how many texts continue after token t; the others end there."""
     return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 

@@ -24,10 +24,9 @@ from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged
 from clickvec.training.cpu import compiled
 from clickvec.training.cpu.compiled import CompiledBag, CompiledRecurrence
-from clickvec.training.recurrence import Bag, Recurrence, Shape
+from clickvec.training.recurrence import Bag, Recurrence, Shape, Sizes, continuing
 
 Weights = dict[str, Tensor]
-Sizes = tuple[int, ...]
 
 
 class Batch(NamedTuple):
@@ -175,7 +174,7 @@ def _rnn(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tenso
     for t, x in enumerate(_over_time(table, batch.tokens, sizes, net.weights["hidden.bias"])):
         y = torch.tanh(torch.addmm(x, y[: sizes[t]], W_rec))
         pooled = _pool(net.tower, pooled, y, t)
-        ended.append(pooled[_continuing(sizes, t) :])
+        ended.append(pooled[continuing(sizes, t) :])
         y, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, pooled))
     return _longest_first(ended, y)
 
@@ -211,7 +210,7 @@ def _readable_lstm(tower: Tower, w: Weights, table: Tensor, tokens: Tensor, size
         o = torch.sigmoid(_peep(w, "output_gate", a["output_gate"], c))
         y = o * torch.tanh(c)
         pooled = _pool(tower, pooled, y, t)
-        ended.append(pooled[_continuing(sizes, t) :])
+        ended.append(pooled[continuing(sizes, t) :])
         y, c, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, c, pooled))
     return _longest_first(ended, y)
 
@@ -232,7 +231,7 @@ def _dssm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tens
     bag, ended = _zeros(sizes, net.tower.hidden, table), []
     for t, x in enumerate(_over_time(table, batch.tokens, sizes)):
         bag = bag[: sizes[t]] + x
-        ended.append(bag[_continuing(sizes, t) :])
+        ended.append(bag[continuing(sizes, t) :])
     return _layer2(net, torch.tanh(_longest_first(ended, bag) + net.weights["layer1.bias"]))
 
 
@@ -249,7 +248,7 @@ def _clsm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tens
                 m = min(n, sizes[word])
                 h = h + functional.pad(parts[word][:m, k], (0, 0, 0, n - m))
         pooled = torch.maximum(pooled[:n], torch.tanh(h))
-        ended.append(pooled[_continuing(sizes, t) :])
+        ended.append(pooled[continuing(sizes, t) :])
     return _layer2(net, _longest_first(ended, pooled))
 
 
@@ -277,11 +276,6 @@ def _pool(tower: Tower, pooled: Tensor, y: Tensor, t: int) -> Tensor:
 
 def _zeros(sizes: Sizes, width: int, like: Tensor) -> Tensor:
     return like.new_zeros(sizes[0] if sizes else 0, width)
-
-
-def _continuing(sizes: Sizes, t: int) -> int:
-    """Return how many texts continue after token t; the others end there."""
-    return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 
 def _cut(state: Tensor, sizes: Sizes, t: int, bptt_steps: int) -> Tensor:

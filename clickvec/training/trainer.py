@@ -13,9 +13,9 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.training import scratch
+from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.loop import run_training
-from clickvec.training.run_folder import check_output_folder
 
 IF_EXISTS = ("error", "resume", "overwrite")
 

@@ -17,8 +17,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.training import optimizers
 from clickvec.training.gpu import kernels
 from clickvec.training.gpu.feed import About, Feed, Job
-from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
-from clickvec.training.gpu.sparse_rows import Waiting
+from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, Waiting, send
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import losses, unit
 from clickvec.training.optimizers import Adam, Nesterov, learning_rate_at, momentum, norm_scale

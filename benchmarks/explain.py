@@ -21,7 +21,7 @@ import numpy as np
 
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain_pair, why_not
+from clickvec.explanation import METHODS, explain
 from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.lab.simulate import Site
 from clickvec.model import folder, forward
@@ -73,9 +73,9 @@ def main() -> None:
     for kind in ("lstm", "bilstm", "rnn"):
         encoder = model(kind, texts)
         for method in METHODS:
-            found[f"{kind}, {method}"] = milliseconds(partial(explain_pair, encoder, method=method), pairs)
-        found[f"{kind}, ten words each"] = milliseconds(partial(explain_pair, encoder), long_pairs)
-        found[f"{kind}, why not"] = milliseconds(partial(why_not, encoder, first=titles[0]), pairs)
+            found[f"{kind}, {method}"] = milliseconds(partial(explain, encoder, method=method), pairs)
+        found[f"{kind}, ten words each"] = milliseconds(partial(explain, encoder), long_pairs)
+        found[f"{kind}, why not"] = milliseconds(partial(explain, encoder, compare_with=titles[0]), pairs)
     try:
         transformer = Transformer()
         found[TRANSFORMER] = milliseconds(lambda query, title: transformer.score(query, [title]), pairs)

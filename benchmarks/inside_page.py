@@ -12,7 +12,7 @@ import inside_maps
 import numpy as np
 
 from clickvec.data import read_titles
-from clickvec.explanation import Keywords, compare_models, explain, explain_pair, keywords, map_titles, read
+from clickvec.explanation import Keywords, compare_models, explain, keywords, map_titles, read
 from clickvec.explanation.detections import detect
 from clickvec.lab.claims.query_table import query_table
 from clickvec.lab.claims.topic_labels import read_labels
@@ -262,9 +262,9 @@ def _draw(inside: "Inside", found: Mapping[str, dict[str, Any]], images: Path) -
         images / "deletion.png",
         across="words of the title left out, in tenths",
     )
-    inside_bars.contributions(
-        explain_pair(inside.encoder("site", "lstm"), *PAIRS["shanghai"]), images / "contributions.png"
-    )
+    pair = explain(inside.encoder("site", "lstm"), *PAIRS["shanghai"]).pair
+    assert pair
+    inside_bars.contributions(pair, images / "contributions.png")
     inside_bars.function_word_bars(_function_words(found["attenuation"]), images / "function-words.png")
     _cells_by_topic(found["words_of_topics"], images / "topics.png")
     _title_map(inside, images / "titles.png")

@@ -1,5 +1,6 @@
 """The `explain` verb: why a query and a title have their score."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -75,7 +76,7 @@ def explain(
             written.write(page.encode(errors="replace"))
         print_message(f"Wrote the page to {html}")
     if as_json:
-        print_json({**explanation.as_json(), "versus": comparison.as_json() if comparison else None})
+        print_json({**explanation.as_json(), "versus": dataclasses.asdict(comparison) if comparison else None})
     else:
         from clickvec.render.terminal.explanation_text import show
         from clickvec.render.terminal.screen import this_screen

@@ -1,5 +1,6 @@
 """The verbs about a whole model: topics, nearest, report."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,7 +99,7 @@ def topics(
 
 def _topics_json(found: "Topics", dimensions: list[int], scores: "dict[str, TopicScore] | None") -> dict[str, Any]:
     """Return everything about these cells as plain values for `json.dumps`."""
-    result = found.as_json()
+    result = asdict(found)
     result["cells"] = [cell for cell in result["cells"] if cell["dimension"] in dimensions]
     result["dead"] = [cell.dimension for cell in found.dead]
     if scores:
@@ -192,7 +193,7 @@ def nearest(
     screen = this_screen(most=1_000)
     for place, near in enumerate(found):
         if as_json:
-            print_json(near.as_json())
+            print_json(asdict(near))
         else:
             print_result(("\n" if place else "") + show_nearest(near, screen), coloured=screen.colour)
 

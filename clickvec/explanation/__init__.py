@@ -18,15 +18,15 @@ is here follows from that. side.py keeps what is known about one text.
 """
 
 from clickvec.explanation.contributions import METHODS
-from clickvec.explanation.explained_pair import Pair, Word, explain_pair
+from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.explainer import Explanation, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
 from clickvec.explanation.model_comparison import ModelComparison, compare_models
 from clickvec.explanation.reading import Reading, read
 from clickvec.explanation.title_map import map_titles
-from clickvec.explanation.why_not import WhyNot, why_not
+from clickvec.explanation.why_not import WhyNot
 
 __all__ = [
-    "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "Word",
-    "compare_models", "explain", "explain_pair", "keywords", "map_titles", "read", "why_not",
+    "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "compare_models",
+    "explain", "keywords", "map_titles", "read",
 ]  # fmt: skip

@@ -6,18 +6,13 @@ links: entry (i, j) is the product of the parts of the two vectors that come fro
 reading.py).
 """
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from clickvec.explanation.contributions import METHODS
-from clickvec.explanation.keywords import RULE, Rule
 from clickvec.explanation.reading import Floats, cell_names
 from clickvec.explanation.side import Side
-from clickvec.model.encoder import Encoder
 
 Links = tuple[tuple[float, ...], ...]  # (query words, title words)
 LINKS = 10  # strongest links listed
@@ -83,17 +78,8 @@ class Pair:
     links: Links | None  # None if the tower has no output at each word
     strongest: tuple[Link, ...]  # links with the largest weights
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for `json.dumps`."""
-        return dataclasses.asdict(self)
 
-
-def explain_pair(encoder: Encoder, query: str, title: str, *, method: str = METHODS[0], rule: Rule = RULE) -> Pair:
-    """Split the score of a query and a title into words and cells."""
-    return pair_of(Side(encoder, "query", query, rule), Side(encoder, "title", title, rule), method)
-
-
-def pair_of(query: Side, title: Side, method: str = METHODS[0]) -> Pair:
+def pair_of(query: Side, title: Side, method: str) -> Pair:
     """Split the score of two sides, reusing what they have already computed."""
     products = query.vector * title.vector
     cells = tuple(

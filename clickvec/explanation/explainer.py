@@ -9,8 +9,8 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
 from clickvec.explanation.keywords import RULE, Rule
-from clickvec.explanation.side import ExplainedText, Side
-from clickvec.explanation.why_not import WhyNot, why_not_of
+from clickvec.explanation.side import Side
+from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
@@ -32,8 +32,8 @@ class Explanation:
     tower: str  # in words
     query: str
     title: str | None
-    query_side: ExplainedText
-    title_side: ExplainedText | None
+    query_side: Side
+    title_side: Side | None
     pair: Pair | None  # None without a title
     rank: Rank | None  # None without an index
     why_not: WhyNot | None  # None if there is no better title to compare with
@@ -74,7 +74,7 @@ class Explanation:
             "query": self.query,
             "title": self.title,
             "rank": self.rank._asdict() if self.rank else None,
-            "explanation": self.pair.as_json() if self.pair else None,
+            "explanation": dataclasses.asdict(self.pair) if self.pair else None,
             "keywords": {
                 name: dataclasses.asdict(side.keywords) if side and side.keywords else None
                 for name, side in sides.items()
@@ -82,7 +82,7 @@ class Explanation:
             "attenuation": {
                 name: dataclasses.asdict(side.attenuation) if side else None for name, side in sides.items()
             },
-            "why_not": self.why_not.as_json() if self.why_not else None,
+            "why_not": dataclasses.asdict(self.why_not) if self.why_not else None,
         }
 
 
@@ -118,21 +118,21 @@ def explain(
         encoder, rank, text, other = source, None, _check_text(title), _check_text(compare_with)
     query_side = Side(encoder, "query", query, rule)
     title_side = Side(encoder, "title", text, rule) if text is not None else None
-    pair, why_not = None, None
+    pair, comparison = None, None
     if title_side and other is not None:
-        why_not = why_not_of(query_side, title_side, Side(encoder, "title", other, rule), method)
-        pair = why_not.title
+        comparison = why_not(query_side, title_side, Side(encoder, "title", other, rule), method)
+        pair = comparison.title
     elif title_side:
         pair = pair_of(query_side, title_side, method)
     return Explanation(
         tower=describe_tower(encoder.model.tower),
         query=query,
         title=text,
-        query_side=query_side.explained,
-        title_side=title_side.explained if title_side else None,
+        query_side=query_side,
+        title_side=title_side,
         pair=pair,
         rank=rank,
-        why_not=why_not,
+        why_not=comparison,
     )
 
 

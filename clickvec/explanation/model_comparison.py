@@ -1,9 +1,7 @@
 """Several models on the same query and title, as supplement II of the paper compares RNN and LSTM-RNN."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from clickvec.config import RECURRENT
 from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords
@@ -29,10 +27,6 @@ class ModelComparison:
     query: str
     title: str | None
     models: tuple[ComparedModel, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for `json.dumps`."""
-        return dataclasses.asdict(self)
 
 
 def compare_models(

@@ -7,13 +7,11 @@ Punctuation at the edges of words is ignored: "faucet," and "(faucet)" count as 
 The titles themselves are encoded unchanged.
 """
 
-import dataclasses
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -52,10 +50,6 @@ class Nearest:
     known: float  # share of its letter trigrams that the model knows
     words: tuple[NearWord, ...]
     titles: tuple[NearTitle, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for `json.dumps`."""
-        return dataclasses.asdict(self)
 
 
 class Neighbours:

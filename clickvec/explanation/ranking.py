@@ -14,6 +14,8 @@ from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
+from clickvec.explanation.contributions import METHODS
+from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -155,7 +157,8 @@ def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float,
         Ranked(at + 1, int(grades[at]), query.doc_ids[order[at]], query.titles[order[at]])
         for at in first_inversion(grades)
     )
-    why = why_not(encoder, query.query, below.title, above.title)
+    title, first = (Side(encoder, "title", ranked.title) for ranked in (below, above))
+    why = why_not(Side(encoder, "query", query.query), title, first, METHODS[0])
     return Missed(query.query_id, query.query, ndcg, baseline, len(order), above, below, why)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from clickvec.config import RECURRENT
@@ -63,8 +63,8 @@ class Report:
             "queries_from": {"source": self.source, "queries": self.queries, "read": self.words.queries},
             "ranking": self.ranking.as_json(),
             "words": self.words.as_json(),
-            "topics": self.topics.top(10).as_json() if self.topics else None,
-            "near": [{"any": word.near.as_json(), "unlike": word.unlike.as_json()} for word in self.near],
+            "topics": asdict(self.topics.top(10)) if self.topics else None,
+            "near": [{"any": asdict(word.near), "unlike": asdict(word.unlike)} for word in self.near],
             "map": self.map.as_json() if self.map else None,
         }
 

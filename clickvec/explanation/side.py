@@ -33,21 +33,6 @@ class Attenuation:
 
 
 @dataclass(frozen=True)
-class ExplainedText:
-    """What the tower of a side makes of one text."""
-
-    reading: Reading | None  # None, like `keywords`, if the tower does not read word by word
-    attenuation: Attenuation
-    keywords: Keywords | None
-    known: tuple[float, ...]  # for each word, the share of its letter trigrams that the model knows
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words of the text. The last one of a long text holds all remaining words."""
-        return self.attenuation.words
-
-
-@dataclass(frozen=True)
 class Side:
     """A text and the tower that reads it. Each variant of the text with words left out is encoded only once."""
 
@@ -90,11 +75,6 @@ class Side:
     def attenuation(self) -> Attenuation:
         """How much each word gets through to the vector."""
         return attenuate(self.words, self.vector, self.without, self.reading)
-
-    @property
-    def explained(self) -> ExplainedText:
-        """Plain data about the text by itself."""
-        return ExplainedText(self.reading, self.attenuation, self.keywords, self.known)
 
     def contributions(self, other: Floats, method: str = METHODS[0]) -> Floats:
         """Return what each word contributes to the cosine with the unit vector `other`.

@@ -15,7 +15,6 @@ topics better than cells; docs/inside.md has the numbers.)
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -112,10 +111,6 @@ class Topics:
             for cell in self.cells
         )
         return dataclasses.replace(self, cells=tuple(cells))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for `json.dumps`."""
-        return dataclasses.asdict(self)
 
 
 def topics(detections: Detections) -> Topics:

@@ -4,18 +4,14 @@ Both scores are sums over the words of the query and over the cells, so the gap 
 differences. The edits are not guessed: each is encoded and scored.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
-from clickvec.explanation.keywords import RULE, Rule
 from clickvec.explanation.side import Side
-from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_words
 
 CELLS = 10  # listed
@@ -82,21 +78,9 @@ class WhyNot:
     path: tuple[Edit, ...]  # successive edits, while they raise the score
     reached: bool  # whether the title ranks above the first one at the end of the path
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values for `json.dumps`."""
-        return dataclasses.asdict(self)
 
-
-def why_not(
-    encoder: Encoder, query: str, title: str, first: str, *, method: str = METHODS[0], rule: Rule = RULE
-) -> WhyNot:
-    """Compare a title with one that ranks above it for the query."""
-    title_side, first_side = (Side(encoder, "title", text, rule) for text in (title, first))
-    return why_not_of(Side(encoder, "query", query, rule), title_side, first_side, method)
-
-
-def why_not_of(query: Side, title: Side, first: Side, method: str = METHODS[0]) -> WhyNot:
-    """Compare two titles, reusing what the sides have already computed."""
+def why_not(query: Side, title: Side, first: Side, method: str) -> WhyNot:
+    """Compare a title with one that ranks above it for the query, reusing what the sides have already computed."""
     here, there = (pair_of(query, side, method) for side in (title, first))
     gap = there.score - here.score
     candidates = _candidates(here, there)

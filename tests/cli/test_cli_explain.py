@@ -1,5 +1,6 @@
 """`clickvec explain`: what it finds, what it prints, and what it refuses."""
 
+import dataclasses
 import json
 import re
 import shlex
@@ -11,7 +12,7 @@ import pytest
 from command import PROGRAM, contents, in_a_terminal, ok, refused, run, wrong_usage
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec.explanation import METHODS, Rule, compare_models, explain_pair, keywords, why_not
+from clickvec.explanation import METHODS, Pair, Rule, WhyNot, compare_models, keywords
 from clickvec.explanation.explainer import explain
 from clickvec.explanation.side import Side
 from clickvec.model.encoder import Encoder
@@ -27,6 +28,18 @@ NASTY = (
     "\x1b[31mred\x1b[0m \x07 \x9b1m \u202eevil\u202c \udcff \x7f",
     '"quotes" \'and\' <b>tags</b> % {braces} \\n', "a" * 500, " ".join(f"word{n}" for n in range(200)),
 )  # fmt: skip
+
+
+def explain_pair(encoder: Encoder, query: str, title: str, **more: object) -> Pair:
+    pair = explain(encoder, query, title, **more).pair
+    assert pair
+    return pair
+
+
+def why_not(encoder: Encoder, query: str, title: str, first: str, **more: object) -> WhyNot:
+    found = explain(encoder, query, title, first, **more).why_not
+    assert found
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +82,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 def test_json_of_a_pair_is_what_the_functions_give(models: Path, name: str) -> None:
     encoder = Encoder.load(models / name)
     found = explained(models / name, QUERY, TITLE)
-    assert found["explanation"] == plain(explain_pair(encoder, QUERY, TITLE).as_json())
+    assert found["explanation"] == plain(dataclasses.asdict(explain_pair(encoder, QUERY, TITLE)))
     assert (found["rank"], found["why_not"], found["versus"]) == (None, None, None)
     assert found["attenuation"]["title"]["words"] == TITLE.split()
     if name in ("dssm", "clsm"):
@@ -109,7 +122,7 @@ def test_words_that_the_model_does_not_know_are_named(models: Path) -> None:
 def test_every_method(models: Path, method: str) -> None:
     found = explained(models / "lstm", QUERY, TITLE, "--method", method)["explanation"]
     assert found["method"] == method
-    assert found == plain(explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE, method=method).as_json())
+    assert found == plain(dataclasses.asdict(explain_pair(Encoder.load(models / "lstm"), QUERY, TITLE, method=method)))
     out = ok("explain", models / "lstm", QUERY, TITLE, "--method", method)
     assert out.count(" = score\n") == (2 if method in ("shapley", "changes") else 0)
     for side in ("query", "title"):
@@ -119,7 +132,7 @@ def test_every_method(models: Path, method: str) -> None:
 def test_the_first_title_to_compare_with(models: Path) -> None:
     encoder = Encoder.load(models / "lstm")
     found = explained(models / "lstm", QUERY, "new york", "--first", TITLE)
-    assert found["why_not"] == plain(why_not(encoder, QUERY, "new york", TITLE).as_json())
+    assert found["why_not"] == plain(dataclasses.asdict(why_not(encoder, QUERY, "new york", TITLE)))
     assert found["explanation"] == found["why_not"]["title"]
 
 
@@ -133,11 +146,11 @@ RULES = {
 def test_the_rule_for_keywords_reaches_everything(models: Path, options: tuple[str, ...]) -> None:
     encoder, other, rule = Encoder.load(models / "bilstm"), Encoder.load(models / "rnn"), RULES[options]
     found = explained(models / "bilstm", QUERY, TITLE, "--first", TEXTS[2], "--against", models / "rnn", *options)
-    assert found["explanation"] == plain(explain_pair(encoder, QUERY, TITLE, rule=rule).as_json())
-    assert found["explanation"] != plain(explain_pair(encoder, QUERY, TITLE).as_json())
-    assert found["why_not"] == plain(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule).as_json())
+    assert found["explanation"] == plain(dataclasses.asdict(explain_pair(encoder, QUERY, TITLE, rule=rule)))
+    assert found["explanation"] != plain(dataclasses.asdict(explain_pair(encoder, QUERY, TITLE)))
+    assert found["why_not"] == plain(dataclasses.asdict(why_not(encoder, QUERY, TITLE, TEXTS[2], rule=rule)))
     both = {"bilstm": encoder, "rnn": other}
-    assert found["versus"] == plain(compare_models(both, QUERY, TITLE, rule=rule).as_json())
+    assert found["versus"] == plain(dataclasses.asdict(compare_models(both, QUERY, TITLE, rule=rule)))
     voted = keywords(encoder, TITLE, "title", rule)
     assert found["keywords"]["title"]["verdicts"] == list(voted.verdicts)
     assert found["keywords"]["title"]["needed"] == voted.needed
@@ -272,7 +285,7 @@ def test_an_empty_index(models: Path) -> None:
 def test_models_side_by_side(models: Path) -> None:
     found = explained(models / "lstm", QUERY, TITLE, "--against", models / "bilstm")["versus"]
     both = {name: Encoder.load(models / name) for name in ("lstm", "bilstm")}
-    assert found == plain(compare_models(both, QUERY, TITLE).as_json())
+    assert found == plain(dataclasses.asdict(compare_models(both, QUERY, TITLE)))
     out = ok("explain", models / "lstm", QUERY, TITLE, "--against", models / "bilstm").split("Models side by side")[1]
     for side in ("query", "title"):
         assert re.search(rf"^{side} word +lstm → +bilstm → +bilstm ←$", out, re.MULTILINE)

@@ -1,5 +1,6 @@
 """clickvec nearest: from a model with titles, from an index, for words and phrases, and what it refuses."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -72,9 +73,10 @@ def test_options_reach_the_search(tmp_path: Path) -> None:
     ):
         found = json.loads(ok("nearest", tmp_path / "index", "paint", *options, "--json"))
         expected = Neighbours(encoder, TEXTS).nearest("paint", **given)
-        assert found == json.loads(json.dumps(expected.as_json()))
+        assert found == json.loads(json.dumps(dataclasses.asdict(expected)))
     as_title = json.loads(ok("nearest", tmp_path / "index", "paint", "--as-title", "--json"))
-    assert as_title == json.loads(json.dumps(Neighbours(encoder, TEXTS, side="title").nearest("paint").as_json()))
+    expected = Neighbours(encoder, TEXTS, side="title").nearest("paint")
+    assert as_title == json.loads(json.dumps(dataclasses.asdict(expected)))
     assert as_title != json.loads(ok("nearest", tmp_path / "index", "paint", "--json"))
 
 

@@ -15,7 +15,7 @@ from tiny import TEXTS, TOWERS, tiny
 import clickvec
 from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain_pair, read
+from clickvec.explanation import METHODS, Pair, explain, read
 from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
 from clickvec.explanation.keywords import Rule, keywords
 from clickvec.explanation.reading import cell_names
@@ -34,6 +34,12 @@ MANY = (*TEXTS, "hotels", "zzz hotels", "hotels zzz", "new " * 25)
 read_towers = pytest.mark.parametrize("name", READ)
 all_towers = pytest.mark.parametrize("name", TOWERS)
 poolings = pytest.mark.parametrize("pooling", POOLINGS)
+
+
+def explain_pair(encoder: Encoder, query: str, title: str, **more: object) -> Pair:
+    pair = explain(encoder, query, title, **more).pair
+    assert pair
+    return pair
 
 
 @cache
@@ -402,7 +408,7 @@ def test_json(name: str, method: str) -> None:
         return
     for query, title in ((QUERY, TITLE), ("", ""), ("zzz", TITLE), (QUERY, "")):
         found = explain_pair(encoder_of(name), query, title, method=method)
-        plain = found.as_json()
+        plain = dataclasses.asdict(found)
         back = json.loads(json.dumps(plain, allow_nan=False))
         assert back["score"] == found.score
         assert [word["contribution"] for word in back["title_words"]] == [w.contribution for w in found.title_words]
@@ -463,7 +469,7 @@ def test_a_model_of_zeros_explains_a_score_of_zero() -> None:
     assert found.score == 0
     assert {word.contribution for word in found.title_words} == {0.0}
     assert {word.keyword for word in found.title_words} == {False}
-    json.dumps(found.as_json(), allow_nan=False)
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
 
 
 # --- each thing once ---------------------------------------------------------------------------------------------
@@ -539,7 +545,7 @@ def test_explain_shows_the_words_that_add_up_to_the_score() -> None:
 def test_explain_a_query_alone() -> None:
     found = clickvec.explain(encoder_of("lstm"), QUERY)
     assert (found.title, found.score, found.query_words, found.title_words) == (None, None, (), ())
-    assert found.query_side.words == tuple(QUERY.split())
+    assert found.query_side.words == QUERY.split()
     assert repr(QUERY) in repr(found)
 
 

@@ -1,5 +1,6 @@
 """The nearest words and titles: by hand on a model of known weights, and against brute force on every tower."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -190,7 +191,7 @@ def test_whatever_the_titles_are(titles: list[str], word: str, k: int, least: in
     assert sum(learned.words.values()) == len(counts)
     assert found.count == counts.count(found.word.strip("#")) or " " in found.word
     assert len({canonical(near.title) for near in found.titles}) == len(found.titles)
-    assert json.loads(json.dumps(found.as_json()))["words"] == [vars(near) for near in found.words]
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["words"] == [vars(near) for near in found.words]
     for room in (80, 40, 1):
         assert show_nearest(found, Screen(room))
     assert found == learned.nearest(word, k, least=least)

@@ -1,5 +1,6 @@
 """Topics of cells: many texts as one by one, a map by hand, groups, dead cells, scores against oracles and chance."""
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -195,7 +196,7 @@ def test_fewer_words_on_demand_and_json() -> None:
     assert max(len(cell.both.words) for cell in found.cells) > 2
     assert all(cell.both.words[:2] == less.both.words for cell, less in zip(found.cells, few.cells, strict=True))
     assert few.groups == found.groups
-    first = few.as_json()["cells"][0]
+    first = dataclasses.asdict(few)["cells"][0]
     assert first["signs"].keys() == {"+", "-"}
     assert first["both"]["words"][0].keys() == {"word", "count", "lift"}
 

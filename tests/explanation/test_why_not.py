@@ -1,5 +1,6 @@
 """Why a title is not first: against a model worked by hand, all edits tried one by one, and what must always hold."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -14,9 +15,8 @@ from tiny import TEXTS, TOWERS, tiny
 from clickvec.cli.explain import names_apart
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain_pair, keywords
+from clickvec.explanation import METHODS, Pair, explain, keywords
 from clickvec.explanation import compare_models as versus_of
-from clickvec.explanation import why_not as why_not_of
 from clickvec.explanation.why_not import EDITS, WORDS, WhyNot
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
@@ -31,6 +31,18 @@ POOLED = {
 ENCODERS = {name: Encoder(tiny(**fields)) for name, fields in (TOWERS | POOLED).items()}
 
 every_tower = pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS.keys())
+
+
+def explain_pair(encoder: Encoder, query: str, title: str, **more: object) -> Pair:
+    pair = explain(encoder, query, title, **more).pair
+    assert pair
+    return pair
+
+
+def why_not_of(encoder: Encoder, query: str, title: str, first: str, **more: object) -> WhyNot:
+    found = explain(encoder, query, title, first, **more).why_not
+    assert found
+    return found
 
 
 def score(encoder: Encoder, query: str, title: str) -> float:
@@ -224,7 +236,7 @@ def check(found: WhyNot, encoder: Encoder) -> None:
     assert all(part.contribution > 0 and not set(part.word.split()) <= has for part in found.missing)
     assert all(part.contribution < 0 for part in found.burdens)
     assert all(edit.put not in has for edit in found.edits)
-    assert json.loads(json.dumps(found.as_json()))["gap"] == found.gap
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["gap"] == found.gap
     if found.path:
         assert found.path[-1].score == pytest.approx(score(encoder, found.query, found.path[-1].title), abs=1e-5)
 
@@ -273,7 +285,7 @@ def test_models_side_by_side() -> None:
     assert bilstm.title is not None
     assert list(rnn.title.counts) == ["left to right"]
     assert list(bilstm.title.counts) == ["left to right", "right to left"]
-    assert json.loads(json.dumps(found.as_json()))["models"][0]["name"] == "rnn"
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["models"][0]["name"] == "rnn"
 
 
 def test_models_side_by_side_on_a_query_alone() -> None:

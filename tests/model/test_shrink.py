@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain_pair
+from clickvec.explanation import METHODS, explain
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import open_model
@@ -217,9 +217,9 @@ def test_a_model_of_no_trigrams(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["lstm", "bilstm"])
 def test_explanations_are_those_of_the_whole_model(kind: str, method: str) -> None:
     model = tiny(kind)
-    whole = explain_pair(Encoder(model), TEXTS[0], TEXTS[1], method=method)
+    whole = explain(Encoder(model), TEXTS[0], TEXTS[1], method=method)
     for precision, atol in (("float16", 1e-3), ("int8", 2e-2)):
-        small = explain_pair(Encoder(shrink_model(model, precision)), TEXTS[0], TEXTS[1], method=method)
+        small = explain(Encoder(shrink_model(model, precision)), TEXTS[0], TEXTS[1], method=method)
         assert small.score == pytest.approx(whole.score, abs=atol)
         for one, other in ((small.query_words, whole.query_words), (small.title_words, whole.title_words)):
             found, before = [word.contribution for word in one], [word.contribution for word in other]

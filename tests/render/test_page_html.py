@@ -15,7 +15,7 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.config import RECURRENT
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, Explanation, compare_models, explain, why_not
+from clickvec.explanation import METHODS, Explanation, compare_models, explain
 from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import Rule
 from clickvec.explanation.title_map import TitleMap
@@ -194,7 +194,7 @@ def test_half_a_character_of_a_broken_argument_is_replaced() -> None:
 
 def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
     encoder = Encoder(tiny("bilstm", shared_tower=True))  # so that a text has the cosine 1 with itself
-    found = why_not(encoder, QUERY, TITLE, QUERY)
+    found = explain(encoder, QUERY, TITLE, QUERY).why_not
     assert found.gap > 0
     root = section(check_page(draw(encoder, first=QUERY)), "why-not")
     shares = root.all("table")[0].rows()
@@ -209,7 +209,7 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
         assert (edit.put or edit.out or "") in step
     for words in (found.missing, found.burdens):
         assert all(f"{word} ({signed(given)})" in root.text for word, given in merged(words, 6))
-    assert why_not(encoder, QUERY, QUERY, TITLE).gap <= 0
+    assert explain(encoder, QUERY, QUERY, TITLE).why_not.gap <= 0
     same = section(check_page(draw(encoder, QUERY, QUERY, TITLE)), "why-not")
     assert "no gap" in same.text
     assert not same.all("table")
@@ -217,7 +217,7 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
 
 def test_a_title_that_the_user_names_is_not_called_the_top_hit() -> None:
     encoder = Encoder(tiny("bilstm", shared_tower=True))
-    found = why_not(encoder, QUERY, TITLE, QUERY)
+    found = explain(encoder, QUERY, TITLE, QUERY).why_not
     first, other = (
         section(check_page(draw(encoder, first=QUERY, first_hit=first)), "why-not").text for first in (True, False)
     )

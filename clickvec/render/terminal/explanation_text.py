@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from clickvec.explanation.explained_pair import Pair, Word, no_vector, summary
 from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.model_comparison import ModelComparison
-from clickvec.explanation.side import ExplainedText
+from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import CellShare, Edit, Share, WhyNot
 from clickvec.render.labels import (
     ARROWS,
@@ -136,7 +136,7 @@ def _table(columns: Columns, screen: Screen) -> list[str]:
     return screen.table(align, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _remarks(sides: dict[str, ExplainedText], screen: Screen, everything: bool) -> list[str]:
+def _remarks(sides: dict[str, Side], screen: Screen, everything: bool) -> list[str]:
     known = {word: share for side in sides.values() for word, share in zip(side.words, side.known, strict=True)}
     hardly = [f"{clip(word, SHORT)} ({share:.0%})" for word, share in known.items() if share < LITTLE_KNOWN]
     told = [f"Mostly unknown words (share of known letter trigrams): {', '.join(hardly)}."] if hardly else []

@@ -1,4 +1,4 @@
-"""Read click logs, judged sets, catalogues and result lists. Import the readers from here.
+"""Read click logs, judged sets and catalogues. Import the readers from here.
 
 Bytes become lines in lines.py, lines become fields in records.py, and fields get their meaning in clicks.py, judged.py,
 titles.py and texts.py. Texts are returned as they are in the file; the package `text` splits them. A bad line is
@@ -12,9 +12,7 @@ from clickvec.data.judged import Judged, JudgedQuery, read_judged, read_qrels
 from clickvec.data.lines import BadLines, Rows
 from clickvec.data.texts import read_texts
 from clickvec.data.titles import (
-    ResultList,
     Title,
-    read_result_lists,
     read_titles,
     stream_title_blocks,
     stream_titles,
@@ -26,13 +24,11 @@ __all__ = [
     "Columns",
     "Judged",
     "JudgedQuery",
-    "ResultList",
     "Rows",
     "Title",
     "read_clicks",
     "read_judged",
     "read_qrels",
-    "read_result_lists",
     "read_texts",
     "read_titles",
     "stream_title_blocks",

@@ -3,6 +3,7 @@
 A line ends with "\\n" or "\\r\\n". U+2028, form feed and the like are text.
 """
 
+import gzip
 import io
 import sys
 import zlib
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar, cast
 
-from clickvec.data.compression import GzipReader
 from clickvec.errors import ClickvecError
 
 T = TypeVar("T")
@@ -45,29 +45,25 @@ class BadLines:
     total: int = 0  # good and bad lines, without headers and blank lines
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    _files: dict[str, int] = field(default_factory=dict, repr=False)
-    _first_of: dict[str, tuple[int, str]] = field(default_factory=dict, repr=False, compare=False)
-    _first: list[tuple[int, int, str]] = field(default_factory=list, repr=False)  # file, line, message
+    _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
 
     @property
     def examples(self) -> list[str]:
         """The first bad lines, in the order of the files."""
-        return [text for _, _, text in self._first]
+        return [text for lines in self._first.values() for _, text in lines][:MAX_EXAMPLES]
 
     def first_of(self, name: str) -> tuple[int, str] | None:
         """Return the number of the first bad line of a file, and its message."""
-        return self._first_of.get(name)
+        return self._first[name][0] if name in self._first else None
 
     def add(self, name: str, line: int, reason: str, detail: str | None = None, lines: int = 1) -> None:
         """Count a bad line. Lines are counted by `reason`; the example shows `detail` instead, if there is one."""
         self.count += lines
         self.reasons[reason] += lines
-        example = (self._files.setdefault(name, len(self._files)), line, f"{name}:{line}: {detail or reason}")
-        if len(self._first) < MAX_EXAMPLES or example < self._first[-1]:
-            insort(self._first, example)  # bytes, columns and values are checked block by block, not line by line
-            del self._first[MAX_EXAMPLES:]
-        if name not in self._first_of or line < self._first_of[name][0]:
-            self._first_of[name] = (line, example[2])
+        first = self._first.setdefault(name, [])
+        if len(first) < MAX_EXAMPLES or line < first[-1][0]:
+            insort(first, (line, f"{name}:{line}: {detail or reason}"))  # lines are checked by blocks, not in order
+            del first[MAX_EXAMPLES:]
 
     def merge(self, other: "BadLines") -> None:
         """Add the counts and examples of another file."""
@@ -75,10 +71,7 @@ class BadLines:
         self.total += other.total
         self.headers += other.headers
         self.reasons += other.reasons
-        later = len(self._files)
-        self._files |= {name: later + file for name, file in other._files.items()}
-        self._first += [(later + file, line, text) for file, line, text in other._first]
-        del self._first[MAX_EXAMPLES:]
+        self._first |= other._first
 
     def check(self, name: str, max_bad: float, kept: int, kind: str) -> None:
         """Raise if nothing was kept or the share of bad lines is above `max_bad`; `kind` names what is kept."""
@@ -154,8 +147,9 @@ def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlo
 
 def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
     """Yield pieces of whole lines, without the last line end. A line over the limit is cut off."""
-    # read1 returns what is there; read would wait until a pipe has filled a megabyte.
-    read = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
+    # read1 returns what is there; read would wait until a pipe has filled a megabyte. The read1 of a gzip file returns
+    # only a few kilobytes at a time, which is slower.
+    read = stream.read if isinstance(stream, gzip.GzipFile) else getattr(stream, "read1", stream.read)
     tail = bytearray()
     while chunk := _read(read, name):
         cut = chunk.rfind(b"\n")
@@ -172,7 +166,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
 def _read(read: Callable[[int], bytes], name: str) -> bytes:
     try:
         return read(_CHUNK_BYTES)
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ClickvecError(
             f"{name}: the gzip file is cut short or damaged ({error}); copy or make it again"
         ) from error
@@ -217,7 +211,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         foreign = next((kind for magic, kind in _FOREIGN.items() if start.startswith(magic)), None)
         if foreign:
             raise ClickvecError(f"{name_of(path)} is {foreign}")
-        yield cast(BinaryIO, GzipReader(file)) if start.startswith(b"\x1f\x8b") else file
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if start.startswith(b"\x1f\x8b") else file
 
 
 def _open_bytes(path: Path) -> AbstractContextManager[io.BufferedReader]:

@@ -1,15 +1,14 @@
-"""Read catalogues (titles with ids and any other columns) and the result lists of another search engine."""
+"""Read catalogues: titles with ids and any other columns."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, groupby
-from operator import itemgetter
+from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Keys, Schema
-from clickvec.data.lines import MAX_BAD, BadLines, Rows, stream_lines
-from clickvec.data.records import Source, json_cell, json_objects, open_source, read_table, wrong_width
+from clickvec.data.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.records import Source, json_cell, json_objects, open_source, read_table
 
 TITLES = Schema(
     columns=("doc_id", "title"),
@@ -25,14 +24,6 @@ class Title(NamedTuple):
     id: str
     title: str
     payload: dict[str, Any]
-
-
-class ResultList(NamedTuple):
-    """The results of a search engine for a query, best first."""
-
-    query: str
-    ids: tuple[str, ...]
-    titles: tuple[str, ...]
 
 
 def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Rows[Title]:
@@ -142,39 +133,3 @@ def _without_blanks(source: Source, block: _Block) -> _Block:
         compress(block.payloads, good),
         block.first_line,
     )
-
-
-def read_result_lists(
-    stream: BinaryIO, bad: BadLines | None = None, max_bad: float = MAX_BAD, name: str = "standard input"
-) -> Iterator[ResultList]:
-    """Yield result lists from lines `query<TAB>id<TAB>title`. Consecutive lines with the same query are one list.
-
-    A list is yielded as soon as it ends. `max_bad` is checked after the last one. Pass `bad` to see the bad lines.
-    """
-    bad = BadLines() if bad is None else bad
-    lists = 0
-    for query, rows in groupby(_result_rows(stream_lines(stream, name, bad), name, bad), key=itemgetter(0)):
-        _, ids, titles = zip(*rows, strict=True)
-        lists += 1
-        yield ResultList(query, ids, titles)
-    bad.check(name, max_bad, lists, "result")
-
-
-def _result_rows(blocks: Iterator[tuple[int, list[str]]], name: str, bad: BadLines) -> Iterator[Sequence[str]]:
-    columns = ("query", "id", "title")
-    for first, lines in blocks:
-        for number, line in enumerate(lines, first):
-            fields = line.split("\t")
-            if not line:
-                continue
-            if len(fields) != len(columns):
-                bad.add(name, number, *wrong_width(fields, columns))
-                continue
-            blank = next((column for column, text in zip(columns, fields, strict=True) if not text.strip()), None)
-            if blank:
-                bad.add(name, number, f"blank {blank}")
-            elif number == 1 and tuple(field.lower().replace("doc_id", "id") for field in fields) == columns:
-                bad.total -= 1
-                bad.headers += 1
-            else:
-                yield fields

@@ -1,7 +1,7 @@
 """The `explain` verb: why a query and a title have their score."""
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,20 +58,17 @@ def explain(
     rule = Rule(active, threshold, share)
     explanation, encoder = _explain(model, query, title, first, method, rule)
     comparison = _compare(explanation, encoder, model, against, rule) if against else None
-    page = ""
-    if html:
-        from clickvec.render.html.explanation_page import explanation_page
-
-        name = inputs.file_names([model.resolve()])
-        page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)
     if png:
         from clickvec.render.figures.gates import draw_gates
 
         draw_gates(explanation, png, same_range=same_range)
         print_message(f"Wrote the figure to {png}")
     if html:
+        from clickvec.render.html.explanation_page import explanation_page
         from clickvec.storage.files import replacing_file
 
+        name = inputs.file_names([model.resolve()])
+        page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))
         print_message(f"Wrote the page to {html}")
@@ -112,19 +109,15 @@ def _compare(
     other = Encoder.load(inputs.model_folder(against))
     if against.samefile(folder):
         raise typer.BadParameter(f"--against {against} is the model itself; give another one")
-    models = dict(zip(names_apart([folder, against]), (encoder, other), strict=True))
+    models = dict(zip(names_apart(folder, against), (encoder, other), strict=True))
     return compare_models(models, explanation.query, explanation.title, rule=rule)
 
 
-def names_apart(folders: Sequence[Path]) -> list[str]:
-    """Return the names of folders, with as many parent folders as are needed to tell them apart."""
+def names_apart(*folders: Path) -> list[str]:
+    """Return the names of two folders, with as many parent folders as are needed to tell them apart."""
     parts = [folder.resolve().parts for folder in folders]
-    names = [tuple(part[-1:]) for part in parts]
-    for depth in range(2, max(map(len, parts), default=0) + 1):
-        names = [
-            part[-depth:] if names.count(name) > 1 else name for part, name in zip(parts, names, strict=True)
-        ]  # fmt: skip
-    return [str(Path(*name)) for name in names]
+    depth = next(depth for depth in itertools.count(1) if parts[0][-depth:] != parts[1][-depth:])
+    return [str(Path(*part[-depth:])) for part in parts]
 
 
 def _tell_how_read(index: "Index", text: str | None) -> None:

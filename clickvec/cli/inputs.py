@@ -40,7 +40,6 @@ MaxBad = Annotated[float, typer.Option(help="Fail if more than this share of the
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
 ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
 CataloguePath = Annotated[

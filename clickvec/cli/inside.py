@@ -8,17 +8,7 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import (
-    AsJson,
-    ColumnNames,
-    MaxBad,
-    ModelOrIndex,
-    NoHeader,
-    Out,
-    Overwrite,
-    input_option,
-    input_path,
-)
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelOrIndex, NoHeader, Out, Overwrite, input_option
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
 if TYPE_CHECKING:
@@ -35,7 +25,7 @@ def topics(
         Path,
         typer.Argument(
             metavar="FILE",
-            parser=input_path,
+            parser=inputs.input_path,
             help="Queries: a click log, a judged set or any file with a query column; - reads stdin.",
         ),
     ],
@@ -52,7 +42,7 @@ def topics(
     most: Annotated[
         int, typer.Option(min=1, help="If there are more texts than this, use a random sample of this size.")
     ] = 50_000,
-    seed: inputs.Seed = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,

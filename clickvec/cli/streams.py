@@ -99,7 +99,6 @@ def _write(write: Callable[[TextIO], object]) -> None:
     stream: TextIO | None = sys.stdout
     _erase_redrawn()
     if stream is None or stream.closed:
-        sys.stdout = _open_null()
         raise OutputError("cannot write to standard output: it is closed")
     try:
         write(stream)
@@ -143,8 +142,7 @@ def show_log() -> None:
     """Show the messages that the library logs."""
     logger = logging.getLogger("clickvec")
     logger.setLevel(logging.INFO)
-    if not any(isinstance(handler, LogHandler) for handler in logger.handlers):
-        logger.addHandler(LogHandler())
+    logger.handlers = [LogHandler()]
 
 
 def _erase_redrawn() -> None:
@@ -176,7 +174,7 @@ def open_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one
     if sys.stderr is None:
-        sys.stderr = _open_null()
+        sys.stderr = open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # the locale's encoding may lack some characters
             stream.reconfigure(errors="backslashreplace")
@@ -203,7 +201,3 @@ def _discard(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
         os.close(null)
-
-
-def _open_null() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")

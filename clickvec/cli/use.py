@@ -1,7 +1,6 @@
 """The verbs that use a trained model: shrink, encode, index, search, rerank, info."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ from clickvec.render.labels import counted
 from clickvec.text.printable import clean
 
 if TYPE_CHECKING:
-    from clickvec.data import BadLines
     from clickvec.search.index import Hit, Index
 
 
@@ -129,10 +127,13 @@ def search(
 ) -> None:
     """Search an index."""
     from clickvec.data import BadLines
+    from clickvec.data.lines import standard_input, stream_lines
     from clickvec.search.index import Index
 
     opened, bad = Index.open(folder), BadLines()
-    for batch in [queries] if queries else _lines_of_stdin(bad):
+    # A bad line of stdin becomes a blank one: each result stays beside its query.
+    batches = [(1, queries)] if queries else stream_lines(standard_input(), "standard input", bad)
+    for _, batch in batches:
         for query, hits in zip(batch, opened.search(batch, k=k), strict=True):
             if as_json:
                 print_json({"query": query, "hits": [hit._asdict() for hit in hits]})
@@ -160,13 +161,6 @@ def _why_no_hits(index: "Index", query: str) -> str:
     if not index.encoder.encode_query([query]).any():
         return "the model knows no letter trigram of the query"
     return "the model knows no letter trigram of any title in the index"
-
-
-def _lines_of_stdin(bad: "BadLines") -> Iterator[list[str]]:
-    """Yield lines of stdin as they arrive. A bad line becomes a blank one: each result stays beside its query."""
-    from clickvec.data.lines import standard_input, stream_lines
-
-    return (lines for _, lines in stream_lines(standard_input(), "standard input", bad))
 
 
 def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:

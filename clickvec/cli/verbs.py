@@ -1,6 +1,5 @@
 """Adapt typer: what it prints goes through streams.py, and errors end in ending.py."""
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -54,8 +53,7 @@ class Verbs(TyperGroup):
         except typer.Exit as done:  # after --help
             return done.exit_code
         except _ClickError as error:
-            message = io.StringIO()
-            error.show(message)
-            streams.print_message_lines(message.getvalue().removesuffix("\n"))
+            with streams.printing_parser_output():
+                error.show()
             return int(error.exit_code)
         return 0

@@ -109,7 +109,7 @@ def test_messages_never_raise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with Path("/dev/full").open("w") as full:
         for stream in (None, closed, full):
             monkeypatch.setattr(sys, "stderr", stream)
-            for say in (streams.print_message, streams.print_message_lines, streams.redraw_line):
+            for say in (streams.redraw_line, streams.print_message, streams.print_message_lines):
                 say("something")
             assert not is_terminal(stream)
         streams._discard(full)  # otherwise closing it fails

@@ -298,8 +298,8 @@ def test_models_side_by_side_on_a_query_alone() -> None:
 
 def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     place = tmp_path.resolve()
-    assert names_apart([place / "a" / "m", place / "b" / "n"]) == ["m", "n"]
-    assert names_apart([place / "a" / "m", place / "b" / "m"]) == ["a/m", "b/m"]
-    assert names_apart([place / "a" / "x" / "m", place / "b" / "x" / "m"]) == ["a/x/m", "b/x/m"]
-    assert names_apart([place / "m", place / "m" / "m"]) == [f"{place.name}/m", "m/m"]
-    assert names_apart([place / "a" / ".." / "m", place / "n" / "."]) == ["m", "n"]
+    assert names_apart(place / "a" / "m", place / "b" / "n") == ["m", "n"]
+    assert names_apart(place / "a" / "m", place / "b" / "m") == ["a/m", "b/m"]
+    assert names_apart(place / "a" / "x" / "m", place / "b" / "x" / "m") == ["a/x/m", "b/x/m"]
+    assert names_apart(place / "m", place / "m" / "m") == [f"{place.name}/m", "m/m"]
+    assert names_apart(place / "a" / ".." / "m", place / "n" / ".") == ["m", "n"]

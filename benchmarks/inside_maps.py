@@ -14,7 +14,6 @@ from clickvec.render.figures.style import (
     colour_bar,
     drawing,
     heat_map,
-    rising,
     shorten,
     words_on_axis,
 )
@@ -64,7 +63,7 @@ def topic_map(
             2, 2, width_ratios=[0.3 * len(columns), 0.13], height_ratios=[min(tall - 0.1, 2.4), max(0.1, tall - 2.4)]
         )
         axes = figure.add_subplot(grid[:, 0])
-        image = heat_map(axes, table, (0, float(table.max()) or 1.0), colour_map=rising())
+        image = heat_map(axes, table, (0, float(table.max()) or 1.0), rising=True)
         axes.set_yticks(range(len(rows)), labels=labels, fontsize=7.5)
         axes.tick_params(axis="y", length=0)
         words_on_axis(axes, columns, top=True)

@@ -68,7 +68,7 @@ def explain(
         from clickvec.storage.files import replacing_file
 
         name = inputs.file_names([model.resolve()])
-        page = explanation_page(explanation, comparison=comparison, model=name, first_hit=first is None)
+        page = explanation_page(explanation, comparison=comparison, model=name)
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))
         print_message(f"Wrote the page to {html}")

@@ -46,6 +46,12 @@ class Topic:
     words: tuple[TopicWord, ...]  # largest weight first
     specificity: float
 
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """The sort key of signed cells, the most specific last. The specificity of few detections says little."""
+        enough = self.detections >= ENOUGH
+        return enough, self.specificity if enough else self.detections
+
 
 @dataclass(frozen=True)
 class CellTopics:

@@ -215,19 +215,6 @@ def test_why_not_is_on_the_page_when_it_is_asked_for() -> None:
     assert not same.all("table")
 
 
-def test_a_title_that_the_user_names_is_not_called_the_top_hit() -> None:
-    encoder = Encoder(tiny("bilstm", shared_tower=True))
-    found = explain(encoder, QUERY, TITLE, QUERY).why_not
-    first, other = (
-        section(check_page(draw(encoder, first=QUERY, first_hit=first)), "why-not").text for first in (True, False)
-    )
-    for text, name in ((first, "top hit"), (other, "other title")):
-        assert f"This title scores {number(found.title.score)}, the {name} 1.000" in text
-        verdict = "passes" if found.reached else "does not pass"
-        assert f"{number(found.path[-1].score)} and {verdict} the {name} (1.000)" in text
-    assert "top hit" not in other
-
-
 @pytest.mark.parametrize(
     ("rank", "said"),
     [

@@ -89,14 +89,14 @@ def test_words_and_topics_come_from_a_log_where_there_is_one() -> None:
         assert "All 7 queries of the click log" in section(root, name).text
 
 
-def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others() -> None:
+def test_cells_with_enough_detections_come_first() -> None:
     report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), log=TEXTS)
     assert report.topics
     words = (TopicWord("once", 1, 222.0), TopicWord("often", 4, 2.0), TopicWord("twice", 2, 9.0))
-    some, none = Topic(7, words, 0.1), Topic(5, words[:1], 0.9)
+    many, few = Topic(20, words, 0.1), Topic(5, words[:1], 0.9)
     quiet = Topic(0, (), 0)
     cells = [dataclasses.replace(cell, signs={"+": quiet, "-": quiet}) for cell in report.topics.cells]
-    cells[0] = dataclasses.replace(cells[0], signs={"+": some, "-": none})
+    cells[0] = dataclasses.replace(cells[0], signs={"+": few, "-": many})
     members = (SignedCell(0, "+"), SignedCell(0, "-"))
     groups = (Group(members, ("once", "twice", "often")), Group(members[1:], ("once",)))
     made = dataclasses.replace(report.topics, cells=tuple(cells), groups=groups)
@@ -104,7 +104,7 @@ def test_words_that_a_cell_detects_by_chance_are_left_out_where_there_are_others
         "table"
     )
     assert [row[1] for row in groups_shown.rows()[1:]] == ["once, twice, often", "once"]
-    assert [row[1] for row in shown.rows()[1:]] == ["often 2×", "once 222×"]  # the cell with a frequent word first
+    assert [row[1] for row in shown.rows()[1:]] == ["once 222×, often 2×, twice 9×", "once 222×"]
 
 
 # --- the map -----------------------------------------------------------------------------------------------------

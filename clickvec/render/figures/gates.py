@@ -15,7 +15,7 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation.explainer import Explanation
 from clickvec.explanation.keywords import Keywords, most_active
 from clickvec.explanation.reading import Floats, Reading
-from clickvec.render.figures.style import INK, Range, colour_bar, drawing, heat_map, rising, shorten, words_on_axis
+from clickvec.render.figures.style import INK, Range, colour_bar, drawing, heat_map, shorten, words_on_axis
 from clickvec.render.labels import ACTIVATIONS
 from clickvec.render.terminal.screen import clip, width
 
@@ -73,8 +73,8 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
             _heading(figure.add_subplot(grid[0, place]), column.heading)
             for row, name in enumerate(names, start=1):
                 axes = figure.add_subplot(grid[row, place])
-                shades = rising() if name.endswith("_gate") and not same_range else None
-                image = heat_map(axes, column.maps[name], ranges[name], columns=layout.words, colour_map=shades)
+                rising = name.endswith("_gate") and not same_range
+                image = heat_map(axes, column.maps[name], ranges[name], columns=layout.words, rising=rising)
                 _cells_on_axis(
                     axes, _numbers(len(column.maps[name])), "\n".join(ACTIVATIONS[name]) if place == 0 else ""
                 )

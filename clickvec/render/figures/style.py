@@ -15,7 +15,6 @@ from clickvec.storage.files import replacing_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
@@ -23,6 +22,8 @@ Range = tuple[float, float]
 
 RUST, TEAL, GREEN, PALE, GREY, INK = "#b5482a", "#216869", "#49a078", "#9cc5a1", "#8b9194", "#22292b"
 LINES = (RUST, TEAL, GREEN, PALE)
+_DIVERGING = ("#571a08", RUST, "#e6a78d", "#f8f8f5", "#7fb5ac", TEAL, "#0b2f33")  # rust, white in the middle, teal
+_RISING = ("#ffffff", "#d5e8e0", "#86bfae", "#3b8a82", "#0f4449")  # from white to dark teal
 DOTS_PER_INCH = 150
 LONGEST_WORD = 14  # "accommodation" has 13
 
@@ -64,22 +65,6 @@ def save(figure: "Figure", path: Path) -> None:
         figure.savefig(file, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
 
 
-def diverging() -> "Colormap":
-    """Return a colour map with rust below the middle, white at it and teal above."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colours = ("#571a08", RUST, "#e6a78d", "#f8f8f5", "#7fb5ac", TEAL, "#0b2f33")
-    return LinearSegmentedColormap.from_list("rust_teal", colours)
-
-
-def rising() -> "Colormap":
-    """Return a colour map from white to dark teal."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colours = ("#ffffff", "#d5e8e0", "#86bfae", "#3b8a82", "#0f4449")
-    return LinearSegmentedColormap.from_list("white_teal", colours)
-
-
 def shorten(text: str, longest: int = LONGEST_WORD) -> str:
     """Return a text shortened to this many columns, if possible after a whole word."""
     if width(text) <= longest:
@@ -102,14 +87,19 @@ def words_on_axis(axes: "Axes", words: Sequence[str], *, top: bool = False, mark
 
 
 def heat_map(
-    axes: "Axes", values: Array, colours: Range, *, columns: int | None = None, colour_map: "Colormap | None" = None
+    axes: "Axes", values: Array, colours: Range, *, columns: int | None = None, rising: bool = False
 ) -> "AxesImage":
-    """Draw values as colours over this range, the first row on top. Columns beyond those of the values stay blank."""
+    """Draw values as colours over this range, the first row on top. Columns beyond those of the values stay blank.
+
+    With `rising`, the colours go from white to teal, otherwise from rust over white to teal.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
     rows, filled = values.shape
+    colour_map = LinearSegmentedColormap.from_list("", _RISING if rising else _DIVERGING)
     image = axes.imshow(
-        values, aspect="auto", interpolation="nearest", cmap=colour_map or diverging(), vmin=colours[0], vmax=colours[1]
+        values, aspect="auto", interpolation="nearest", cmap=colour_map, vmin=colours[0], vmax=colours[1]
     )
     axes.set(xlim=(-0.5, (columns or filled) - 0.5), xticks=[])
     axes.spines[:].set_visible(False)

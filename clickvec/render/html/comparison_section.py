@@ -11,45 +11,44 @@ from clickvec.render.labels import EDITS, largest_contribution, merged, same_wor
 WORDS_NAMED = 6
 
 
-def why_not_section(compared: WhyNot, first_hit: bool = True) -> Html:
-    """Return what separates a title from the top hit, or from another title, and the edits that would change it."""
-    other = "top hit" if first_hit else "other title"
+def why_not_section(compared: WhyNot) -> Html:
+    """Return what separates a title from the other one, and the edits that would change it."""
     limit = largest_contribution(compared.title, compared.first)
-    scores = f"This title scores {number(compared.title.score)}, the {other} {number(compared.first.score)}"
+    scores = f"This title scores {number(compared.title.score)}, the other title {number(compared.first.score)}"
     titles = joined(
-        chips(other, compared.first.title_words, limit), chips("this title", compared.title.title_words, limit)
+        chips("other title", compared.first.title_words, limit), chips("this title", compared.title.title_words, limit)
     )
     if compared.gap <= 0:
         return joined(tag("p", f"{scores}, so there is no gap to explain."), titles)
-    lacks = f"It lacks words that help the {other}: "
+    lacks = "It lacks words that help the other title: "
     lists = {lacks: compared.missing, "These words lower its score: ": compared.burdens}
     found = [(lead, merged(parts, WORDS_NAMED)) for lead, parts in lists.items()]
     told = [joined(" ", lead, listed(named(*word) for word in words), ".") for lead, words in found if words]
     return joined(
         tag("p", f"{scores}: a gap of ", tag("b", number(compared.gap)), ".", *told),
         titles,
-        _words(compared.words, other),
+        _words(compared.words),
         tag("h3", "Edits that would change it"),
-        _path(compared, other),
+        _path(compared),
     )
 
 
-def _words(shares: Sequence[Share], other: str) -> Html:
+def _words(shares: Sequence[Share]) -> Html:
     bars = bar_cells([share.difference for share in shares], 3)
     rows = [
         [share.word, signed(share.first, 3), signed(share.title, 3), bar]
         for share, bar in zip(shares, bars, strict=True)
     ]
-    head = ["query word", other, "this title", "difference"]
+    head = ["query word", "other title", "this title", "difference"]
     return table("Contributions of the query's words to both scores", head, rows, numeric=(1, 2))
 
 
-def _path(compared: WhyNot, other: str) -> Html:
+def _path(compared: WhyNot) -> Html:
     if not compared.path:
-        return tag("p", f"No single word of the query or the {other}, added or removed, raises the score.")
+        return tag("p", "No single word of the query or the other title, added or removed, raises the score.")
     steps = (tag("li", _edit(edit), f": {number(edit.score)} ({signed(edit.change, 3)})") for edit in compared.path)
     verdict = "passes" if compared.reached else "does not pass"
-    scores = f"scores {number(compared.path[-1].score)} and {verdict} the {other} ({number(compared.first.score)})"
+    scores = f"scores {number(compared.path[-1].score)} and {verdict} the other title ({number(compared.first.score)})"
     return joined(tag("p", f"With the best edit at each step, the title {scores}:"), tag("ol", steps))
 
 

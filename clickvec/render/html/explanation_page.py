@@ -14,16 +14,9 @@ from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest
 TOP_CELLS = 10
 
 
-def explanation_page(
-    explanation: Explanation,
-    *,
-    comparison: ModelComparison | None = None,
-    model: str = "",
-    first_hit: bool = True,
-) -> str:
+def explanation_page(explanation: Explanation, *, comparison: ModelComparison | None = None, model: str = "") -> str:
     """Return a page that shows why a query and a title have their score.
 
-    `first_hit` says whether the other title of `why_not` is the top hit, rather than a title that the user named.
     Raise ClickvecError if there is no title.
     """
     pair = explanation.pair
@@ -31,8 +24,7 @@ def explanation_page(
         raise ClickvecError("--html needs a query and a title; give a title after the query")
     sections = [("why", "Why this score", _why(pair))]
     if explanation.why_not is not None:
-        heading = "Why it is not the top hit" if first_hit else "Compared with the other title"
-        sections.append(("why-not", heading, why_not_section(explanation.why_not, first_hit)))
+        sections.append(("why-not", "Compared with the other title", why_not_section(explanation.why_not)))
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
     sections.append(("cells", "Cells", _cells(pair)))

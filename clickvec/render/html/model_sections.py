@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from clickvec.explanation.query_words import ReadQuery, WordUse
 from clickvec.explanation.report import Report, WordNeighbours
 from clickvec.explanation.title_map import TitleMap
-from clickvec.explanation.topics import SIGNS, Topic, Topics
+from clickvec.explanation.topics import SIGNS, Topics
 from clickvec.render.html.markup import Html, joined, note, table, tag
 from clickvec.render.html.word_chips import bar_cells, listed
 from clickvec.render.labels import cell_name
@@ -16,8 +16,6 @@ from clickvec.render.labels import cell_name
 TOPICS_SHOWN = 24  # cells with one of their signs
 GROUPS_SHOWN = 12
 TOPIC_WORDS = 6
-FEWEST_DETECTIONS = 5  # of a cell that is shown
-FREQUENT = 3  # detections of a word that is not there by chance
 MAP_SIZE, MAP_EDGE = (620, 440), 16
 COLOURS = 6  # c0 to c5 of style.css
 # Six shapes, so that groups of one colour differ, and all groups in black and white.
@@ -114,33 +112,24 @@ def _cells(topics: Topics) -> Html:
         (cell.dimension, sign, cell.signs[sign])
         for cell in topics.cells
         for sign in SIGNS
-        if cell.signs[sign].detections >= FEWEST_DETECTIONS
+        if cell.signs[sign].detections
     ]
-    if not rows:
-        return note(f"No cell detects {FEWEST_DETECTIONS} words.")
-    shown = sorted(rows, key=lambda row: (not _frequent(row[2]), -row[2].specificity))[:TOPICS_SHOWN]
+    shown = sorted(rows, key=lambda row: row[2].worth, reverse=True)[:TOPICS_SHOWN]
     cells = [
-        [_name(topics, at, sign), _topic_words(topic), f"{topic.detections:,}", f"{topic.specificity:.2f}"]
+        [
+            _name(topics, at, sign),
+            listed(_with_number(word.word, f"{word.lift:.0f}×") for word in topic.words[:TOPIC_WORDS]),
+            f"{topic.detections:,}",
+            f"{topic.specificity:.2f}",
+        ]
         for at, sign, topic in shown
     ]
-    about = (
-        "Specificity: 1 if a cell always detects the same word, 0 if it detects no word twice. Words that a cell "
-        f"detects fewer than {FREQUENT} times are left out if there are others."
-    )
+    about = "Specificity: 1 if a cell always detects the same word, 0 if it detects no word twice."
     head = ["cell", "words (lift)", "detections", "specificity"]
     caption = f"{len(shown):,} of {len(rows):,} signed cells"
     return joined(
         tag("h3", "The most specific cells"), note(about), table(caption, head, cells, numeric=(2, 3), class_="wide")
     )
-
-
-def _frequent(topic: Topic) -> bool:
-    return any(word.count >= FREQUENT for word in topic.words)
-
-
-def _topic_words(topic: Topic) -> Html:
-    words = [word for word in topic.words if word.count >= FREQUENT] or topic.words
-    return listed(_with_number(word.word, f"{word.lift:.0f}×") for word in words[:TOPIC_WORDS])
 
 
 def _with_number(text: str, number: str) -> Html:

@@ -1,10 +1,9 @@
 """What `clickvec topics` and `clickvec nearest` print."""
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from clickvec.explanation.neighbours import Nearest
-from clickvec.explanation.topics import ENOUGH, SIGNS, CellTopics, SignedCell, Topic, Topics
+from clickvec.explanation.topics import SIGNS, SignedCell, Topics
 from clickvec.render.labels import cell_name, counted
 from clickvec.render.terminal.screen import SHORT, Screen, clip, joined
 
@@ -12,31 +11,18 @@ MOST = 20  # signed cells, unless the user asks for others
 GROUP_WORDS = 6
 
 
-class _Row(NamedTuple):
-    """A cell with one of its signs, and the words that it detects then."""
-
-    cell: CellTopics
-    sign: str
-    topic: Topic
-
-    @property
-    def worth(self) -> tuple[bool, float]:
-        """The sort key. The specificity of few detections says little."""
-        enough = self.topic.detections >= ENOUGH
-        return enough, self.topic.specificity if enough else self.topic.detections
-
-
 def show_topics(topics: Topics, dimensions: Collection[int], screen: Screen, *, most: int | None = None) -> str:
     """Return a table of these cells, a row for each sign, their groups, and the dead cells.
 
     If there are more than `most` rows, the most specific cells with enough detections are shown.
     """
-    rows = [_Row(cell, sign, cell.signs[sign]) for cell in topics.cells for sign in SIGNS]
-    rows = [row for row in rows if row.cell.dimension in dimensions]
+    rows = [
+        (cell, sign, cell.signs[sign]) for cell in topics.cells for sign in SIGNS if cell.dimension in dimensions
+    ]  # fmt: skip
     hidden = 0 if most is None else max(0, len(rows) - most)
     if hidden:
-        rows = sorted(rows, key=lambda row: row.worth, reverse=True)[:most]
-        dimensions = {row.cell.dimension for row in rows}
+        rows = sorted(rows, key=lambda row: row[2].worth, reverse=True)[:most]
+        dimensions = {cell.dimension for cell, _, _ in rows}
     cells = [
         (cell_name(cell.cell, cell.way), sign, f"{topic.detections:,}", f"{topic.specificity:.2f}",
          str(topics.group_of.get(SignedCell(cell.dimension, sign), "")),

@@ -1,6 +1,6 @@
 """Lay out text for the terminal: tables, bars, wrapped lines, words in the colour of their contribution.
 
-On a terminal with colours, rich does the layout. Without rich, with NO_COLOR, or in a pipe, the same content comes as
+On a terminal with colours, rich does the layout. With NO_COLOR or in a pipe, the same content comes as
 plain text. All text is made safe here: data can neither send escape sequences nor rich markup to the terminal.
 """
 
@@ -10,7 +10,6 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from io import StringIO
 from typing import NamedTuple
 
@@ -43,7 +42,7 @@ Cell = str | Bar
 
 @dataclass(frozen=True)
 class Screen:
-    """A terminal with this many columns. With `colour`, rich must be installed."""
+    """A terminal with this many columns."""
 
     columns: int = 80
     colour: bool = False
@@ -130,11 +129,11 @@ class Screen:
 def this_screen(*, piped: int = 80, most: int = WIDEST) -> Screen:
     """Return the screen of standard output. Text in a pipe is `piped` columns wide, and no text is wider than `most`.
 
-    There are no colours in a pipe, if NO_COLOR is set, or if rich is not installed.
+    There are no colours in a pipe or if NO_COLOR is set.
     """
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(sys.stdout)
     columns = shutil.get_terminal_size((piped, 24)).columns
-    return Screen(min(max(columns, 60), most), not plain and find_spec("rich") is not None)
+    return Screen(min(max(columns, 60), most), not plain)
 
 
 def joined(parts: Sequence[Sequence[str]]) -> str:

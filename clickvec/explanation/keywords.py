@@ -58,11 +58,6 @@ class Keywords:
     verdicts: tuple[bool | None, ...]  # None if no direction has a say
     needed: int = math.ceil(SHARE * ACTIVE)  # how many of the active cells make a keyword
 
-    @property
-    def found(self) -> tuple[str, ...]:
-        """The keywords."""
-        return tuple(word for word, verdict in zip(self.words, self.verdicts, strict=True) if verdict)
-
 
 def keywords(encoder: Encoder, text: str, side: str = "query", rule: Rule = RULE) -> Keywords:
     """Return the keywords of a text, as the tower of `side` reads it."""

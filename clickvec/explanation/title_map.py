@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.explanation.reading import Floats, cell_names
+from clickvec.explanation.reading import Floats
 from clickvec.model.encoder import Encoder
 from clickvec.text.lexical_tokens import tokenise
 from clickvec.text.tokens import canonical
@@ -22,15 +22,7 @@ from clickvec.text.tokens import canonical
 TITLES = 400  # most titles on a map
 FEWEST_VECTORS = 4  # different ones; a map of fewer shows nothing
 PERPLEXITY = 30  # about how many neighbours of a title t-SNE considers
-WORDS, CELLS, EXAMPLES = 4, 3, 2  # listed for each neighbourhood
-
-
-class OutstandingCell(NamedTuple):
-    """A cell, and how far its mean over the titles of a neighbourhood is from its mean over all titles."""
-
-    cell: int
-    way: str
-    difference: float
+WORDS, EXAMPLES = 4, 2  # listed for each neighbourhood
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,6 @@ class Neighbourhood:
 
     titles: int
     words: tuple[str, ...]  # most characteristic first
-    cells: tuple[OutstandingCell, ...]
     examples: tuple[str, ...]  # those with most of the words, then those nearest to the centre
     centre: tuple[float, float]
 
@@ -56,10 +47,7 @@ class TitleMap:
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""
         return {
-            "neighbourhoods": [
-                {"titles": group.titles, "words": group.words, "cells": [cell._asdict() for cell in group.cells]}
-                for group in self.neighbourhoods
-            ],
+            "neighbourhoods": [{"titles": group.titles, "words": group.words} for group in self.neighbourhoods],
             "titles": [
                 {"title": title, "x": x, "y": y, "neighbourhood": number}
                 for title, (x, y), number in zip(self.titles, self.points.tolist(), self.neighbourhood_of, strict=True)
@@ -99,7 +87,7 @@ def map_titles(encoder: Encoder, titles: Sequence[str], most: int = TITLES, *, s
     neighbourhood_of = divide(points, round(0.8 * len(points) ** 0.5), seed)
     words = [set(tokenise(title, "words-stop")) for title in sample]
     groups = tuple(
-        _neighbourhood(encoder, sample, points, vectors.astype(np.float64), words, members)
+        _neighbourhood(sample, points, words, members)
         for number in range(int(neighbourhood_of.max()) + 1)
         if len(members := np.flatnonzero(neighbourhood_of == number))
     )
@@ -122,26 +110,17 @@ def divide(points: Floats, parts: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 def _neighbourhood(
-    encoder: Encoder,
-    titles: Sequence[str],
-    points: Floats,
-    vectors: Floats,
-    words: Sequence[set[str]],
-    members: NDArray[np.int64],
+    titles: Sequence[str], points: Floats, words: Sequence[set[str]], members: NDArray[np.int64]
 ) -> Neighbourhood:
     counts = Counter(word for at in members.tolist() for word in words[at])
     total = Counter(word for title_words in words for word in title_words)
     characteristic = characteristic_words(counts, total, len(members) / len(titles))
-    difference = vectors[members].mean(axis=0) - vectors.mean(axis=0)
-    names = cell_names(encoder)
-    outstanding = np.argsort(-np.abs(difference), kind="stable")[:CELLS].tolist()
     centre = points[members].mean(axis=0)
     nearest = members[np.argsort(((points[members] - centre) ** 2).sum(axis=1), kind="stable")].tolist()
     nearest.sort(key=lambda at: -len(words[at].intersection(characteristic)))  # stable: ties stay nearest first
     return Neighbourhood(
         len(members),
         characteristic,
-        tuple(OutstandingCell(names[at][0], names[at][1], float(difference[at])) for at in outstanding),
         tuple(titles[at] for at in nearest[:EXAMPLES]),
         (float(centre[0]), float(centre[1])),
     )

@@ -193,7 +193,7 @@ def test_one_direction_by_hand() -> None:
     assert found.cells == {LEFT: ((), (0, 1, 2), (2,), (0, 2))}
     assert found.counts == {LEFT: (None, 3, 1, 2)}
     assert found.verdicts == (None, True, False, True)
-    assert found.found == ("b", "d")
+    assert [word for word, verdict in zip(found.words, found.verdicts, strict=True) if verdict] == ["b", "d"]
     # Cell 3 votes when all may, and detects nothing: it ends at zero.
     everyone = keywords_of(reading_of(outputs), rule=Rule(active=10, threshold=2, share=0.6))
     assert everyone.active == 4
@@ -213,7 +213,7 @@ def test_two_directions_by_hand() -> None:
     assert found.cells == {LEFT: ((), (0,), ()), RIGHT: ((0,), (0,), ())}
     assert found.counts == {LEFT: (None, 1, 0), RIGHT: (1, 1, None)}
     assert found.verdicts == (True, True, False)
-    assert found.found == ("a", "b")
+    assert [word for word, verdict in zip(found.words, found.verdicts, strict=True) if verdict] == ["a", "b"]
 
 
 def test_each_direction_has_its_own_most_active_cells() -> None:
@@ -273,7 +273,7 @@ def test_one_word_and_none(name: str) -> None:
     alone = keywords(encoder, "hotels")
     assert set(alone.counts.values()) == {(None,)}
     assert alone.verdicts == (None,)
-    assert alone.found == ()
+    assert [word for word, verdict in zip(alone.words, alone.verdicts, strict=True) if verdict] == []
     nothing = keywords(encoder, " ")
     assert (nothing.words, nothing.counts, nothing.cells, nothing.verdicts) == ((), {}, {}, ())
 

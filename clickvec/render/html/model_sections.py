@@ -217,10 +217,9 @@ def _neighbourhoods(drawn: TitleMap) -> Html:
         [
             ", ".join(group.words),
             f"{group.titles:,}",
-            ", ".join(cell_name(at.cell, at.way, "+" if at.difference > 0 else "−") for at in group.cells),
             tag("td", (tag("div", tag("bdi", title)) for title in group.examples)),
         ]
         for group in drawn.neighbourhoods
     ]
-    caption = "Neighbourhoods: their words, cells far above (+) or below (−) the mean of all titles, and two titles"
-    return table(caption, ["words", "titles", "cells", "examples"], rows, numeric=(1,))
+    caption = "Neighbourhoods: their words, and two titles"
+    return table(caption, ["words", "titles", "examples"], rows, numeric=(1,))

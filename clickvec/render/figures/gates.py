@@ -62,19 +62,18 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
         heading += [f"title  {explanation.pair.title}", f"score  {explanation.pair.score:.3f}"]
     names = [name for name in ACTIVATIONS if any(_tells(name, column) for column in columns)]
     ranges = _ranges(columns, names, same_range)
-    layout = _layout(columns, len(names))
-    with drawing(path, layout.across, layout.down + LINE * len(heading)) as figure:
-        lines = [clip(line, int(layout.across * LETTERS)) for line in heading]
+    words = max(len(column.words) for column in columns)
+    across, down, widths, heights = _layout(columns, words, len(names))
+    with drawing(path, across, down + LINE * len(heading)) as figure:
+        lines = [clip(line, int(across * LETTERS)) for line in heading]
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9)
-        grid = figure.add_gridspec(
-            2 + len(names), len(columns) + 1, width_ratios=layout.widths, height_ratios=layout.heights
-        )
+        grid = figure.add_gridspec(2 + len(names), len(columns) + 1, width_ratios=widths, height_ratios=heights)
         for place, column in enumerate(columns):
             _heading(figure.add_subplot(grid[0, place]), column.heading)
             for row, name in enumerate(names, start=1):
                 axes = figure.add_subplot(grid[row, place])
                 rising = name.endswith("_gate") and not same_range
-                image = heat_map(axes, column.maps[name], ranges[name], columns=layout.words, rising=rising)
+                image = heat_map(axes, column.maps[name], ranges[name], columns=words, rising=rising)
                 _cells_on_axis(
                     axes, _numbers(len(column.maps[name])), "\n".join(ACTIVATIONS[name]) if place == 0 else ""
                 )
@@ -83,7 +82,7 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
                 if place == 0 and not same_range:
                     colour_bar(figure, image, figure.add_subplot(grid[row, -1]))
             axes = figure.add_subplot(grid[-1, place])
-            _active_cells(axes, column, layout.words, ranges["output"])
+            _active_cells(axes, column, words, ranges["output"])
             axes.set_ylabel(f"{len(column.active)} most\nactive cells" if place == 0 else "", fontsize=10)
         if same_range:
             colour_bar(figure, image, figure.add_subplot(grid[1:-1, -1]))
@@ -91,31 +90,16 @@ def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False
         figure.supxlabel("dot: the cell detects the word        bold: keyword", fontsize=8.5)
 
 
-class _Layout(NamedTuple):
-    """Sizes in inches."""
-
-    words: int  # columns of each map: those of the longest text
-    across: float
-    down: float
-    widths: list[float]
-    heights: list[float]
-
-
-def _layout(columns: Sequence[Column], maps: int) -> _Layout:
-    """Return the sizes of the figure and its maps, with room for the words above and below them."""
-    words = max(len(column.words) for column in columns)
+def _layout(columns: Sequence[Column], words: int, maps: int) -> tuple[float, float, list[float], list[float]]:
+    """Return width and height of the figure, and those of its columns and rows, in inches, with room for the words."""
     cells, active = len(columns[0].maps["output"]), len(columns[0].active)
     map_width = max(0.25 * words, 2.4 if len(columns) < 4 else 1.8)
     map_height = min(max(0.95, 0.03 * cells), 1.5 if maps > 1 else 3.2)
     active_height = max(0.95, 0.16 * active)
     slanted = 0.3 + 0.055 * max(width(shorten(word)) for column in columns for word in column.words)
-    return _Layout(
-        words,
-        across=1.6 + len(columns) * (map_width + 0.4),
-        down=0.8 + 2 * slanted + maps * (map_height + 0.08) + active_height,
-        widths=[map_width] * len(columns) + [0.13],
-        heights=[0.2] + [map_height] * maps + [active_height],
-    )
+    across = 1.6 + len(columns) * (map_width + 0.4)
+    down = 0.8 + 2 * slanted + maps * (map_height + 0.08) + active_height
+    return across, down, [map_width] * len(columns) + [0.13], [0.2] + [map_height] * maps + [active_height]
 
 
 def _heading(axes: "Axes", text: str) -> None:

@@ -33,8 +33,8 @@ RUN_FILES = ("lock", "checkpoint.safetensors", "checkpoint.tmp", "metrics.jsonl"
 _ROW = ("loss", "pairs_per_second", "seconds", "masked", "mean_cosine")  # the metrics of an epoch
 
 
-def check_output_folder(out: Path, resume: bool, overwrite: bool) -> Path:
-    """Return the run folder of `out`. Raise a ClickvecError if a run may not write there, or cannot be resumed."""
+def check_output_folder(out: Path, resume: bool, overwrite: bool) -> None:
+    """Raise a ClickvecError if a run may not write to `out` or its run folder, or cannot be resumed."""
     check_model_output(out)
     run_folder = out.with_name(out.name + ".run")
     if run_folder.exists() and not run_folder.is_dir():
@@ -56,7 +56,6 @@ def check_output_folder(out: Path, resume: bool, overwrite: bool) -> Path:
         )
     if finished and not overwrite and not resume:
         raise ClickvecError(f"{out} already holds a model; choose another --out, or replace it with --overwrite")
-    return run_folder
 
 
 @contextmanager

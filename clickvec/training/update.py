@@ -144,9 +144,8 @@ class Plain:
             whole = self.inputs[side].gradient()
             scale = norm_scale([*others, *(() if whole is None else (whole,))], self.recipe.clip_norm)
             if scale is not None:
-                self.inputs[side].scale(scale)
                 torch._foreach_mul_(others, scale)
-            self.inputs[side].before_update()
+            self.inputs[side].before_update(scale)
         rate = learning_rate_at(self.recipe, update, self._updates)
         self.optimizer.update(rate)
         for matrix in self.inputs.values():

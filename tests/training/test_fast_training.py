@@ -212,7 +212,7 @@ def test_adam_sees_every_row_at_each_update() -> None:
     first, second, third = local.trigrams.tolist()
     assert (first, {first, second}) == (third, {0, 1})
     near.grad = torch.ones(2, 2)
-    dense.before_update()
+    dense.before_update(None)
     assert matrix.grad.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
     dense.update(0, 0.0)
     assert not matrix.grad.any()  # ready for the next

@@ -102,7 +102,7 @@ def test_what_a_run_holds_in_memory_does_not_grow_with_the_log(
     peaks = []
     for pairs in (2_000, 200_000):
         data = large(pairs, tmp_path / f"data{pairs}")
-        chosen = recipe(name, cells=4, batch_size=100_000, hard_negatives=2, click_weight="log", weight_average=0.9)
+        chosen = recipe(name, cells=4, batch_size=100_000, hard_negatives=2, click_weight="log")
         tracemalloc.start()
         run = loop.Run(data, chosen, tmp_path, None, torch.device("cpu"))
         run._shuffle()

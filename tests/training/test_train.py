@@ -385,9 +385,9 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
     ("name", "settings"),
     [
         ("paper", {}),
-        ("paper", {"pooling": "max", "word_dropout": 0.2, "weight_average": 0.9, "hard_negatives": 3}),
+        ("paper", {"pooling": "max", "word_dropout": 0.2, "hard_negatives": 3}),
         ("default", {}),
-        ("default", {"pooling": "mean", "word_dropout": 0.2, "weight_average": 0.9, "hard_negatives": 3}),
+        ("default", {"pooling": "mean", "word_dropout": 0.2, "hard_negatives": 3}),
     ],
 )
 def test_cpu_and_cuda_take_the_same_way(
@@ -434,7 +434,7 @@ def test_the_name_of_the_data_changes_with_where_a_text_ends() -> None:
 def test_one_pair_one_title_and_one_query_train_without_a_crash(tmp_path: Path) -> None:
     from test_learning import log_of
 
-    options = {"hard_negatives": 2, "word_dropout": 0.5, "weight_average": 0.9, "warm_up": 0.5}
+    options = {"hard_negatives": 2, "word_dropout": 0.5}
     for pairs in ([("a", "b")], [("a", "b"), ("c", "b")], [("a", "b"), ("a", "c")]):
         for name, more in itertools.product(("paper", "default"), ({}, options)):
             place = tmp_path / f"{name}{len(pairs)}{pairs[-1]}{len(more)}"

@@ -44,14 +44,11 @@ class Whole:
         """Return the gradient at that matrix."""
         return self.matrix.grad
 
-    def scale(self, factor: Tensor) -> None:
-        """Scale the gradient."""
+    def before_update(self, scale: Tensor | None) -> None:
+        """Scale the gradient, and prepare for the optimizer, which updates all other weights next."""
         gradient = self.gradient()
-        if gradient is not None:
-            gradient.mul_(factor)
-
-    def before_update(self) -> None:
-        """Prepare for the optimizer, which updates all other weights next."""
+        if gradient is not None and scale is not None:
+            gradient.mul_(scale)
 
     def update(self, update: int, learning_rate: float) -> None:
         """Finish the update, after the optimizer."""
@@ -83,8 +80,9 @@ class Dense(Whole):
         """Return the gradient of the touched rows."""
         return self._near.grad
 
-    def before_update(self) -> None:
-        """Expand the gradient for the optimizer."""
+    def before_update(self, scale: Tensor | None) -> None:
+        """Scale the gradient and expand it for the optimizer."""
+        super().before_update(scale)
         if self._near.grad is not None:
             _put(self._gradient, self._rows, self._near.grad)
         self.matrix.grad = self._gradient
@@ -106,7 +104,6 @@ class Lazy(Whole):
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
         """Return the rows that the batches touch, at Λ + μ ΔΛ."""
-        self._scale = 1.0
         self._rows, local = touched(batches, len(self.matrix))
         self._decayed, moved = self._decay.between(self.since.numpy()[self._rows], update + 1)
         self._near = _look_ahead(self.matrix, self.change, self._rows, moved).requires_grad_()
@@ -116,9 +113,9 @@ class Lazy(Whole):
         """Return the gradient of the touched rows."""
         return self._near.grad
 
-    def scale(self, factor: Tensor) -> None:
-        """Scale the gradient, together with the learning rate."""
-        self._scale = float(factor)
+    def before_update(self, scale: Tensor | None) -> None:
+        """Keep the scale of the gradient: `update` multiplies the learning rate by it."""
+        self._scale = 1.0 if scale is None else float(scale)
 
     @torch.no_grad()
     def update(self, update: int, learning_rate: float) -> None:

@@ -633,7 +633,7 @@ def test_a_killed_run_can_be_restarted(site: Path, trained: Path, tmp_path: Path
 
 
 def test_ctrl_c_in_other_verbs_is_status_130(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: Path) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("clickvec.model.folder.open_model", stop)

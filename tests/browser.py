@@ -28,7 +28,7 @@ _FRAME = """<!doctype html><link rel=icon href="data:,"><body>
   const page = document.getElementById('f').contentDocument, root = page.documentElement, wide = [];
   for (const e of page.body.querySelectorAll('*')) {
     const box = e.getBoundingClientRect();
-    const inside = e.closest('.scroll, svg');  // these scroll or scale
+    const inside = e.closest('.scroll, svg, .map ol');  // these scroll, scale or cut off
     if (box.right > root.clientWidth + 1 && !inside) wide.push(e.outerHTML.slice(0, 80));
   }
   const seen = (where) => [...page.querySelectorAll(where)].filter(e => e.getBoundingClientRect().height > 0).length;

@@ -1,6 +1,7 @@
 """Pages are whole and self-contained, say what the data says, and hold whatever text a query or a title may be."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import Rule
 from clickvec.explanation.title_map import TitleMap
 from clickvec.model.encoder import Encoder
-from clickvec.render.html import model_sections
+from clickvec.render.html import gate_maps, model_sections
 from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.html.markup import Html, joined, table, tag
 from clickvec.render.html.word_chips import bar_cells, number, signed
+from clickvec.render.labels import ACTIVATIONS, count, merged
 from clickvec.render.labels import METHODS as METHOD_TEXTS
-from clickvec.render.labels import count, merged
 
 QUERY, TITLE = TEXTS[2], TEXTS[3]
 HOSTILE = (
@@ -88,6 +89,36 @@ def test_numbers_have_a_sign_unless_they_round_to_nothing(value: float, said: st
 # --- drawings ----------------------------------------------------------------------------------------------------
 
 
+def painted(drawing: str, rows: int, columns: int) -> np.ndarray:
+    """The shades of a heat map, read off its paths."""
+    found = np.zeros((rows, columns), int)
+    for path in parse(drawing).all("path"):
+        sign = 1 if path.attributes["class"] == "p" else -1
+        shade = sign * round(float(path.attributes["stroke-opacity"] or 0) * gate_maps.LEVELS)
+        x, y = 0, 0
+        assert (path.attributes["d"] or "").startswith("M0 .5")
+        for across, down, width in re.findall(r"m(-?\d+) ?(-?\d+)h(\d+)", path.attributes["d"] or ""):
+            x, y = x + int(across), y + int(down)
+            assert not found[y, x : x + int(width)].any()  # nothing is painted twice
+            found[y, x : x + int(width)] = shade
+            x += int(width)
+    return found
+
+
+@given(st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5]))
+def test_a_heat_map_paints_each_number_on_its_shade(rows: int, columns: int, seed: int, centre: float) -> None:
+    values = np.random.default_rng(seed).normal(centre, 0.2, (rows, columns))
+    limit = float(np.abs(values - centre).max())
+    drawing = gate_maps.heat(values, "x", centre)
+    expected = np.rint((values - centre) / limit * gate_maps.LEVELS)
+    np.testing.assert_array_equal(painted(drawing, rows, columns), expected)
+    assert f'viewBox="0 0 {columns} {rows}"' in drawing
+
+
+def test_a_heat_map_of_nothing_but_the_middle_is_blank() -> None:
+    assert not parse(gate_maps.heat(np.full((2, 3), 0.5), "x", 0.5)).all("path")
+
+
 def test_a_bar_starts_at_zero_and_is_as_long_as_its_share_of_the_largest() -> None:
     def bars(*values: float) -> list[tuple[str | None, ...]]:
         rects = [parse(cell).all("rect")[0].attributes for cell in bar_cells(values)]
@@ -121,9 +152,19 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
         [word.all("span")[0].text for word in line.all("span", "w")] for line in section(root, "why").all("p", "words")
     ]
     assert lines == [[word.word for word in words] for words in (explanation.query_words, explanation.title_words)]
+    reads = fields["kind"] in RECURRENT
     anchors = [one.attributes["aria-labelledby"] for one in root.all("section")]
-    assert anchors == ["why", "words", "links", "cells"]
-    assert bool(section(root, "links").all("table")) == (fields["kind"] in RECURRENT)
+    assert anchors == ["why", "words", "links", "cells", *(["gates"] if reads else [])]
+    drawn = [svg.attributes["aria-label"] for svg in root.all("svg", "heat") if "of the query" in str(svg.attributes)]
+    ways = ("left to right", "right to left") if fields["kind"] == "bilstm" else ("left to right",)
+    maps = [" ".join(name) for key, name in ACTIVATIONS.items() if _has(fields, key)]
+    assert drawn == [f"{name} of the query, {way}" for way in ways for name in maps if reads]
+
+
+def _has(fields: dict[str, Any], key: str) -> bool:
+    if fields["kind"] == "rnn":
+        return key == "output"
+    return key != "forget_gate" or bool(fields.get("forget_gate"))
 
 
 def test_the_table_of_words_says_what_the_explanation_says() -> None:
@@ -272,7 +313,7 @@ def test_the_rule_for_keywords_is_told() -> None:
 
 def test_a_page_stays_small_with_many_cells() -> None:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
-    assert len(draw(encoder, comparison=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 100_000
+    assert len(draw(encoder, comparison=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
 
 
 def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:

@@ -7,6 +7,7 @@ from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
 from clickvec.explanation.model_comparison import ModelComparison
 from clickvec.render.html.comparison_section import models_section, why_not_section
+from clickvec.render.html.gate_maps import gate_maps
 from clickvec.render.html.markup import Html, joined, note, page, table, tag, text_of
 from clickvec.render.html.word_chips import bar_cells, chips, number, sentence, shade, signed, word_table
 from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest_contribution
@@ -28,6 +29,14 @@ def explanation_page(explanation: Explanation, *, comparison: ModelComparison | 
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
     sections.append(("cells", "Cells", _cells(pair)))
+    if explanation.title_side is not None:
+        query_reading, title_reading = explanation.query_side.reading, explanation.title_side.reading
+        if query_reading and title_reading:
+            about = note(
+                "A row is a word, a column is a cell. Green is above the middle of the scale, red below. A gate in the "
+                "middle is half open. Query and title share the scale."
+            )
+            sections.append(("gates", "Gates", joined(about, gate_maps(query_reading, title_reading))))
     if comparison is not None:
         sections.append(("models", "Models", models_section(comparison)))
     return page(f"{pair.query} – explanation", _header(pair, model, explanation.rank), sections)

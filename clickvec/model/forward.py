@@ -55,6 +55,11 @@ def run(tower: Tower, weights: Weights, table: Array, texts: Ragged, record: Rec
     return TOWERS[tower.kind].run(tower, weights, table, texts, record)
 
 
+def initial_value(name: str) -> float:
+    """Return the value around which a weight starts. A forget gate starts open; otherwise long texts are forgotten."""
+    return 1.0 if name.endswith("forget_gate.bias") else 0.0
+
+
 def unit(vectors: Array) -> Array:
     """Scale vectors to length 1, so that their product is the cosine of equation 3. A zero vector stays zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)

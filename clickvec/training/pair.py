@@ -40,6 +40,5 @@ class TowerPair:
 
 
 def _initial(name: str, shape: tuple[int, ...], scale: float, rng: np.random.Generator) -> forward.Array:
-    """Return small random numbers (Algorithm 1). A forget gate starts open; otherwise long texts are forgotten."""
-    drawn = rng.uniform(-scale, scale, shape)
-    return drawn + 1.0 if name.endswith("forget_gate.bias") else drawn
+    """Return small random numbers (Algorithm 1), around the initial value of the weight."""
+    return rng.uniform(-scale, scale, shape) + forward.initial_value(name)

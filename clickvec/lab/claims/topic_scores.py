@@ -136,9 +136,7 @@ def untrained(encoder: Encoder, seed: int = 0) -> Encoder:
     for side in folder.sides(model.shared_tower):
         for name, shape in forward.shapes(model.tower, len(model.trigrams)).items():
             array = rng.uniform(-scale, scale, shape).astype(np.float32)
-            weights[f"{side}.{name}"] = (
-                array + 1 if name.endswith("forget_gate.bias") else array
-            )  # the forget gate starts open
+            weights[f"{side}.{name}"] = array + np.float32(forward.initial_value(name))
     return Encoder(model._replace(weights=weights, training={}, fingerprint=""))
 
 

@@ -60,7 +60,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert packages == {"clickvec", next(name for name in packages if name.endswith(".dist-info"))}
     assert {"clickvec/py.typed", "clickvec/render/html/style.css"} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
-    assert not [name for name in names if "test" in name or name.endswith((".pyc", ".md"))]
+    assert not [name for name in names if "tests/" in name or name.endswith((".pyc", ".md"))]
     source = {
         str(path.relative_to(ROOT)) for kind in ("*.py", "*.c", "*.h") for path in (ROOT / "clickvec").rglob(kind)
     }

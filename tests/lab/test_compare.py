@@ -23,6 +23,7 @@ from test_skipthought import published
 
 from clickvec.data import Judged, read_clicks, read_judged
 from clickvec.errors import ClickvecError, Interrupted
+from clickvec.evaluation.bm25 import BM25
 from clickvec.lab.compare import baselines, pool
 from clickvec.lab.compare import run as compare_run
 from clickvec.lab.compare.bench import Bench, Task
@@ -746,3 +747,9 @@ def test_settings_are_checked_before_anything_is_read(
     said = refused("compare", *files, "--systems", systems, "--set", setting, "--out", tmp_path / "out")
     assert all(part in said for part in tells), said
     assert "absent.tsv" not in said
+
+
+def test_every_setting_of_bm25_that_is_tried_ranks_the_matching_title_first() -> None:
+    titles = ["red car", "blue bicycle", "green tea"]
+    for settings in baselines.BM25_GRID:
+        assert BM25(titles, **settings).score("red car", titles).argmax() == 0

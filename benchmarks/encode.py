@@ -40,7 +40,8 @@ from clickvec.text.trigrams import Vocabulary
 
 WORDS, TRIGRAMS, ROUNDS = 9, 50_000, 21
 ONE_CORE = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-FORMS = ["NumPy", "compiled"] if lstm.kernel() else ["NumPy"]
+KERNEL = lstm.kernel()
+FORMS = ["NumPy", "compiled"] if KERNEL else ["NumPy"]
 RNG = np.random.default_rng(0)
 
 
@@ -133,8 +134,7 @@ def opening(model: Path) -> float:
 
 def as_compiled(encoder: Encoder, wanted: bool) -> None:
     """Switch to the compiled version or to NumPy, and clear the cache of known words."""
-    kernel = lstm.kernel() if wanted else None
-    fast.native.kernel = lambda: kernel
+    fast.native.kernel = lambda: KERNEL if wanted else None
     encoder_module.token_table = token_table if wanted else TokenTable
     encoder._query._empty_cache()
     encoder._title._empty_cache()

@@ -228,6 +228,7 @@ def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict
         np.add.at(by_title, data.pair_title[block].astype(np.intp), data.pair_clicks[block].astype(np.float64))
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
-        "trigrams": len(data.trigrams), "distinct steps": len(data.tokens.offsets) - 1, "shown": len(data.shown.values),
+        "trigrams": len(data.trigrams), "distinct tokens": len(data.tokens.offsets) - 1,
+        "shown": len(data.shown.values),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip

@@ -38,9 +38,10 @@ from clickvec.storage.arrays import write_arrays
 for library in ("torch", "bm25s", "scipy", "matplotlib"):
     pytest.importorskip(library)
 
+from interrupt import watch_updates  # noqa: E402
+
 from clickvec.lab.other_systems import skipthought_training  # noqa: E402
 from clickvec.training import loop  # noqa: E402
-from clickvec.training.update import Plain  # noqa: E402
 
 TINY = ("cells=8", "hidden=16", "output=8", "epochs=1")
 OPTIONS = tuple(part for setting in TINY for part in ("--set", setting))
@@ -328,20 +329,6 @@ def test_damaged_scores_are_made_again(
 # --- stopped, and gone on with -----------------------------------------------------------------------------------
 
 LONGER = (*TINY, "batch_size=64")
-
-
-def watch_updates(patched: pytest.MonkeyPatch, stop_at: int = -1) -> list[int]:
-    """The numbers of the updates, as they are made; a Ctrl-C comes during one of them."""
-    seen, original = list[int](), Plain.one_update
-
-    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
-        seen.append(update)
-        if update == stop_at:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, pairs, rng, update)
-
-    patched.setattr(Plain, "one_update", one_update)
-    return seen
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(

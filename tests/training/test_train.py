@@ -5,11 +5,9 @@ import itertools
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +27,8 @@ from clickvec.storage.arrays import write_arrays
 from clickvec.storage.temporary import locked
 
 torch = pytest.importorskip("torch")
+
+from interrupt import watch_updates  # noqa: E402
 
 from clickvec.training import alarms, loop  # noqa: E402
 from clickvec.training.update import Plain, Seed  # noqa: E402
@@ -160,7 +160,7 @@ def test_a_resumed_run_ends_in_the_same_weights(
     whole = loop.run_training(data, chosen, tmp_path / "whole", dev=dev)
     for stop_after in (3, math.ceil(len(data.pair_query) / chosen.batch_size) + 2):  # in the first and the second epoch
         with monkeypatch.context() as patched:
-            stop_at_update(patched, stop_after)
+            watch_updates(patched, stop_after)
             with pytest.raises(loop.Interrupted, match="--resume"):
                 loop.run_training(data, chosen, tmp_path / "cut", dev=dev, resume=stop_after > 3)
         assert not (tmp_path / "cut").exists()
@@ -175,22 +175,10 @@ def test_a_resumed_run_ends_in_the_same_weights(
         assert (one["loss"], one["masked"], one["dev"]) == (other["loss"], other["masked"], other["dev"])
 
 
-def stop_at_update(patched: pytest.MonkeyPatch, stop_after: int) -> None:
-    """Send this process a Ctrl-C during the given update."""
-    original: Callable[..., object] = Plain.one_update
-
-    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
-        if update == stop_after:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, pairs, rng, update)
-
-    patched.setattr(Plain, "one_update", one_update)
-
-
 def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a run that was stopped after two updates."""
     with monkeypatch.context() as patched:
-        stop_at_update(patched, 2)
+        watch_updates(patched, 2)
         with pytest.raises(loop.Interrupted):
             loop.run_training(data, chosen, out)
 

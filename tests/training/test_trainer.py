@@ -17,7 +17,7 @@ from clickvec.lab.simulate import write
 
 torch = pytest.importorskip("torch")
 
-from clickvec.training.update import Plain  # noqa: E402
+from interrupt import watch_updates  # noqa: E402
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
@@ -96,14 +96,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
 ) -> None:
     settings = {"cells": 8, "epochs": 3, "batch_size": 32}
     whole = clickvec.train(site / "clicks.tsv.gz", tmp_path / "whole", **settings)
-    original = Plain.one_update
-
-    def one_update(self: Plain, pairs: np.ndarray, rng: np.random.Generator, update: int) -> object:
-        if update == 4:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, pairs, rng, update)
-
-    monkeypatch.setattr(Plain, "one_update", one_update)
+    watch_updates(monkeypatch, stop_at=4)
     with pytest.raises(Interrupted, match="--resume"):
         clickvec.train(site / "clicks.tsv.gz", tmp_path / "cut", **settings)
     monkeypatch.undo()

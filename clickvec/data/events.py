@@ -1,0 +1,21 @@
+"""The lines of a click log in blocks, whatever the format of its files: all readers of logs yield `Events`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Events(NamedTuple):
+    """Some consecutive good lines of a log, as columns. Texts are as in the file.
+
+    A line with 0 clicks is a title that was shown and not clicked. A column that the log does not have is None.
+    """
+
+    queries: Sequence[str]
+    titles: Sequence[str]
+    clicks: NDArray[np.float64]
+    clients: Sequence[str] | None = None  # who typed the query: a user, a session, a cookie
+    times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
+    positions: NDArray[np.int32] | None = None  # in the list that was shown; the first is 1, and 0 is unknown

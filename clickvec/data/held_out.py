@@ -1,0 +1,109 @@
+"""Hold two parts of the queries out of a click log: dev chooses settings, test gives the figures.
+
+The split is a function of the distinct queries and of nothing else. Queries with the same words are near-duplicates and
+stay together. If the log has times, the latest queries are held out: a group of near-duplicates is as old as its first
+click, the latest groups are test, and those before them are dev. Without times, a hash of the words decides.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from hashlib import blake2b
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data.clicks import ClickLog
+from clickvec.text.lexical_tokens import tokenise
+from clickvec.text.tokens import split_words
+
+TRAIN, DEV, TEST = 0, 1, 2
+SHARE = 0.05  # of the groups of near-duplicates in dev, and as many in test
+ENOUGH = 200  # queries with which a figure has a useful confidence interval; a small log gives up to LARGEST_SHARE
+LARGEST_SHARE = 0.1
+MOST = 5_000  # more queries would hardly narrow the confidence interval, and take them from training
+FEWEST = 50  # with fewer, the figures say nothing, and nothing is held out
+
+Parts = NDArray[np.int8]
+
+
+class HeldOut(NamedTuple):
+    """The three parts of a click log. No query of dev or test, nor a near-duplicate of it, is in another part."""
+
+    train: ClickLog
+    dev: ClickLog
+    test: ClickLog
+
+
+def near_duplicate_key(query: str) -> str:
+    """Return the distinct words of a query, sorted. Queries with the same key are near-duplicates.
+
+    Punctuation separates words. A query without letters and digits keeps its punctuation.
+    """
+    return " ".join(sorted(set(tokenise(query) or split_words(query))))
+
+
+def split_queries(queries: Sequence[str], first_clicks: NDArray[np.int64] | None = None) -> Parts:
+    """Return for each query its part: TRAIN, DEV or TEST. All are TRAIN if there are too few to hold out.
+
+    `first_clicks` are the times of the first clicks, in seconds. Repeated queries change nothing.
+    """
+    hashes = np.fromiter(map(_hash, queries), np.uint64, len(queries))
+    groups, group_of = np.unique(hashes, return_inverse=True)  # sorted by hash: the random order
+    size = held_out_size(len(groups))
+    order = np.arange(len(groups))
+    if first_clicks is not None:
+        first = np.full(len(groups), np.iinfo(np.int64).max)
+        np.minimum.at(first, group_of, first_clicks)
+        order = np.argsort(first, kind="stable")
+    parts = np.full(len(groups), TRAIN, np.int8)
+    parts[order[len(order) - 2 * size : len(order) - size]] = DEV
+    parts[order[len(order) - size :]] = TEST
+    return parts[group_of]
+
+
+def held_out_size(groups: int) -> int:
+    """Return how many of the groups of near-duplicates are dev, and how many are test; 0 if there are too few."""
+    size = min(MOST, max(int(SHARE * groups), min(ENOUGH, int(LARGEST_SHARE * groups))))
+    return size if size >= FEWEST else 0
+
+
+def fewest_queries() -> int:
+    """Return the number of different queries below which nothing is held out."""
+    return round(FEWEST / LARGEST_SHARE)
+
+
+def hold_out(log: ClickLog) -> HeldOut | None:
+    """Split a click log into train, dev and test. Return None if it has too few different queries."""
+    distinct: dict[str, int] = {}
+    query_of = np.fromiter(
+        (distinct.setdefault(query, len(distinct)) for query in log.queries), np.int64, len(log.queries)
+    )
+    times: NDArray[np.int64] | None = getattr(log, "times", None)
+    first_clicks = None
+    if times is not None:
+        first_clicks = np.full(len(distinct), np.iinfo(np.int64).max)
+        np.minimum.at(first_clicks, query_of, times)
+    parts = split_queries(list(distinct), first_clicks)
+    if not parts.any():
+        return None
+    part_of = parts[query_of]
+    return HeldOut(*(_select(log, part_of == part) for part in (TRAIN, DEV, TEST)))
+
+
+def _select(log: ClickLog, chosen: NDArray[np.bool_]) -> ClickLog:
+    """Return some lines of a log, with every column that it has."""
+    columns: dict[str, Any] = {}
+    for field in fields(log):
+        column = getattr(log, field.name)
+        if isinstance(column, np.ndarray):
+            columns[field.name] = column[chosen]
+        elif isinstance(column, list):
+            columns[field.name] = list(compress(column, chosen.tolist()))
+    return replace(log, **columns)
+
+
+def _hash(query: str) -> int:
+    """Return 64 bits that depend on the words only, on every machine the same."""
+    return int.from_bytes(blake2b(near_duplicate_key(query).encode(errors="surrogatepass"), digest_size=8).digest())

@@ -1,18 +1,27 @@
 /* A hash table of tokens: the C version of TokenTable in text/token_table.py. A test compares the two.
 
    The input is UTF-8, one text per line. words.py has normalised every text that is not ASCII, so this file only has to
-   lower-case ASCII letters and split at ASCII white space. A token is first written behind the last token of the table.
-   If it is new it stays there, otherwise the next token overwrites it. */
+   lower-case ASCII letters and split at ASCII white space. Tokens are first written behind the last token of the table.
+   When some of them are together they are looked up: those that are new move down to the end of the table, and the next
+   tokens overwrite the others. Looking them up together is faster because the memory that each of them needs is fetched
+   while the others are read. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BITS = 8 };
+enum { FIRST_BITS = 8, TOGETHER = 64 };
 #define SPACES 0x1f0003e00ULL /* bit b is set if Python's str.split() splits at byte b */
 
 struct Slot {
     uint32_t hash;
     int32_t id_plus_one; /* 0 if the slot is free */
+    int64_t start;       /* of the token in `letters` */
+};
+
+/* A token that is written behind the last token of the table and not looked up yet. A line feed follows it. */
+struct Pending {
+    int64_t start, length;
+    uint32_t hash;
 };
 
 struct Table {
@@ -68,17 +77,22 @@ static int grow_slots(struct Table *table) {
     return 1;
 }
 
-/* Return the id of the token of `length` letters that is written behind the last token; -1 if memory runs out. */
-static int32_t id_of(struct Table *table, int64_t length, uint32_t hash) {
+/* Return the id of a token that is known; -1 if it is new. No token has a line feed, so the one that follows each of them
+   tells whether the lengths are equal. */
+static int32_t find(const struct Table *table, const struct Pending *token) {
     const uint64_t last = ((uint64_t)1 << table->bits) - 1;
-    const uint8_t *token = table->letters + table->starts[table->count];
-    for (uint64_t place = hash >> (32 - table->bits); table->slots[place].id_plus_one; place = (place + 1) & last) {
-        const int32_t known = table->slots[place].id_plus_one - 1;
-        const int64_t start = table->starts[known];
-        if (table->slots[place].hash == hash && table->starts[known + 1] - start - 1 == length &&
-            !memcmp(table->letters + start, token, (size_t)length))
-            return known;
+    for (uint64_t place = token->hash >> (32 - table->bits);; place = (place + 1) & last) {
+        const struct Slot *slot = table->slots + place;
+        if (!slot->id_plus_one)
+            return -1;
+        if (slot->hash == token->hash &&
+            !memcmp(table->letters + slot->start, table->letters + token->start, (size_t)token->length + 1))
+            return slot->id_plus_one - 1;
     }
+}
+
+/* Move a new token to the end of the table. Return its id; -1 if memory runs out. */
+static int32_t add(struct Table *table, const struct Pending *token) {
     int64_t *starts = with_capacity(table->starts, &table->starts_capacity, table->count + 2, sizeof *starts);
     if (!starts)
         return -1;
@@ -86,11 +100,26 @@ static int32_t id_of(struct Table *table, int64_t length, uint32_t hash) {
     if (table->count == INT32_MAX - 1 || !grow_slots(table))
         return -1;
     const int32_t id = (int32_t)table->count++;
-    const int64_t end = table->starts[id] + length;
-    table->letters[end] = '\n';
-    table->starts[id + 1] = end + 1;
-    *free_slot(table->slots, table->bits, hash) = (struct Slot){hash, id + 1};
+    const int64_t start = starts[id];
+    memmove(table->letters + start, table->letters + token->start, (size_t)token->length + 1);
+    starts[id + 1] = start + token->length + 1;
+    *free_slot(table->slots, table->bits, token->hash) = (struct Slot){token->hash, id + 1, start};
     return id;
+}
+
+/* Write the ids of the pending tokens. Return 0 if memory runs out. */
+static int look_up(struct Table *table, const struct Pending *tokens, int count, int32_t *ids) {
+    for (int k = 0; k < count; k++) {
+        const struct Slot *slot = table->slots + (tokens[k].hash >> (32 - table->bits));
+        if (slot->id_plus_one)
+            __builtin_prefetch(table->letters + slot->start);
+    }
+    for (int k = 0; k < count; k++) {
+        ids[k] = find(table, tokens + k);
+        if (ids[k] < 0 && (ids[k] = add(table, tokens + k)) < 0)
+            return 0;
+    }
+    return 1;
 }
 
 /* Read texts of at most `max_words` tokens each. With 0 every text is one token, even if it has no words.
@@ -99,40 +128,50 @@ static int32_t id_of(struct Table *table, int64_t length, uint32_t hash) {
 int64_t words_read(struct Table *table, const uint8_t *at, int64_t length, int64_t max_words, int32_t *ids,
                    int64_t *offsets) {
     const uint8_t *const end = at + length;
-    int64_t count = 0;
+    int64_t count = 0; /* ids, those of pending tokens included */
+    /* A token and its line feed take no more room than the token and the white space behind it. */
     const int64_t wanted = table->starts[table->count] + length + 1;
     uint8_t *letters = with_capacity(table->letters, &table->letters_capacity, wanted, 1);
     if (!letters)
         return -1;
     table->letters = letters;
+    struct Pending tokens[TOGETHER];
+    int pending = 0;
+    int64_t write = table->starts[table->count];
     for (*offsets++ = 0;; at++) {
-        uint8_t *token = letters + table->starts[table->count];
+        int64_t start = write, words = 0;
         uint64_t hash = table->seed;
-        int64_t written = 0, words = 0;
-        for (;;) {
+        int ended = 0; /* the text */
+        while (!ended) {
             while (at < end && is_space(*at) && *at != '\n')
                 at++;
-            if (at == end || *at == '\n')
-                break;
-            if (written) /* the last token of a long text holds several words */
-                hash = add_letter(hash, token[written++] = ' ');
-            for (; at < end && !is_space(*at); at++) {
-                const uint8_t letter = *at - 'A' < 26u ? *at + 32 : *at;
-                hash = add_letter(hash, token[written++] = letter);
+            ended = at == end || *at == '\n';
+            if (!ended) {
+                if (write > start) /* the last token of a long text holds several words */
+                    hash = add_letter(hash, letters[write++] = ' ');
+                for (; at < end && !is_space(*at); at++) {
+                    const uint8_t letter = *at - 'A' < 26u ? *at + 32 : *at;
+                    hash = add_letter(hash, letters[write++] = letter);
+                }
             }
-            if (++words < max_words) {
-                if ((ids[count++] = id_of(table, written, folded(hash))) < 0)
-                    return -1;
-                token = letters + table->starts[table->count];
+            if (ended ? write > start || !max_words : ++words < max_words) {
+                tokens[pending] = (struct Pending){start, write - start, folded(hash)};
+                __builtin_prefetch(table->slots + (tokens[pending].hash >> (32 - table->bits)));
+                letters[write++] = '\n';
+                count++;
+                if (++pending == TOGETHER) {
+                    if (!look_up(table, tokens, pending, ids + count - pending))
+                        return -1;
+                    pending = 0;
+                    write = table->starts[table->count];
+                }
+                start = write;
                 hash = table->seed;
-                written = 0;
             }
         }
-        if ((written || !max_words) && (ids[count++] = id_of(table, written, folded(hash))) < 0)
-            return -1;
         *offsets++ = count;
         if (at == end)
-            return count;
+            return look_up(table, tokens, pending, ids + count - pending) ? count : -1;
     }
 }
 

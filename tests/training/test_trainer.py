@@ -106,6 +106,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     assert resumed.fingerprint == whole.fingerprint
 
 
-def test_at_most_six_parameters_are_named() -> None:
-    kinds = [parameter.kind for parameter in inspect.signature(clickvec.train).parameters.values()]
+@pytest.mark.parametrize("name", ["read_clicks", "train", "evaluate", "explain"])
+def test_at_most_six_parameters_are_named(name: str) -> None:
+    kinds = [parameter.kind for parameter in inspect.signature(getattr(clickvec, name)).parameters.values()]
     assert sum(kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY) for kind in kinds) <= 6

@@ -166,6 +166,9 @@ class Recipe:
             raise ClickvecError(
                 f"pooling={self.pooling} has no effect for {self.tower}, which has no output at each token"
             )
+        for name in ("forget_gate", "peepholes"):
+            if getattr(self, name) and self.tower not in ("lstm", "bilstm"):
+                raise ClickvecError(f"{name}=true has no effect for {self.tower}, which has no gates; leave it out")
 
     def tower_shape(self) -> Tower:
         """Return the part of the recipe that the model folder needs."""

@@ -35,9 +35,9 @@ def test_the_paper_recipe_is_the_paper_to_the_letter() -> None:
 
 def test_settings_go_over_the_file_and_the_file_over_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
-    file.write_text('gamma = 3\ncells = 7\ntower = "rnn"\nforget_gate = true\n')
+    file.write_text('gamma = 3\ncells = 7\ntower = "bilstm"\nforget_gate = true\n')
     found = recipe("default", file=file, settings=["cells=9", "learning_rate = 1e-4", "keep=last"])
-    assert (found.gamma, found.cells, found.tower, found.forget_gate) == (3.0, 9, "rnn", True)
+    assert (found.gamma, found.cells, found.tower, found.forget_gate) == (3.0, 9, "bilstm", True)
     assert (found.learning_rate, found.keep, found.shared_tower) == (1e-4, "last", DEFAULT["shared_tower"])
     assert isinstance(found.gamma, float)
 
@@ -93,6 +93,16 @@ def test_pooling_is_for_towers_with_an_output_at_each_token(tower: str) -> None:
     else:
         with pytest.raises(ClickvecError, match=f"pooling=max has no effect for {tower}"):
             recipe("default", tower=tower, pooling="max")
+
+
+@pytest.mark.parametrize("setting", ["forget_gate", "peepholes"])
+@pytest.mark.parametrize("tower", TOWERS)
+def test_a_forget_gate_and_peepholes_are_for_towers_with_gates(tower: str, setting: str) -> None:
+    if tower in ("lstm", "bilstm"):
+        assert getattr(recipe("default", settings=[f"tower={tower}", f"{setting}=true"]), setting)
+    else:
+        with pytest.raises(ClickvecError, match=f"{setting}=true has no effect for {tower}"):
+            recipe("default", settings=[f"tower={tower}", f"{setting}=true"])
 
 
 def test_what_the_paper_does_not_have_is_off() -> None:

@@ -1,5 +1,6 @@
 """BM25 on titles, computed by bm25s: the word-matching baseline that every model is measured beside."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ class BM25(Ranker):
             import bm25s
         except ImportError as error:
             raise missing_extra("bm25s", "baselines") from error
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # bm25s sets it to DEBUG
         ids: dict[str, int] = {}
         corpus = [[ids.setdefault(token, len(ids)) for token in tokenise(title, tokens)] for title in self._row]
         self._index: Any = None

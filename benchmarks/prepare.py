@@ -32,7 +32,7 @@ import numpy as np
 from train import texts
 
 from clickvec.data import BadLines, ClickLog, dataset
-from clickvec.data.clicks import _CLICKS
+from clickvec.data.header import Schema
 from clickvec.data.records import open_source, records
 from clickvec.lab.simulate import Site, impressions
 from clickvec.text.token_table import TokenTable
@@ -115,7 +115,8 @@ def write_logs(place: Path, pairs: int) -> None:
 def row_by_row(path: Path) -> None:
     """Read and prepare a file with the baseline."""
     bad, rows = BadLines(), []
-    for _, (query, title, count) in records(open_source(path, bad), _CLICKS):
+    columns = ("query", "title", "clicks")
+    for _, (query, title, count) in records(open_source(path, bad), Schema(columns, (columns,))):
         if query.strip() and title.strip() and float(count) > 0:
             rows.append((query, title, float(count)))
     queries, titles, clicks = zip(*rows, strict=True)

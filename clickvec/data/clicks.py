@@ -1,43 +1,36 @@
-"""Read click logs: (query, title, clicks), or every impression with whether it was clicked."""
+"""Read click logs into memory: (query, title, clicks), or every impression with whether it was clicked."""
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.header import Schema
+from clickvec.data.events import Events
 from clickvec.data.lines import MAX_BAD, BadLines, name_of
-from clickvec.data.records import open_source, read_blocks
-
-MIN_CLICKS = 1e-6  # with fewer clicks, log2(1 + clicks) would be 0 in float32
-MAX_CLICKS = 1e12  # sums over a log stay finite in float32
-
-_CLICKS = Schema(
-    columns=("query", "title", "clicks"),
-    layouts=(
-        ("query", "title", "clicks"),
-        ("query", "title"),
-        ("time", "client", "query", "title", "position", "clicked"),
-    ),
-    aliases={"clicked": "clicks"},
-    defaults={"clicks": "1"},
-    foreign={"grade": "this is a judged set (it has grade and no clicks), and a click log was expected"},
-)
+from clickvec.data.logs import read_events
 
 
 @dataclass(frozen=True)
 class ClickLog:
-    """Pairs of (query, clicked title) with their clicks, in the order of the log. A pair may occur several times."""
+    """Pairs of (query, clicked title) with their clicks, in the order of the log. A pair may occur several times.
+
+    Clients and positions are None if no file has them; where one of several files has none, they are "" and 0. Times
+    are None unless all files have them.
+    """
 
     queries: list[str]
     titles: list[str]
     clicks: NDArray[np.float64]
     bad: BadLines = field(default_factory=BadLines)
+    clients: list[str] | None = None
+    times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
+    positions: NDArray[np.int32] | None = None  # the first is 1; 0 is unknown
+    shown: "ClickLog | None" = None  # what was shown and not clicked (clicks are 0); None if there are no such lines
 
     def __len__(self) -> int:
         """The number of pairs."""
@@ -52,51 +45,84 @@ def read_clicks(
     """Read a click log from one or several files: TSV, CSV (.csv) or JSON lines (.jsonl), plain or gzip.
 
     The columns are query, title and, optionally, clicks; or those of impressions, with a column `clicked`. `columns`
-    maps these names to the names in the files, as in {"query": "search_term"}. Lines with 0 clicks are skipped. Bad
+    maps these names to the names in the files, as in {"query": "search_term"}. Lines with 0 clicks are in `.shown`. Bad
     lines are skipped, counted and listed in `.bad`; ClickvecError is raised if more than `max_bad` of the lines are
     bad, or no pair is left.
     """
     names = columns if isinstance(columns, Columns) else Columns(columns)
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    bad, queries, titles, clicks = BadLines(), list[str](), list[str](), array("d")
-    for path in files:
-        source = open_source(path, bad, names)
-        for numbers, (query, title, counts) in read_blocks(source, _CLICKS):
-            values_of = {text: _parse_clicks(text) for text in set(counts)}
-            values = [values_of[text] for text in counts]
-            if min(values) < 0 or not (all(map(str.strip, query)) and all(map(str.strip, title))):
-                for row, number in enumerate(numbers):
-                    problem = _problem(query[row], title[row], counts[row], values[row])
-                    if problem:
-                        values[row] = 0
-                        bad.add(source.name, number, *problem)
-            queries += compress(query, values)
-            titles += compress(title, values)
-            clicks.fromlist(list(filter(None, values)))
-    name = name_of(files[0]) if files else "the click log"
-    name += f" and {len(files) - 1} more" if files[1:] else ""
-    bad.check(name, max_bad, len(queries), "pair with a click")
+    bad = BadLines()
+    log = collect(read_events(files, names, bad=bad), bad)
+    bad.check(describe_files(files), max_bad, len(log), "pair with a click")
     if names is not columns:  # nobody else can check the names of a mapping
         names.check_used()
-    return ClickLog(queries, titles, np.frombuffer(clicks, np.float64), bad)
+    return log
 
 
-def _problem(query: str, title: str, count: str, clicks: float) -> tuple[str, str] | None:
-    """Return the reason, and its detail, why a line is bad; None if it is good."""
-    for name, text in (("query", query), ("title", title)):
-        if not text.strip():
-            return f"blank {name}", f"blank {name}"
-    if clicks >= 0:
-        return None
-    allowed = f"neither 0 nor a number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
-    return f"clicks is {allowed}", f"clicks is {count[:40]!r}, {allowed}"
+def describe_files(files: Sequence[Path]) -> str:
+    """Return the name of a log in messages: that of its first file."""
+    name = name_of(files[0]) if files else "the click log"
+    return name + (f" and {len(files) - 1} more" if files[1:] else "")
 
 
-def _parse_clicks(text: str) -> float:
-    """Return the clicks in a field, -1 if they are not a number in range."""
-    try:
-        clicks = float(text)
-    except ValueError:
-        return {"true": 1.0, "false": 0.0}.get(text.lower(), -1.0)
-    in_range = clicks == 0 or MIN_CLICKS <= clicks <= MAX_CLICKS
-    return clicks if in_range and text.isascii() and "_" not in text else -1.0  # float() also parses 1_0 and ١
+def collect(blocks: Iterable[Events], bad: BadLines) -> ClickLog:
+    """Return the lines of a log, the clicked ones and those that were only shown."""
+    clicked, shown = _Lines(), _Lines()
+    for events in blocks:
+        mask = events.clicks > 0
+        if mask.all():
+            clicked.add(events)
+        else:
+            clicked.add(_rows(events, mask))
+            shown.add(_rows(events, ~mask))
+    return clicked.log(bad, shown.log(BadLines()) if shown.queries else None)
+
+
+def _rows(events: Events, mask: NDArray[np.bool_]) -> Events:
+    chosen = mask.tolist()
+    queries, titles = list(compress(events.queries, chosen)), list(compress(events.titles, chosen))
+    clients = None if events.clients is None else list(compress(events.clients, chosen))
+    times = None if events.times is None else events.times[mask]
+    positions = None if events.positions is None else events.positions[mask]
+    return Events(queries, titles, events.clicks[mask], clients, times, positions)
+
+
+class _Lines:
+    """Blocks of events that become one log."""
+
+    def __init__(self) -> None:
+        self.queries, self.titles, self.clients = list[str](), list[str](), list[str]()
+        self.clicks = list[NDArray[np.float64]]()
+        self.times, self.positions = list[NDArray[np.int64] | None](), list[NDArray[np.int32] | None]()
+        self.any_clients = False
+
+    def add(self, events: Events) -> None:
+        self.queries += events.queries
+        self.titles += events.titles
+        self.clicks.append(events.clicks)
+        self.any_clients |= events.clients is not None
+        self.clients += [""] * len(events.queries) if events.clients is None else events.clients
+        self.times.append(events.times)
+        self.positions.append(events.positions)
+
+    def log(self, bad: BadLines, shown: ClickLog | None = None) -> ClickLog:
+        times = [block for block in self.times if block is not None]
+        positions = None
+        if any(block is not None for block in self.positions):
+            sizes = map(len, self.clicks)
+            blocks = zip(sizes, self.positions, strict=True)
+            positions = _joined([np.zeros(n, np.int32) if block is None else block for n, block in blocks], np.int32)
+        return ClickLog(
+            self.queries,
+            self.titles,
+            _joined(self.clicks, np.float64),
+            bad,
+            self.clients if self.any_clients else None,
+            _joined(times, np.int64) if times and len(times) == len(self.times) else None,
+            positions,
+            shown,
+        )
+
+
+def _joined(blocks: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *blocks])

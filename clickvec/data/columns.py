@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from clickvec.errors import ClickvecError
 
-NAMES = ("query", "title", "clicks", "query_id", "doc_id", "grade", "text", "kind", "topic")
+NAMES = (
+    "query", "title", "clicks", "client", "time", "position", "query_id", "doc_id", "grade", "text", "kind", "topic",
+)  # fmt: skip
 
 # Parts of the names that people give to these columns, for the example in an error.
 _HINTS = {

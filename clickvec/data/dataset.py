@@ -41,17 +41,25 @@ class Dataset(NamedTuple):
 
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
-    """Return the arrays of a click log. `shown` is a judged set; its titles of grade 0 were shown and not clicked."""
+    """Return the arrays of a click log, with the titles that were shown and not clicked.
+
+    Those are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
+    """
     tokens = token_table(max_words)
     shown_queries = [judged.query for judged in shown or () for _ in judged.titles]
     shown_titles = [title for judged in shown or () for title in judged.titles]
+    if log.shown:
+        shown_queries += log.shown.queries
+        shown_titles += log.shown.titles
     query, query_tokens, shown_query = _read(log.queries, shown_queries, tokens)
     title, title_tokens, shown_title = _read(log.titles, shown_titles, tokens)
     asked, width = len(query_tokens.lengths), len(title_tokens.lengths)
     pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
     clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
-    if shown:
-        grades = np.concatenate([_NONE, *(judged.grades for judged in shown)])
+    if shown_titles:
+        grades = np.zeros(len(shown_titles), np.int64)
+        graded = [grade for judged in shown or () for grade in judged.grades.tolist()]
+        grades[: len(graded)] = graded
         passed_over, others = _passed_over(shown_query, shown_title, grades, clicked, width)
         text_of = dict(zip(shown_title.tolist(), shown_titles, strict=True))
         title_tokens = concatenate([title_tokens, tokens.read([text_of[number] for number in others.tolist()])])

@@ -21,6 +21,7 @@ class Schema(NamedTuple):
     aliases: Mapping[str, str] = {}  # other name -> column
     defaults: Mapping[str, str] = {}  # the value of a column that may be absent
     foreign: Mapping[str, str] = {}  # column that only another kind of file has -> what that file is
+    optional: tuple[str, ...] = ()  # columns that may be absent and have no default: a block then has () for them
 
     def own_names(self, column: str) -> list[str]:
         """Return our names of a column; the first one that a file has is read."""
@@ -28,7 +29,8 @@ class Schema(NamedTuple):
 
     def missing(self, present: Collection[str]) -> list[str]:
         """Return the columns that a file must have and that are not present."""
-        return [column for column in self.columns if column not in present and column not in self.defaults]
+        needed = (column for column in self.columns if column not in self.defaults and column not in self.optional)
+        return [column for column in needed if column not in present]
 
     def other_kind(self, present: Collection[str], names: Collection[str]) -> str | None:
         """Return what a file is if it only looks like one of this kind because a default fills the gap."""

@@ -62,12 +62,10 @@ def read_blocks(source: Source, schema: Schema) -> Blocks:
         return
     header, blocks = read_table(source, schema)
     for numbers, columns in blocks:
+        absent = {name: [schema.defaults[name]] * len(numbers) for name in schema.defaults}
         yield (
             numbers,
-            [
-                columns[header.at[name]] if name in header.at else [schema.defaults[name]] * len(numbers)
-                for name in schema.columns
-            ],
+            [columns[header.at[name]] if name in header.at else absent.get(name, ()) for name in schema.columns],
         )
 
 
@@ -208,26 +206,34 @@ def json_cell(value: object) -> str | None:
 
 def _json_columns(source: Source, schema: Schema) -> Blocks:
     keys = Keys(source.name, schema, source.columns)
+    first: Mapping[str, str] | None = None  # the first object says which optional columns the file has
     for objects in json_objects(source):
         rows: list[Row] = []
         for number, value in objects:
-            fields, reason = _json_fields(value, keys.find(number, value), schema)
+            key_of = keys.find(number, value)
+            first = key_of if first is None else first
+            fields, reason = _json_fields(value, key_of, schema)
             reason = keys.other_kind or reason
             if reason:
                 source.bad.add(source.name, number, reason)
             else:
                 rows.append((number, fields))
         if rows:
-            yield _by_columns(rows)
+            numbers, columns = _by_columns(rows)
+            absent = {column for column in schema.optional if column not in (first or ())}
+            yield (
+                numbers,
+                [() if name in absent else column for name, column in zip(schema.columns, columns, strict=True)],
+            )
     keys.check()
 
 
 def _json_fields(value: dict[str, Any], keys: Mapping[str, str], schema: Schema) -> tuple[list[str], str | None]:
-    """Return the fields of an object, or the reason why it has not all of them."""
+    """Return the fields of an object, or the reason why it has not all of them. An optional one may be blank."""
     fields: list[str] = []
     for column in schema.columns:
         cell = value[keys[column]] if column in keys else schema.defaults.get(column)
-        text = json_cell(cell)
+        text = "" if cell is None and column in schema.optional else json_cell(cell)
         if text is None:
             absent = "is not text" if cell is not None else "is null" if column in keys else None
             return fields, f"{column} {absent}" if absent else f"no {column}"

@@ -14,8 +14,8 @@ import pytest
 from clickvec.data import (
     BadLines,
     Columns,
-    clicks,
     judged,
+    logs,
     read_clicks,
     read_judged,
     read_qrels,
@@ -239,7 +239,7 @@ def test_names_with_commas_signs_and_spaces() -> None:
 
 def test_all_columns_have_a_name() -> None:
     schemas = (
-        clicks._CLICKS,
+        logs.LOG,
         judged._JUDGED,
         judged._QUERIES,
         titles.TITLES,

@@ -20,8 +20,9 @@ from clickvec.data import (
     BadLines,
     ClickLog,
     Columns,
-    clicks,
     lines,
+    logs,
+    numbers,
     read_clicks,
     read_judged,
     read_qrels,
@@ -106,6 +107,12 @@ def test_impressions_are_a_click_log(file: File, header: str) -> None:
     log = read_clicks(file(header + rows), columns=Columns(header=bool(header)))
     assert pairs(log) == [("q", "t2", 1.0), ("q", "t2", 1.0)]
     assert (log.bad.count, log.bad.total) == (0, 4)
+    assert log.times is not None
+    assert log.positions is not None
+    assert (log.clients, log.times.tolist(), log.positions.tolist()) == (["c", "d"], [1, 2], [2, 1])
+    assert log.shown is not None
+    assert pairs(log.shown) == [("q", "t1", 0.0), ("q", "t3", 0.0)]
+    assert log.shown.clients == ["c", "d"]
 
 
 def test_clicks_column_goes_before_clicked(file: File) -> None:
@@ -405,7 +412,7 @@ def test_the_first_line_may_be_the_bad_one(file: File) -> None:
 def plainly_read(path: Path, columns: Columns) -> tuple[list[tuple[str, str, float]], BadLines]:
     """Read a click log line by line."""
     bad, found = BadLines(), []
-    source, schema = open_source(path, bad, columns), clicks._CLICKS
+    source, schema = open_source(path, bad, columns), logs.LOG
     rows = [(at, line.split("\t")) for first, block in source.lines for at, line in enumerate(block, first) if line]
     header = records._find_header(source, rows[: 1 if columns.header else LOOK_AHEAD], schema)
     for number, fields in rows[header.lines :]:
@@ -414,10 +421,12 @@ def plainly_read(path: Path, columns: Columns) -> tuple[list[tuple[str, str, flo
             continue
         query, title = (fields[header.at[column]] for column in ("query", "title"))
         count = fields[header.at["clicks"]] if "clicks" in header.at else "1"
-        value = clicks._parse_clicks(count)
-        problem = clicks._problem(query, title, count, value)
-        if problem:
-            bad.add(str(path), number, *problem)
+        (value,) = numbers.parse_clicks([count])
+        if not (query.strip() and title.strip()) or value < 0:
+            blank = "query" if not query.strip() else "title"
+            allowed = numbers.ALLOWED_CLICKS
+            reason = f"clicks is {allowed}" if query.strip() and title.strip() else f"blank {blank}"
+            bad.add(str(path), number, reason, reason.replace("clicks is", f"clicks is {count!r},"))
         elif value:
             found.append((query, title, value))
     return found, bad

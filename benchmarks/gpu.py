@@ -122,7 +122,7 @@ def readable(*arguments: Any) -> Plain:  # noqa: ANN401
     """Return the readable version on the CPU, with autograd."""
     made = Plain(*arguments)
     for tower in made.towers.towers.values():
-        tower.by_hand = False
+        tower.use_compiled = False
     return made
 
 
@@ -146,7 +146,7 @@ def main() -> None:
     data, (copy, product) = prepared(PAIRS), speeds()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; {TRIGRAMS:,} trigrams, 96 cells, nine words")
     print(f"copy: {copy / 1e12:.2f} TB/s, float32 matrix product: {product / 1e12:.0f} TFLOP/s")
-    print("negatives, minibatch      plain   nn.LSTM        ours   ratios     memory allows products allow  bfloat16")
+    print("negatives, minibatch      plain   nn.LSTM        ours   ratios     memory allows products allow")
     found: dict[str, dict[str, float]] = {}
     for name, settings in SETTINGS.items():
         chosen = recipe("paper", **settings)
@@ -155,11 +155,10 @@ def main() -> None:
         rates["nn.LSTM"] = pairs_per_second(data, chosen, NNLSTM, few)
         rates["ours"] = pairs_per_second(data, chosen, make, updates)
         rates["memory"], rates["products"] = bounds(data, chosen, copy, product)
-        rates["bfloat16"] = pairs_per_second(data, recipe("paper", precision="bfloat16", **settings), make, updates)
         ratios = f"{rates['ours'] / rates['plain']:.0f}, {rates['ours'] / rates['nn.LSTM']:.0f}"
         print(
             f"{name:18} {rates['plain']:12,.0f} {rates['nn.LSTM']:9,.0f} {rates['ours']:11,.0f}   {ratios:10}"
-            f" {rates['memory']:13,.0f} {rates['products']:15,.0f} {rates['bfloat16']:9,.0f}"
+            f" {rates['memory']:13,.0f} {rates['products']:15,.0f}"
         )
         found[name] = rates
     default = recipe("default")

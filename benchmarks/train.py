@@ -87,7 +87,7 @@ def make_plain(run) -> None:  # noqa: ANN001
     parameters = [weight for tower in run.towers.towers.values() for weight in tower.parameters()]
     run.updater.optimizer = optimizers.make(run.recipe, parameters)
     for side, tower in run.towers.towers.items():
-        tower.by_hand = False
+        tower.use_compiled = False
         run.updater.inputs[side] = rows.Whole(tower.weights["input"])
 
 

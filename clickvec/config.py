@@ -84,8 +84,6 @@ class RecipeSettings(TypedDict, total=False):
     ends_share: float
     clip_norm: float
     batch_size: int
-    bptt_steps: int
-    precision: str
     epochs: int
     patience: int
     keep: str
@@ -133,8 +131,6 @@ class Recipe:
     ends_share: float = 0.02
     clip_norm: float = 1.0  # maximum norm of the gradient of each tower (th_G of Algorithm 1); 0: off
     batch_size: int = 256
-    bptt_steps: int = 0  # tokens from the end of a text that the gradient reaches; 0: all
-    precision: str = "float32"  # of the recurrent products on a GPU: float32 or bfloat16
     # stopping
     epochs: int = 10
     patience: int = 0  # stop after this many epochs without a better dev NDCG@10; 0: never
@@ -182,7 +178,7 @@ _KINDS: dict[str, type] = {field.name: type(field.default) for field in dataclas
 # The names that settings had before. They are still accepted, except by the constructor.
 RENAMED = {"step": "learning_rate", "clip": "clip_norm", "average": "weight_average"}
 # Settings that were removed, with the value that turned them off. Older recipes and checkpoints still hold them.
-REMOVED = {"weight_average": 0.0, "warm_up": 0.0}
+REMOVED: dict[str, object] = {"weight_average": 0.0, "warm_up": 0.0, "bptt_steps": 0, "precision": "float32"}
 
 # Chosen on the dev set of msrd, from the same trials for each tower; docs/log.md describes the search.
 PAPER_BY_TOWER: dict[str, dict[str, Any]] = {
@@ -217,11 +213,10 @@ _CHOICES = {
     "schedule": ("fixed", "linear"),
     "click_weight": ("none", "log", "count"),
     "keep": ("last", "best"),
-    "precision": ("float32", "bfloat16"),
 }
 _LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("max_words", "max_trigrams", "negatives", "batch_size", "epochs"), (1, MAX_COUNT)),
-    **dict.fromkeys(("shown_negatives", "patience", "bptt_steps"), (0, MAX_COUNT)),
+    **dict.fromkeys(("shown_negatives", "patience"), (0, MAX_COUNT)),
     **dict.fromkeys(("cells", "hidden", "output", "window"), (1, MAX_SIZE)),
     **dict.fromkeys(("gamma", "learning_rate", "clip_norm"), (0, math.inf)),
     **dict.fromkeys(("momentum", "momentum_ends", "word_dropout"), (0, 0.9999)),
@@ -283,7 +278,7 @@ def _unknown(name: str) -> ClickvecError:
     if name in RENAMED:
         return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
     if name in REMOVED:
-        return ClickvecError(f"the setting {name} was removed, because it did not help (docs/log.md); leave it out")
+        return ClickvecError(f"the setting {name} was removed, because it helped too little (docs/log.md); leave it out")
     nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
     return ClickvecError(f"there is no setting {_shorten(name)}; the nearest is {nearest!r}")
 

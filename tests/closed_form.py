@@ -100,8 +100,8 @@ def rnn_run(w: Weights, text: Text) -> Array:
     return y
 
 
-def rnn_gradient(w: Weights, text: Text, v: Array, printed: str = "", steps: int | None = None) -> Weights:
-    """One side, Q or D, of dR/dΛ for the RNN; with `steps`, unfolded over so many steps only (the T of equation 7)."""
+def rnn_gradient(w: Weights, text: Text, v: Array, printed: str = "") -> Weights:
+    """One side, Q or D, of dR/dΛ for the RNN."""
     y, l = rnn_run(w, text), text.l  # noqa: E741
     T = len(y) - 1
     delta = np.zeros_like(y)
@@ -114,7 +114,7 @@ def rnn_gradient(w: Weights, text: Text, v: Array, printed: str = "", steps: int
     if printed == "appR19":  # slip: each time as if it were the last, against appR15
         delta_W = np.array([(1 - y[t]) * (1 + y[t]) * v[T - t] for t in range(T + 1)])
     grad = _zeros_like(w)
-    for tau in range(T if steps is None else min(steps, T)):
+    for tau in range(T):
         t = T - tau
         grad["Wrec"] += np.outer(delta[t], y[t - 1])  # rdssmTrain3, appR13, appR16
         grad["W"] += np.outer(delta_W[t], l[t])  # rdssmTrain7, appR18, appR20

@@ -246,7 +246,7 @@ def test_the_keywords_of_train_are_the_fields_of_a_recipe() -> None:
 
 
 def test_the_bounds_admit_whoever_means_no_bound() -> None:
-    chosen = recipe("default", max_words=10**9, max_trigrams=10**9, batch_size=10**9, bptt_steps=10**9)
+    chosen = recipe("default", max_words=10**9, max_trigrams=10**9, batch_size=10**9)
     assert chosen.max_words == chosen.batch_size == 10**9
 
 

@@ -48,11 +48,6 @@ def make_updater(
         from clickvec.training.gpu.graph import Fused  # needs Triton
 
         return Fused(data, recipe, towers, sampler, weights, updates)
-    if recipe.precision != "float32":
-        raise ClickvecError(
-            f"precision={recipe.precision} is for LSTM-RNNs on a GPU with Triton, of 16, 32, 48 ... cells, without "
-            f"peepholes, pooling and bptt_steps{': ' + failure if failure else ''}; leave it out"
-        )
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
     if failure:
@@ -75,9 +70,8 @@ def _warn_if_slow(recipe: Recipe) -> None:
 def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     """Return whether `gpu/graph.py` supports the tower and the options, and 32-bit integers can index the data."""
     tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
-    usual = recipe.pooling == "last" and not recipe.bptt_steps
     largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
-    return tower and usual and largest < 2**31
+    return tower and recipe.pooling == "last" and largest < 2**31
 
 
 def try_triton(recipe: Recipe) -> str:

@@ -3,8 +3,8 @@
 A tower holds its weights under the names of the model folder, except that all input matrices, the large ones, are one
 tensor `input`, side by side: the trigrams of a token are looked up once for all gates.
 
-On a CPU an LSTM-RNN runs through `recurrence.py`, which needs fewer operations, or through `compiled.py`, if that was
-compiled. `_readable_lstm` here is the one to read.
+On a CPU, `cpu/compiled.py` runs the LSTM-RNN and the sums of trigrams, if it was compiled. The functions here are the
+ones to read, and tests compare the two.
 
 To add a tower, write a function that runs it and add it to `RUN` at the end of this file (see docs/add-a-tower.md).
 """
@@ -24,9 +24,9 @@ from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged
 from clickvec.training.cpu import compiled
 from clickvec.training.cpu.compiled import CompiledBag, CompiledRecurrence
-from clickvec.training.recurrence import Bag, Recurrence, Shape, Sizes, continuing
 
 Weights = dict[str, Tensor]
+Sizes = tuple[int, ...]
 
 
 class Batch(NamedTuple):
@@ -80,7 +80,7 @@ class TorchTower:
         self.shapes = forward.shapes(tower, trigrams)
         self.input_names = [name for name in self.shapes if name.endswith(".input")]
         self.weights: Weights = {}
-        self.by_hand = True  # use the gradients of `compiled.py` or `recurrence.py`, if they exist; tests turn it off
+        self.use_compiled = True  # if there is compiled code; tests and benchmarks turn it off
 
     @classmethod
     def from_arrays(
@@ -109,30 +109,22 @@ class TorchTower:
         """Return the leaf tensors."""
         return list(self.weights.values())
 
-    def __call__(self, batch: Batch, bptt_steps: int = 0, matrix: Tensor | None = None) -> Tensor:
+    def __call__(self, batch: Batch, matrix: Tensor | None = None) -> Tensor:
         """Return the vectors of a batch, (texts, dimensions), before scaling to unit length.
 
         `matrix` replaces the input weights. It may hold a few of their rows, if the batch numbers its trigrams by them.
         """
-        table = self._look_up(batch, self.weights["input"] if matrix is None else matrix)
-        kernel = compiled.kernel() if self.by_hand and not bptt_steps else None
+        matrix = self.weights["input"] if matrix is None else matrix
+        kernel = compiled.kernel() if self.use_compiled else None
+        if kernel and kernel.takes(matrix):
+            table: Tensor = CompiledBag.apply(matrix, batch.trigrams, batch.starts, kernel)  # type: ignore[no-untyped-call]
+        else:
+            table = functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum", include_last_offset=True)
         if kernel and self._has_kernel(kernel) and kernel.takes(table) and batch.sizes:
             return self._compiled(table, batch, kernel)
-        packed = RUN[self.tower.kind](self, table, batch, bptt_steps)
+        packed = RUN[self.tower.kind](self, table, batch)
         empty = len(batch.order) - len(packed)
         return functional.pad(packed, (0, 0, 0, empty)).index_select(0, torch.argsort(batch.order))
-
-    def _look_up(self, batch: Batch, matrix: Tensor) -> Tensor:
-        """Return W l(t) of the distinct tokens."""
-        if not self.by_hand or matrix.device.type != "cpu":
-            return functional.embedding_bag(batch.trigrams, matrix, batch.starts, mode="sum", include_last_offset=True)
-        kernel = compiled.kernel()
-        table: Tensor
-        if kernel and kernel.takes(matrix):
-            table = CompiledBag.apply(matrix, batch.trigrams, batch.starts, kernel)  # type: ignore[no-untyped-call]
-        else:
-            table = Bag.apply(matrix, batch.trigrams, batch.starts)  # type: ignore[no-untyped-call]
-        return table
 
     def _has_kernel(self, kernel: compiled.Kernel) -> bool:
         """Return whether the compiled code can run this tower."""
@@ -166,7 +158,7 @@ class TorchTower:
 # tokens, longest text first.
 
 
-def _rnn(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tensor:
+def _rnn(net: TorchTower, table: Tensor, batch: Batch) -> Tensor:
     """Equation 1."""
     sizes, W_rec = batch.sizes, net.weights["hidden.recurrent"].T
     y, ended = _zeros(sizes, net.tower.hidden, table), []
@@ -175,28 +167,17 @@ def _rnn(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tenso
         y = torch.tanh(torch.addmm(x, y[: sizes[t]], W_rec))
         pooled = _pool(net.tower, pooled, y, t)
         ended.append(pooled[continuing(sizes, t) :])
-        y, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, pooled))
     return _longest_first(ended, y)
 
 
-def _lstm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tensor:
+def _lstm(net: TorchTower, table: Tensor, batch: Batch) -> Tensor:
     """Equation 2, in one direction or in two, side by side."""
-    run = _recurrence if net.by_hand and table.device.type == "cpu" else _readable_lstm
-    vectors = [
-        run(net.tower, w, part, tokens, batch.sizes, bptt_steps) for w, part, tokens in net.directions(table, batch)
-    ]
+    vectors = [read_texts(net.tower, w, part, tokens, batch.sizes) for w, part, tokens in net.directions(table, batch)]
     return torch.cat(vectors, dim=1) if len(vectors) > 1 else vectors[0]
 
 
-def _recurrence(tower: Tower, w: Weights, table: Tensor, tokens: Tensor, sizes: Sizes, bptt_steps: int) -> Tensor:
-    recurrent, bias = _all_gates(tower, w)
-    peepholes = (w.get(f"{gate}.peephole") for gate in ("input_gate", "forget_gate", "output_gate"))
-    shape = Shape(sizes, tower.pooling, bptt_steps)
-    vectors: Tensor = Recurrence.apply(table, tokens, bias, recurrent, shape, *peepholes)  # type: ignore[no-untyped-call]
-    return vectors
-
-
-def _readable_lstm(tower: Tower, w: Weights, table: Tensor, tokens: Tensor, sizes: Sizes, bptt_steps: int) -> Tensor:
+def read_texts(tower: Tower, w: Weights, table: Tensor, tokens: Tensor, sizes: Sizes) -> Tensor:
+    """Equation 2 in one direction."""
     names = forward.gates(tower)
     recurrent, bias = _all_gates(tower, w)
     y, ended = _zeros(sizes, tower.cells, table), []
@@ -211,7 +192,6 @@ def _readable_lstm(tower: Tower, w: Weights, table: Tensor, tokens: Tensor, size
         y = o * torch.tanh(c)
         pooled = _pool(tower, pooled, y, t)
         ended.append(pooled[continuing(sizes, t) :])
-        y, c, pooled = (_cut(state, sizes, t, bptt_steps) for state in (y, c, pooled))
     return _longest_first(ended, y)
 
 
@@ -225,8 +205,8 @@ def _peep(w: Weights, gate: str, a: Tensor, c: Tensor) -> Tensor:
     return torch.addmm(a, c, w[f"{gate}.peephole"].T) if f"{gate}.peephole" in w else a
 
 
-def _dssm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tensor:
-    """Two layers over a bag of trigrams. There is no recurrence, so `bptt_steps` has no effect."""
+def _dssm(net: TorchTower, table: Tensor, batch: Batch) -> Tensor:
+    """Two layers over a bag of trigrams."""
     sizes = batch.sizes
     bag, ended = _zeros(sizes, net.tower.hidden, table), []
     for t, x in enumerate(_over_time(table, batch.tokens, sizes)):
@@ -235,8 +215,8 @@ def _dssm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tens
     return _layer2(net, torch.tanh(_longest_first(ended, bag) + net.weights["layer1.bias"]))
 
 
-def _clsm(net: TorchTower, table: Tensor, batch: Batch, bptt_steps: int) -> Tensor:
-    """A convolution over windows of words, its maximum over time, and a layer on top. See `_dssm` for `bptt_steps`."""
+def _clsm(net: TorchTower, table: Tensor, batch: Batch) -> Tensor:
+    """A convolution over windows of words, its maximum over time, and a layer on top."""
     sizes, window, hidden = batch.sizes, net.tower.window, net.tower.hidden
     parts = [x.reshape(-1, window, hidden) for x in _over_time(table, batch.tokens, sizes)]
     pooled, ended = _zeros(sizes, hidden, table) - 1, []  # tanh is above -1
@@ -278,12 +258,9 @@ def _zeros(sizes: Sizes, width: int, like: Tensor) -> Tensor:
     return like.new_zeros(sizes[0] if sizes else 0, width)
 
 
-def _cut(state: Tensor, sizes: Sizes, t: int, bptt_steps: int) -> Tensor:
-    """Stop the gradient at token t for texts that continue for `bptt_steps` tokens or more after it."""
-    if not bptt_steps or t + bptt_steps >= len(sizes):
-        return state
-    beyond = sizes[t + bptt_steps]
-    return torch.cat([state[:beyond].detach(), state[beyond:]])
+def continuing(sizes: Sizes, t: int) -> int:
+    """Return how many texts continue after token t; the others end there."""
+    return sizes[t + 1] if t + 1 < len(sizes) else 0
 
 
 def _longest_first(ended: list[Tensor], like: Tensor) -> Tensor:
@@ -291,7 +268,7 @@ def _longest_first(ended: list[Tensor], like: Tensor) -> Tensor:
     return torch.cat(ended[::-1]) if ended else like
 
 
-RUN: dict[str, Callable[[TorchTower, Tensor, Batch, int], Tensor]] = {
+RUN: dict[str, Callable[[TorchTower, Tensor, Batch], Tensor]] = {
     "rnn": _rnn,
     "lstm": _lstm,
     "bilstm": _lstm,

@@ -66,7 +66,7 @@ class Update(Protocol):
 
 
 class Plain:
-    """An updater for every option, by autograd and, on a CPU, `recurrence.py` and `compiled.py`."""
+    """An updater for every option, by autograd and, on a CPU, `compiled.py`."""
 
     def __init__(
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
@@ -102,15 +102,15 @@ class Plain:
     def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
         """Return the vectors of queries and titles at the point where the gradient is taken."""
         self.optimizer.look_ahead(momentum(self.recipe, update, self._updates))
-        batches, bptt_steps = (queries, titles), self.recipe.bptt_steps
+        batches = (queries, titles)
         if self.recipe.shared_tower:
             ((matrix, local),) = (rule.look_ahead(update, batches) for rule in self.inputs.values())
-            y_q, y_d = (self.towers.query(batch, bptt_steps, matrix) for batch in local)
+            y_q, y_d = (self.towers.query(batch, matrix) for batch in local)
             return y_q, y_d
         vectors = []
         for (side, tower), batch in zip(self.towers.towers.items(), batches, strict=True):
             matrix, (local_batch,) = self.inputs[side].look_ahead(update, [batch])
-            vectors.append(tower(local_batch, bptt_steps, matrix))
+            vectors.append(tower(local_batch, matrix))
         return vectors[0], vectors[1]
 
     def _losses(self, chosen: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:

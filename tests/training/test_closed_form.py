@@ -77,7 +77,7 @@ class Log:
         one_hot = [np.vstack([np.zeros(WORDS), np.eye(WORDS)[words]]) for words in row]
         return [Text(x, x @ W_h.T) for x in one_hot]
 
-    def autograd(self, shared: bool = False, bptt_steps: int = 0) -> tuple[Weights, ...]:
+    def autograd(self, shared: bool = False) -> tuple[Weights, ...]:
         """∇L(Λ_Q) and ∇L(Λ_D), or ∇L(Λ) of a shared tower."""
         towers = [
             TorchTower.from_arrays(self.tower, w, torch.float64) for w in (self.w_Q, self.w_D)[: 1 if shared else 2]
@@ -85,7 +85,7 @@ class Log:
         tokens = ragged(self.trigrams)
 
         def embed(texts: Ragged, tower: TorchTower) -> torch.Tensor:
-            return unit(tower(make_batch(texts, tokens), bptt_steps))
+            return unit(tower(make_batch(texts, tokens)))
 
         y_Q = embed(ragged(row[0] for row in self.words), towers[0])
         y_D = embed(ragged(words for row in self.words for words in row[1:]), towers[-1]).unflatten(0, (len(y_Q), -1))
@@ -131,13 +131,6 @@ def test_rnn_expressions_equal_autograd(shared: bool) -> None:
     log = Log(RNN, LENGTHS)
     assert not wrong(log.by_paper(shared), log.autograd(shared))
     assert log.paper_loss == pytest.approx(log.loss, rel=1e-13)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 4])
-def test_the_unfolded_steps_of_equation_7_are_bptt_steps(steps: int) -> None:
-    log = Log(RNN, LENGTHS)
-    assert not wrong(log.by_paper(steps=steps), log.autograd(bptt_steps=steps))
-    assert wrong(log.by_paper(steps=steps), log.autograd())
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])

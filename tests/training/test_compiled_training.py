@@ -15,6 +15,7 @@ from kernels import each_path
 from clickvec.config import Tower, recipe
 from clickvec.data import dataset
 from clickvec.errors import ClickvecError
+from clickvec.model import forward
 from clickvec.model.packing import pack
 from clickvec.native import loader, lstm
 from clickvec.text.ragged import Ragged, ragged
@@ -29,8 +30,7 @@ from clickvec.training.cpu import compiled, rows  # noqa: E402
 from clickvec.training.cpu.compiled import CompiledBag, CompiledLosses, CompiledRecurrence, Kernel  # noqa: E402
 from clickvec.training.device import make_updater  # noqa: E402
 from clickvec.training.objective import losses, unit  # noqa: E402
-from clickvec.training.recurrence import Bag, Recurrence, Shape  # noqa: E402
-from clickvec.training.towers import TorchTower, make_batch  # noqa: E402
+from clickvec.training.towers import TorchTower, make_batch, read_texts  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 each_kernel = pytest.mark.parametrize("kernel", each_path(compiled.load))
@@ -57,11 +57,23 @@ LENGTHS = {
 }
 
 
+def read(
+    table: torch.Tensor, tokens: torch.Tensor, bias: torch.Tensor, recurrent: torch.Tensor, sizes: tuple[int, ...]
+) -> torch.Tensor:
+    """The vectors by autograd, longest text first."""
+    tower = Tower("lstm", cells=recurrent.shape[1], forget_gate=len(recurrent) == 4 * recurrent.shape[1])
+    weights = {}
+    for name, whole in (("bias", bias), ("recurrent", recurrent)):
+        parts = whole.split(tower.cells)
+        weights |= {f"{gate}.{name}": part for gate, part in zip(forward.gates(tower), parts, strict=True)}
+    return read_texts(tower, weights, table, tokens, sizes)
+
+
 @each_kernel
 @pytest.mark.parametrize("gates", [3, 4])
 @pytest.mark.parametrize("cells", [16, 48, 64, 96, 112])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_the_recurrence_is_the_one_by_hand(kernel: Kernel, gates: int, cells: int, lengths: list[int]) -> None:
+def test_the_recurrence_is_that_of_torch(kernel: Kernel, gates: int, cells: int, lengths: list[int]) -> None:
     texts = ragged([[(7 * text + 3 * token) % 23 for token in range(length)] for text, length in enumerate(lengths)])
     packed = pack(texts)
     order, tokens = torch.from_numpy(packed.order), torch.from_numpy(packed.tokens.astype(np.int64))
@@ -71,7 +83,7 @@ def test_the_recurrence_is_the_one_by_hand(kernel: Kernel, gates: int, cells: in
     found = CompiledRecurrence.apply(table, tokens, bias, recurrent, packed.sizes, order, kernel)
     found_gradients = torch.autograd.grad(found, (table, bias, recurrent), gradient)
     exact = leaves(0, *shapes, dtype=torch.float64)
-    expected = Recurrence.apply(exact[0], tokens, exact[1], exact[2], Shape(packed.sizes, "last", 0), None, None, None)
+    expected = read(exact[0], tokens, exact[1], exact[2], packed.sizes)
     whole = torch.zeros(len(lengths), cells, dtype=torch.float64).index_copy(0, order[: len(expected)], expected)
     close(found, whole)
     for one, other in zip(found_gradients, torch.autograd.grad(whole, exact, gradient.double()), strict=True):
@@ -97,8 +109,7 @@ def test_gates_that_are_all_but_closed_keep_their_digits_and_not_a_number_stays_
 
     for shift in (-12.0, 12.0):
         shifted = bias.detach().double() + torch.tensor([0.0, 1, 1], dtype=torch.float64).repeat_interleave(16) * shift
-        given = (Shape((3,), "last", 0), None, None, None)
-        expected = Recurrence.apply(table.double(), tokens, shifted, recurrent.double(), *given)
+        expected = read(table.double(), tokens, shifted, recurrent.double(), (3,))
         np.testing.assert_allclose(run(shift).detach().numpy(), expected.detach().numpy(), rtol=2e-5)
     assert torch.isfinite(run(-1e30)).all()
     with torch.no_grad():
@@ -122,13 +133,13 @@ BAGS = st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=300)
 
 @each_kernel
 @given(bags=BAGS, width=st.sampled_from([16, 96, 288, 304]))
-def test_a_bag_is_the_bag_by_hand(kernel: Kernel, bags: list[list[int]], width: int) -> None:
+def test_a_bag_is_that_of_torch(kernel: Kernel, bags: list[list[int]], width: int) -> None:
     packed = ragged(bags)
     ids, starts = torch.from_numpy(packed.values.astype(np.int64)), torch.from_numpy(packed.offsets)
     matrix, gradient = leaves(len(bags), (31, width), (len(bags), width))
     found = CompiledBag.apply(matrix, ids, starts, kernel)
     (d_matrix,) = torch.autograd.grad(found, matrix, gradient)
-    expected = Bag.apply(matrix, ids, starts)
+    expected = torch.nn.functional.embedding_bag(ids, matrix, starts, mode="sum", include_last_offset=True)
     close(found, expected)
     close(d_matrix, torch.autograd.grad(expected, matrix, gradient)[0], 1e-5)
 
@@ -225,13 +236,12 @@ def test_what_it_does_not_know_is_left_to_torch(kernel: Kernel, monkeypatch: pyt
     monkeypatch.setattr(towers.CompiledRecurrence, "apply", lambda *given: asked.append(given) or given[0])
     usual = Tower("lstm", cells=16)
     batch, lanes = make_batch(ragged([[0, 1], [1]]), ragged([[0], [1]])), kernel.lanes
-    for tower, bptt_steps, dtype, known in (
-        (usual, 0, torch.float32, True),
-        (Tower("lstm", cells=lanes + 1), 0, torch.float32, False),
-        (Tower("lstm", cells=16, peepholes=True), 0, torch.float32, False),
-        (Tower("lstm", cells=16, pooling="mean"), 0, torch.float32, False),
-        (usual, 1, torch.float32, False),
-        (usual, 0, torch.float64, False),
+    for tower, dtype, known in (
+        (usual, torch.float32, True),
+        (Tower("lstm", cells=lanes + 1), torch.float32, False),
+        (Tower("lstm", cells=16, peepholes=True), torch.float32, False),
+        (Tower("lstm", cells=16, pooling="mean"), torch.float32, False),
+        (usual, torch.float64, False),
     ):
         made = TorchTower(tower, 2)
         made.weights = {
@@ -239,8 +249,8 @@ def test_what_it_does_not_know_is_left_to_torch(kernel: Kernel, monkeypatch: pyt
         }
         made.weights["input"] = torch.zeros(2, sum(made.shapes[name][1] for name in made.input_names), dtype=dtype)
         asked.clear()
-        made(batch, bptt_steps)
-        assert bool(asked) == known, (tower, bptt_steps, dtype)
+        made(batch)
+        assert bool(asked) == known, (tower, dtype)
 
 
 def small_log() -> dataset.Dataset:

@@ -1,7 +1,5 @@
 """What makes training fast changes nothing: the gradient by hand is autograd's, and rows that wait miss nothing."""
 
-import dataclasses
-import itertools
 import sys
 
 import hypothesis
@@ -9,9 +7,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from clickvec.config import POOLINGS, Recipe, Tower, recipe
+from clickvec.config import Recipe, recipe
 from clickvec.data import dataset
-from clickvec.text.ragged import ragged
 from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import canonical
 from clickvec.text.trigrams import Vocabulary
@@ -19,89 +16,11 @@ from clickvec.text.trigrams import Vocabulary
 torch = pytest.importorskip("torch")
 
 from test_learning import log_of  # noqa: E402
-from test_parity import BATCHES, SMALL, random_case  # noqa: E402
-from test_parity import name as name_of  # noqa: E402
 
 from clickvec.training import loop, optimizers, process_settings  # noqa: E402
 from clickvec.training.cpu import rows  # noqa: E402
 from clickvec.training.optimizers import Decay, Nesterov  # noqa: E402
-from clickvec.training.recurrence import Bag, Recurrence, Shape  # noqa: E402
-from clickvec.training.towers import Batch, TorchTower, make_batch  # noqa: E402
-
-TOWERS = [
-    dataclasses.replace(SMALL, kind=kind, forget_gate=forget, peepholes=peep, pooling=pooling)
-    for kind, forget, peep, pooling in itertools.product(("lstm", "bilstm"), (False, True), (False, True), POOLINGS)
-]
-
-# --- the gradient by hand ----------------------------------------------------------------------------------------
-
-
-def run_and_back(tower: Tower, lengths: list[int], bptt_steps: int, by_hand: bool, dtype: str) -> dict[str, np.ndarray]:
-    """The vectors of a batch, and the gradient of every weight for a random gradient of the vectors."""
-    weights, token_trigrams, texts = random_case(tower, lengths, np.float64)
-    torch_tower = TorchTower.from_arrays(tower, weights, getattr(torch, dtype))
-    torch_tower.by_hand = by_hand
-    vectors = torch_tower(make_batch(texts, token_trigrams), bptt_steps)
-    if vectors.requires_grad:
-        vectors.backward(torch.from_numpy(np.random.default_rng(1).normal(size=vectors.shape)).to(vectors.dtype))
-    found = {"vectors": vectors.detach().numpy()}
-    for name, weight in torch_tower.weights.items():
-        found[name] = np.zeros(weight.shape) if weight.grad is None else weight.grad.numpy()
-    return found
-
-
-@pytest.mark.parametrize("bptt_steps", [0, 1, 3])
-@pytest.mark.parametrize("tower", TOWERS, ids=name_of)
-def test_by_hand_is_what_autograd_finds(tower: Tower, bptt_steps: int) -> None:
-    for lengths, (dtype, tolerance) in itertools.product(BATCHES.values(), [("float64", 1e-12), ("float32", 2e-5)]):
-        fast, readable = (run_and_back(tower, lengths, bptt_steps, by_hand, dtype) for by_hand in (True, False))
-        for name, value in readable.items():
-            np.testing.assert_allclose(fast[name], value, rtol=0, atol=tolerance, err_msg=f"{name} {lengths}")
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize(("forget", "peep"), list(itertools.product([False, True], [False, True])))
-def test_by_hand_is_what_finite_differences_find(forget: bool, peep: bool, pooling: str) -> None:
-    rng, cells, gates = np.random.default_rng(2), 3, 3 + forget
-
-    def leaf(*shape: int) -> torch.Tensor:
-        return torch.tensor(rng.normal(0, 0.7, shape), requires_grad=True)
-
-    tokens, shape = torch.tensor([0, 1, 2, 3, 1, 0, 2]), Shape((3, 2, 2), pooling, 0)
-    peepholes = [leaf(cells, cells) if peep and (forget or k != 1) else None for k in range(3)]
-    assert torch.autograd.gradcheck(
-        lambda table, bias, recurrent: Recurrence.apply(table, tokens, bias, recurrent, shape, *peepholes),
-        [leaf(4, gates * cells), leaf(gates * cells), leaf(gates * cells, cells)],
-    )
-
-
-def test_equal_outputs_share_the_gradient_of_their_max() -> None:
-    table = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)  # all outputs are 0 at every token
-    tokens, bias, recurrent = torch.tensor([0, 0, 0]), torch.zeros(6), torch.zeros(6, 2, dtype=torch.float64)
-    vectors = Recurrence.apply(table, tokens, bias, recurrent, Shape((1, 1, 1), "max", 0), None, None, None)
-    vectors.sum().backward()
-    # y(t) = o tanh(c), c = Σ i y_g, o = i = 1/2: a cell input moves every later output by 1/4, and the shares of the
-    # three outputs in the max, each taken with the one before it, are 1/4, 1/4 and 1/2.
-    np.testing.assert_allclose(table.grad.numpy()[0, :2], 0.25 * (1 / 4 * 1 + 1 / 4 * 2 + 1 / 2 * 3))
-
-
-@hypothesis.given(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=6), st.integers(0, 2**16))
-def test_a_bag_is_torchs_bag(bags: list[list[int]], seed: int) -> None:
-    packed, rng = ragged(bags), np.random.default_rng(seed)
-    ids, starts = torch.from_numpy(packed.values.astype(np.int64)), torch.from_numpy(packed.offsets)
-    gradient, results = torch.from_numpy(rng.normal(size=(len(bags), 3))), []
-    start = rng.normal(size=(6, 3))
-    for bag in (
-        Bag.apply,
-        lambda m, i, s: torch.nn.functional.embedding_bag(i, m, s, mode="sum", include_last_offset=True),
-    ):
-        matrix = torch.tensor(start, requires_grad=True)
-        found = bag(matrix, ids, starts)
-        found.backward(gradient)
-        results.append((found.detach().numpy(), matrix.grad.numpy()))
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
-
+from clickvec.training.towers import Batch  # noqa: E402
 
 # --- rows that wait ----------------------------------------------------------------------------------------------
 
@@ -192,7 +111,7 @@ def test_a_lazy_run_is_a_dense_run(shared: bool, clip: float, tmp_path) -> None:
     parameters = [weight for tower in runs[1].towers.towers.values() for weight in tower.parameters()]
     runs[1].updater.optimizer = optimizers.make(chosen, parameters)
     for side, tower in runs[1].towers.towers.items():
-        runs[1].updater.inputs[side], tower.by_hand = rows.Whole(tower.weights["input"]), False
+        runs[1].updater.inputs[side], tower.use_compiled = rows.Whole(tower.weights["input"]), False
     for update in range(runs[0].updates):
         pairs = np.arange(8 * update, 8 * update + 8) % len(data.pair_query)
         lazy, dense = (run.updater.one_update(pairs, np.random.default_rng(update), update)[0].item() for run in runs)

@@ -103,16 +103,3 @@ def test_a_run_goes_on_where_the_other_way_stopped(first_way: int) -> None:
         way.settle(3)
     for name, weight in expected.to_arrays().items():
         np.testing.assert_allclose(towers[1 - first_way].to_arrays()[name], weight, rtol=0, atol=2e-5, err_msg=name)
-
-
-def test_bfloat16_is_near() -> None:
-    data = small_data()
-    first = []
-    for precision in ("float32", "bfloat16"):
-        chosen = recipe("paper", cells=16, max_words=5, batch_size=17, initial_scale=1.0, precision=precision)
-        towers = TowerPair(chosen, len(data.trigrams), DEVICE)
-        weights = np.ones(len(data.pair_query), np.float32)
-        way = gpu_update.Fused(data, chosen, towers, Sampler(data, chosen), weights, 10)
-        first.append(float(next(way.epoch(np.arange(17), Seed(1, 0, 1), 0)).loss))
-    assert first[0] != first[1]
-    assert first[0] == pytest.approx(first[1], rel=0.02)

@@ -136,23 +136,3 @@ def test_lstm_with_forget_gate_and_no_peepholes_is_torch_nn_lstm() -> None:
         )
     _, (last, _) = reference(torch.tensor(counts[texts.values.reshape(3, 4)]))
     np.testing.assert_allclose(forward.run(tower, weights, table, texts), last[0].detach().numpy(), atol=1e-12)
-
-
-def test_bptt_steps_cut_the_gradient_and_nothing_else() -> None:
-    for kind, pooling in itertools.product(RECURRENT, POOLINGS):
-        tower = dataclasses.replace(SMALL, kind=kind, pooling=pooling)
-        weights, _, _ = random_case(tower, [], np.float64)
-        # Token k has trigram k alone, so that row k of the input gradient says whether the gradient reached it.
-        token_trigrams, texts = ragged([[k] for k in range(6)]), ragged([[0, 1, 2, 3, 4, 5], [5, 0], [3]])
-        values, reached = [], []
-        for bptt_steps in (0, 2):
-            torch_tower = TorchTower.from_arrays(tower, weights, torch.float64)
-            vectors = torch_tower(make_batch(texts, token_trigrams), bptt_steps)
-            values.append(vectors.detach().numpy())
-            vectors[0].sum().backward()
-            gradient = torch_tower.weights["input"].grad
-            reached.append([bool(gradient[k].any()) for k in range(6)])
-        np.testing.assert_array_equal(values[0], values[1])
-        assert reached[0] == [True] * 6
-        expected = [True, True, False, False, True, True] if kind == "bilstm" else [False] * 4 + [True] * 2
-        assert reached[1] == expected

@@ -396,11 +396,6 @@ def test_cpu_and_cuda_take_the_same_way(
         assert int(on_gpu.masked) == int(on_cpu.masked)
 
 
-def test_less_precision_is_for_a_gpu(data: dataset.Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ClickvecError, match="precision=bfloat16 is for LSTM-RNNs on a GPU"):
-        loop.run_training(data, recipe("default", precision="bfloat16"), tmp_path / "model", device="cpu")
-
-
 def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="prepared with max_words 10, and the recipe has 5"):
         loop.run_training(data, recipe("default", max_words=5), tmp_path / "model")

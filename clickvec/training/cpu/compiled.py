@@ -1,7 +1,7 @@
 """`recurrence.c` and `gather.c`, if they were compiled at installation and the processor can run them.
 
-They handle float32, rows and cells that fill whole registers, and LSTM-RNNs without peepholes, pooling and bptt_steps;
-torch does the rest. The environment variable CLICKVEC_COMPILED chooses the path: see clickvec/native/loader.py.
+They handle float32, rows and cells that fill whole registers, and LSTM-RNNs without peepholes and pooling; torch does
+the rest. The environment variable CLICKVEC_COMPILED chooses the path: see clickvec/native/loader.py.
 """
 
 import ctypes
@@ -187,7 +187,7 @@ def load(processor: str) -> Kernel | None:
 
 
 class CompiledBag(torch.autograd.Function):
-    """`recurrence.Bag`."""
+    """`functional.embedding_bag`, compiled: the sum of rows of a matrix for each bag of ids."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, ids: Tensor, starts: Tensor, using: Kernel) -> Tensor:  # noqa: ANN401
@@ -206,7 +206,7 @@ class CompiledBag(torch.autograd.Function):
 
 
 class CompiledRecurrence(torch.autograd.Function):
-    """`recurrence.Recurrence`, compiled. The vectors are in the order of the texts."""
+    """`towers.read_texts`, compiled. The vectors are in the order of the texts."""
 
     @staticmethod
     def forward(

@@ -90,9 +90,9 @@ class Packed:
 class Reader:
     """A tower that reads texts: what it keeps of each token, and the vectors."""
 
-    def __init__(self, packed: Packed, texts: Texts, token_trigrams: TokenTrigrams, precision: str) -> None:
+    def __init__(self, packed: Packed, texts: Texts, token_trigrams: TokenTrigrams) -> None:
         self.packed, self.texts, self.token_trigrams = packed, texts, token_trigrams
-        self.rows, self._precision = len(texts.begin), {"float32": "ieee", "bfloat16": "bf16"}[precision]
+        self.rows = len(texts.begin)
         self._part = 32 if packed.cells % 32 == 0 else 16
         ways, cells, device = len(packed.ways), packed.cells, texts.begin.device
         self.gates = torch.zeros(texts.words, self.rows, ways * packed.width, device=device)
@@ -152,7 +152,7 @@ class Reader:
     def _constants(self, way: int) -> dict[str, object]:
         return {
             "CELLS": self.packed.cells, "GATES": len(self.packed.gates), "BLOCK": BLOCK, "PART": self._part,
-            "BACKWARDS": way == 1, "PRECISION": self._precision, "num_warps": WARPS,
+            "BACKWARDS": way == 1, "num_warps": WARPS,
             "num_stages": 1,  # pipelining would read ahead of what is written
         }  # fmt: skip
 
@@ -203,7 +203,6 @@ def try_out(recipe: Recipe) -> None:
     weights = {name: np.zeros(shape) for name, shape in forward.shapes(recipe.tower_shape(), 1).items()}
     tower = TorchTower.from_arrays(recipe.tower_shape(), weights, torch.float32, "cuda")
     nothing = torch.zeros(2, dtype=torch.int32, device="cuda")
-    Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), TokenTrigrams(nothing, nothing), recipe.precision).read(
-        tower.weights["input"].detach()
-    )
+    reader = Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), TokenTrigrams(nothing, nothing))
+    reader.read(tower.weights["input"].detach())
     torch.cuda.synchronize()

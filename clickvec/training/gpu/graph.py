@@ -40,7 +40,7 @@ class Fused:
         self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
         sides = list(self._packed)
         self._readers = [
-            (side, Reader(self._packed[side], self._texts(kind), self._token_trigrams, recipe.precision))
+            (side, Reader(self._packed[side], self._texts(kind), self._token_trigrams))
             for kind, side in (("query", sides[0]), ("title", sides[-1]))
         ]
         self._make_optimizers()

@@ -1,6 +1,6 @@
 """Triton kernels for what torch cannot do fast: sums of trigram rows, the LSTM-RNN over all tokens, sparse updates.
 
-`../towers.py` is the version to read, and `../recurrence.py` has the same gradient in torch; tests compare them.
+`../towers.py` is the version to read, with its gradient by autograd; tests compare them.
 
 A batch here has a fixed shape, so that a CUDA graph can hold a whole update: `rows` texts of at most `words` tokens;
 token t of text r is row t * rows + r of the arrays that hold all tokens. Texts are sorted, longest first: those of
@@ -66,16 +66,6 @@ def spread_bags(
 
 
 @triton.jit
-def _product(a, b, total, PRECISION: tl.constexpr):
-    """Return total + a b, computed in bfloat16 or float32."""
-    if PRECISION == "bf16":
-        total = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
-    else:
-        total = tl.dot(a, b, total, input_precision=PRECISION)
-    return total
-
-
-@triton.jit
 def _tanh(x):
     return 2 * tl.sigmoid(2 * x) - 1
 
@@ -84,7 +74,7 @@ def _tanh(x):
 def run_forward(
     gates, recurrent, cell, output, vectors, length, rows, words, gate_stride, cell_stride,
     CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
-    BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
+    BACKWARDS: tl.constexpr,
 ):  # fmt: skip
     """Run equation 2 for BLOCK texts, PART cells at a time. `gates` holds W l(t) + b, then the activations.
 
@@ -121,11 +111,11 @@ def run_forward(
                     for k in range(0, CELLS, PART):
                         y = tl.load(output + before[:, None] * cell_stride + k + part[None, :], mask=on, other=0.0)
                         w = recurrent + (k + part)[:, None] * WIDTH + j + part[None, :]
-                        y_g = _product(y, tl.load(w), y_g, PRECISION)
-                        i = _product(y, tl.load(w + CELLS), i, PRECISION)
-                        o = _product(y, tl.load(w + (GATES - 1) * CELLS), o, PRECISION)
+                        y_g = tl.dot(y, tl.load(w), y_g, input_precision="ieee")
+                        i = tl.dot(y, tl.load(w + CELLS), i, input_precision="ieee")
+                        o = tl.dot(y, tl.load(w + (GATES - 1) * CELLS), o, input_precision="ieee")
                         if GATES == 4:
-                            f = _product(y, tl.load(w + 2 * CELLS), f, PRECISION)
+                            f = tl.dot(y, tl.load(w + 2 * CELLS), f, input_precision="ieee")
                 y_g, i, o = _tanh(y_g), tl.sigmoid(i), tl.sigmoid(o)
                 tl.store(at, y_g, mask=on)
                 tl.store(at + CELLS, i, mask=on)
@@ -155,7 +145,7 @@ def run_forward(
 def run_backward(
     gates, recurrent, cell, d_vectors, d_output, d_cell, length, rows, words, gate_stride, cell_stride,
     CELLS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr,
-    BACKWARDS: tl.constexpr, PRECISION: tl.constexpr,
+    BACKWARDS: tl.constexpr,
 ):  # fmt: skip
     """Go back through time. `gates` holds the activations, then the gradient of the sums of each token.
 
@@ -204,7 +194,7 @@ def run_backward(
                     for k in range(0, GATES * CELLS, PART):
                         d_sums = tl.load(gates + now[:, None] * gate_stride + k + part[None, :], mask=on, other=0.0)
                         w = tl.load(recurrent + (k + part)[:, None] * CELLS + j + part[None, :])
-                        dy = _product(d_sums, w, dy, PRECISION)
+                        dy = tl.dot(d_sums, w, dy, input_precision="ieee")
                     tl.store(d_output + text + j, dy, mask=on)
         else:
             for k in range(0, GATES * CELLS, PART):

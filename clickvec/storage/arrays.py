@@ -1,10 +1,11 @@
 """Arrays on disk: safetensors for several arrays by name, .npy for a single one. Both are memory-mapped.
 
-The safetensors library writes. It cannot read here: it opens files by path, but a folder must be read through files
-that are already open (see `snapshot.py`), and the size of a header must be bounded.
+The safetensors library cannot be used here. It opens files by path, but a folder must be read through files that are
+already open (see `snapshot.py`), and the size of a header must be bounded; and it writes only what fits in memory.
 """
 
 import io
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,25 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.storage.disk_arrays import DiskArray
 from clickvec.storage.json_files import MAX_BYTES, parse_json
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
+_TYPES = {dtype: name for name, dtype in _DTYPES.items()}
+_ORDER = ("I64", "F64", "F32", "I32", "F16", "I8", "U8", "BOOL")  # in which the safetensors library writes arrays
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file. Raise OSError if that fails."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
-    path.touch()
-    mode = path.stat().st_mode  # what the umask grants; safetensors creates a file that only its owner can read
-    try:
-        save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path, dict(metadata or {}))
-    except SafetensorError as error:
-        raise OSError(str(error)) from None
-    path.chmod(mode)
+def write_arrays(
+    path: Path, arrays: Mapping[str, NDArray[Any] | DiskArray], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a safetensors file: the bytes that the safetensors library writes, but without a copy in memory."""
+    types = {name: _TYPES[np.dtype(array.dtype).newbyteorder("<").str] for name, array in arrays.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata or {})}
+    end = 0
+    for name in sorted(arrays, key=lambda name: (_ORDER.index(types[name]), name.encode())):
+        start, end = end, end + math.prod(arrays[name].shape) * arrays[name].dtype.itemsize
+        header[name] = {"dtype": types[name], "shape": list(arrays[name].shape), "data_offsets": [start, end]}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    path.unlink(missing_ok=True)  # an array may be mapped from the file that is replaced
+    with path.open("wb") as file:
+        file.write(len(encoded).to_bytes(8, "little") + encoded)
+        for name in list(header)[1:]:
+            array = arrays[name]
+            for block in array.blocks() if isinstance(array, DiskArray) else (array,):
+                file.write(np.asarray(block, block.dtype.newbyteorder("<"), order="C").data)
 
 
 def read_arrays(file: BinaryIO, name: str) -> dict[str, NDArray[Any]]:

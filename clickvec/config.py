@@ -278,7 +278,7 @@ def _unknown(name: str) -> ClickvecError:
     if name in RENAMED:
         return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
     if name in REMOVED:
-        return ClickvecError(f"the setting {name} was removed, because it helped too little (docs/log.md); leave it out")
+        return ClickvecError(f"the setting {name} was removed: it helped too little (docs/log.md); leave it out")
     nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
     return ClickvecError(f"there is no setting {_shorten(name)}; the nearest is {nearest!r}")
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from clickvec.data import JudgedQuery, read_clicks, read_judged, read_texts
 from clickvec.evaluation.metrics import with_relevant
+from clickvec.evaluation.significance import randomisation_test
 from clickvec.explanation.detections import detect
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.claims.topic_scores import cells, score, signed_cells, untrained
-from clickvec.lab.compare.significance import randomisation_test
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import canonical, split_words
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from clickvec.evaluation.significance import randomisation_test
 from clickvec.lab.compare import result_page
 from clickvec.lab.compare.findings import Comparison, Findings, Row, examine
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pair_tests import t_test
 from clickvec.lab.compare.result_page import pipe_table
-from clickvec.lab.compare.significance import randomisation_test
 
 Found = Mapping[str, tuple[Material, Comparison]]
 NOTES = Path(__file__).with_name("results_notes.md")  # the findings, written by hand

@@ -12,7 +12,6 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_python_block_runs(site: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    pytest.importorskip("bm25s")
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "site").symlink_to(site)
     code += (

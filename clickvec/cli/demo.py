@@ -54,7 +54,7 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
 
 def _check(out: Path) -> None:
     """Check that all packages are installed. Refuse to overwrite anything but an earlier demo."""
-    for module in ("torch", "bm25s", "matplotlib"):
+    for module in ("torch", "matplotlib"):
         if find_spec(module) is None:
             raise missing_extra(module, "all")
     check_output(out)

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from clickvec.evaluation.metrics import Scores, rank_order
+import numpy as np
+
+from clickvec.evaluation.metrics import Scores
 from clickvec.progress import Progress
 
 QueryTitles = tuple[str, Sequence[str]]  # a query and the distinct titles to score for it
@@ -26,8 +28,10 @@ class Ranker(ABC):
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None, /
     ) -> Sequence[Sequence[str]]:
         """Return for each query the ids of the k best titles of a catalogue, best first, without those that score 0."""
+        by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__, reverse=True), np.intp)
         results = []
         for query in queries:
-            scores = self.score(query, titles)
-            results.append([ids[row] for row in rank_order(scores, ids)[:k].tolist() if scores[row]])
+            scores = np.asarray(self.score(query, titles), np.float32)[by_id]
+            best = np.argsort(-scores, kind="stable")[:k]  # equal scores stay ordered by id, descending
+            results.append([ids[by_id[at]] for at in best.tolist() if scores[at]])
         return results

@@ -1,14 +1,14 @@
-"""How well a model ranks a judged set, next to BM25 if that is installed, and the queries that it ranks worst."""
+"""How well a model ranks a judged set, next to BM25, and the queries that it ranks worst."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
+from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
@@ -42,7 +42,7 @@ class Missed:
     query_id: str
     query: str
     ndcg: float  # in per cent
-    baseline: float | None  # NDCG of BM25, if it is measured
+    baseline: float  # NDCG of BM25
     titles: int  # number of judged titles
     above: Ranked
     below: Ranked
@@ -58,11 +58,6 @@ class Ranking:
     worst: tuple[Missed, ...]  # worst first
     counted: int = 0  # distinct titles in which BM25 counts words
     catalogue: bool = False  # whether these include a catalogue besides the judged titles
-
-    @property
-    def baseline(self) -> bool:
-        """Whether BM25 was measured."""
-        return len(self.evaluation.systems) > 1
 
     @property
     def distribution(self) -> dict[str, tuple[int, ...]]:
@@ -83,7 +78,7 @@ class Ranking:
         """Return plain values for `json.dumps`."""
         return {
             **self.evaluation.as_json(per_query=True),
-            "bm25_titles": self.counted if self.baseline else None,
+            "bm25_titles": self.counted,
             "distribution": {name: list(counts) for name, counts in self.distribution.items()},
             "imperfect": self.imperfect,
             "worst": [_missed_json(missed) for missed in self.worst],
@@ -115,16 +110,12 @@ def rank(
     """Measure a model, and BM25 with word counts from the judged titles and those of a catalogue in `titles`."""
     queries = with_relevant(judged)
     model = Neural(encoder, name if name != BASELINE else f"{name} (model)")
-    rankers: list[Ranker] = [model]
-    if find_spec("bm25s") is not None:
-        from clickvec.evaluation.bm25 import BM25
-
-        rankers.append(BM25([*titles, *(title for query in judged for title in query.titles)]))
-    evaluation = evaluate(rankers, judged, progress=progress)
+    bm25 = BM25([*titles, *(title for query in judged for title in query.titles)], name=BASELINE)
+    evaluation = evaluate([model, bm25], judged, progress=progress)
     values = evaluation.per_query(model.name, MEASURE)
-    baseline = evaluation.per_query(BASELINE, MEASURE).tolist() if len(rankers) > 1 else [None] * len(queries)
+    baseline = evaluation.per_query(BASELINE, MEASURE)
     missed = (
-        _missed(encoder, queries[at], order, float(values[at]), baseline[at])
+        _missed(encoder, queries[at], order, float(values[at]), float(baseline[at]))
         for at, order in _worst_first(model, queries, values, worst)
     )
     counted = set(titles).union(*(query.titles for query in judged))
@@ -151,7 +142,7 @@ def _worst_first(
     return [(at, order) for _, _, at, order in sorted(ordered)[:most]]
 
 
-def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float | None) -> Missed:
+def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float) -> Missed:
     grades = query.grades[order]
     above, below = (
         Ranked(at + 1, int(grades[at]), query.doc_ids[order[at]], query.titles[order[at]])

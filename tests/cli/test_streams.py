@@ -77,7 +77,6 @@ def test_training_continues_if_stderr_is_broken(clicks: Path, tmp_path: Path) ->
 
 
 def test_a_closed_stderr_changes_nothing(model: Path, titles: Path, judged: Path, clicks: Path, tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
     commands = {
         "index": ("index", model, titles, "--out", tmp_path / "out-index"),
         "encode": ("encode", model, titles, "--out", tmp_path / "out.npy"),
@@ -183,7 +182,7 @@ def test_a_pipe_that_is_not_stdout_is_an_error(
 
 
 def test_the_demo_continues_if_stdout_is_closed(tmp_path: Path) -> None:
-    for module in ("torch", "bm25s", "matplotlib"):
+    for module in ("torch", "matplotlib"):
         pytest.importorskip(module)
     code = (
         "from clickvec import config\nfrom clickvec.cli import app as cli, demo\ndemo.IMPRESSIONS = 3000\n"

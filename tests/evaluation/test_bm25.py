@@ -1,17 +1,17 @@
 """BM25 over each kind of tokens, and against its definition."""
 
 import math
-import sys
 from typing import get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.ranker import Ranker
-from clickvec.text.lexical_tokens import TokenKind
+from clickvec.text.lexical_tokens import TokenKind, tokenise
 
 KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 TITLES = ["The red car", "red red wine", "Two blue cars", "हिन्दी गीत", "上海 hotels", "", "!?"]
@@ -95,7 +95,38 @@ def test_bm25_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_bm25_without_bm25s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(ClickvecError, match=r"clickvec\[baselines\]"):
-        BM25(["red car"])
+@pytest.mark.parametrize("tokens", KINDS)
+@given(corpus=st.lists(texts, max_size=12), query=texts, k1=st.sampled_from([0.3, 1.2, 2.0]), b=st.floats(0, 1))
+def test_bm25_scores_like_bm25s(tokens: TokenKind, corpus: list[str], query: str, k1: float, b: float) -> None:
+    bm25s = pytest.importorskip("bm25s")
+    titles = list(dict.fromkeys(corpus))
+    ids: dict[str, int] = {}
+    rows = [[ids.setdefault(token, len(ids)) for token in tokenise(title, tokens)] for title in titles]
+    expected = np.zeros(len(titles), np.float32)
+    if ids:
+        index = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy", csc_backend="numpy")
+        index.index((rows, ids), show_progress=False)
+        known = index.get_tokens_ids(tokenise(query, tokens))
+        expected = index.get_scores_from_ids(known) if known else expected
+    for ranker in (BM25(titles, k1, b, tokens=tokens), BM25(titles, tokens=tokens).with_settings(k1, b)):
+        np.testing.assert_allclose(ranker.score(query, titles), expected, rtol=1e-6)
+
+
+@given(
+    corpus=st.lists(texts, max_size=12),
+    absent=st.lists(texts, max_size=4),
+    queries=st.lists(texts, max_size=3),
+    k=st.integers(1, 8),
+)
+def test_bm25_finds_what_scoring_every_title_finds(
+    corpus: list[str], absent: list[str], queries: list[str], k: int
+) -> None:
+    ranker, ids = BM25([*absent, *corpus]), [f"t{number}" for number in range(len(corpus))]
+    expected = Ranker.search(ranker, queries, ids, corpus, k, None)
+    assert ranker.search(queries, ids, corpus, k, None) == expected
+
+
+def test_a_search_reports_its_progress() -> None:
+    told = []
+    BM25(["red car"]).search(["car"], ["a"], ["red car"], 1, lambda *args: told.append(args[:3]))
+    assert told == [("searching with BM25", 0, 1), ("searching with BM25", 1, 1)]

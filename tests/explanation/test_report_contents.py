@@ -114,7 +114,6 @@ def test_of_queries_that_are_equally_bad_the_best_title_furthest_down_comes_firs
 
 
 def test_the_distribution_and_the_comparison_by_hand() -> None:
-    pytest.importorskip("bm25s")
     found = gather(Encoder(tiny("lstm")), judged(*TEXTS[:4])).ranking
     values = np.array([[[100.0, 95.0, 5.0, 40.0]], [[100.0, 90.0, 15.0, 30.0]]])
     made = dataclasses.replace(
@@ -155,7 +154,6 @@ def test_nothing_to_measure_is_an_error(queries: list[JudgedQuery]) -> None:
 
 
 def test_a_model_by_the_name_of_the_baseline() -> None:
-    pytest.importorskip("bm25s")
     report = gather(Encoder(tiny("lstm")), judged(*TEXTS), name="BM25")
     assert report.ranking.evaluation.systems == ("BM25 (model)", "BM25")
 

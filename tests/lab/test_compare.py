@@ -35,7 +35,7 @@ from clickvec.lab.compare.trained import Trainer
 from clickvec.lab.other_systems.hybrid import standard
 from clickvec.storage.arrays import write_arrays
 
-for library in ("torch", "bm25s", "scipy", "matplotlib"):
+for library in ("torch", "scipy", "matplotlib"):
     pytest.importorskip(library)
 
 from interrupt import watch_updates  # noqa: E402

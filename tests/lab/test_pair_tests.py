@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
+from clickvec.evaluation.significance import randomisation_test
 from clickvec.lab.compare.findings import Comparison, Row
 from clickvec.lab.compare.pair_tests import PAIR_ROUNDS, Pair, all_pairs, holm, significantly_better, t_test
-from clickvec.lab.compare.significance import randomisation_test
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -64,7 +64,6 @@ def test_the_line_that_explains_is_ready_to_run(title: str, tmp_path: Path) -> N
 
 
 def test_it_says_over_which_titles_bm25_counts_words() -> None:
-    pytest.importorskip("bm25s")
     alone = section(check_page(report_page(gather(Encoder(tiny("lstm")), judged(*TEXTS)))), "ranking").text
     assert "8 different titles of the judged set." in alone
     report = gather(Encoder(tiny("lstm")), judged(TEXTS[0]), titles=[*TEXTS[:2], "another one"])
@@ -177,13 +176,6 @@ def test_many_queries_and_titles_are_sampled_and_it_is_said(monkeypatch: pytest.
     assert len(report.ranking.evaluation.query_ids) == 8  # every query is ranked
 
 
-def test_without_bm25_the_page_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clickvec.explanation.ranking.find_spec", lambda _: None)
-    report = gather(Encoder(tiny("lstm")), judged(*TEXTS))
-    assert report.ranking.evaluation.systems == ("model",)
-    assert "pip install 'clickvec[baselines]'" in section(check_page(report_page(report)), "ranking").text
-
-
 # --- training ----------------------------------------------------------------------------------------------------
 
 
@@ -208,7 +200,6 @@ def test_training_with_and_without_dev() -> None:
 
 
 def test_the_verb_writes_a_page_and_its_numbers(tmp_path: Path) -> None:
-    pytest.importorskip("bm25s")
     model, file = tiny_model(tmp_path / "model", "bilstm"), write_judged(tmp_path / "j.tsv", judged(*TEXTS))
     said = ok("report", model, "--judged", file, "--out", tmp_path / "new" / "report", "--worst", "2")
     assert sorted(contents(tmp_path / "new" / "report")) == ["index.html", "report.json"]

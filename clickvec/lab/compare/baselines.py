@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from clickvec.data import Judged
 from clickvec.errors import ClickvecError, missing_extra
-from clickvec.evaluation.bm25 import BM25
+from clickvec.evaluation.bm25 import BM25, BM25_GRID
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.ranker import Ranker
 from clickvec.lab.compare.material import Material, short_hash
@@ -21,19 +21,12 @@ from clickvec.lab.other_systems.doc2vec import EPOCHS, SETTINGS, Doc2Vec
 from clickvec.lab.other_systems.plsa import OWN_WORDS_GRID, PLSA, PLSA_GRID
 from clickvec.lab.other_systems.skipthought import SkipThought
 from clickvec.lab.other_systems.transformer import Transformer
-from clickvec.lab.other_systems.ulm import TUNED_TOKENS, ULM, ULM_GRID
+from clickvec.lab.other_systems.ulm import ULM, ULM_GRID
 from clickvec.progress import Progress
 from clickvec.storage.json_files import read_json_object
 
-# The settings to choose from on dev: those that came first, or nearly first, on the dev sets of msrd and dbpedia.
-BM25_GRID: tuple[dict[str, Any], ...] = tuple(
-    {"tokens": tokens, "k1": k1, "b": b}
-    for tokens in TUNED_TOKENS
-    for k1, b in ((0.3, 1.0), (0.8, 0.75), (0.8, 1.0), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))
-)
 # The modules that a system needs, and the extra that installs them.
 _LIBRARIES = {
-    "bm25": (("bm25s", "baselines"),),
     "plsa": (("scipy", "baselines"),),
     "doc2vec": (("gensim", "baselines"),),
     "doc2vec-100": (("gensim", "baselines"),),

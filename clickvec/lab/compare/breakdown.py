@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, JudgedQuery
-from clickvec.lab.compare.significance import Floats
+from clickvec.evaluation.significance import Floats
 from clickvec.text.tokens import canonical, split_words
 
 MANY_CLICKS = 10  # a query with this many clicks counts as well known

@@ -10,9 +10,9 @@ import numpy as np
 
 from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.significance import Floats, bootstrap_interval
 from clickvec.lab.compare.breakdown import Breakdown, GroupMeans, breakdowns, group_means
 from clickvec.lab.compare.pair_tests import PAIR_ROUNDS, Pair, all_pairs, significantly_better
-from clickvec.lab.compare.significance import Floats, bootstrap_interval
 
 MEASURES = ("NDCG@1", "NDCG@3", "NDCG@10")
 TESTED = "NDCG@10"  # the measure of the intervals, the tests and the breakdowns

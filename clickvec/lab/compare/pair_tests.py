@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.errors import missing_extra
-from clickvec.lab.compare.significance import Floats, randomisation_tests
+from clickvec.evaluation.significance import Floats, randomisation_tests
 
 # Holm multiplies the smallest p by the number of pairs. With 10,000 rounds, no p of the 190 pairs of a table of 20
 # systems could fall below 190 / 10,001 = 0.019, however large the difference.

@@ -13,10 +13,10 @@ import numpy as np
 
 from clickvec.data import ClickLog
 from clickvec.errors import ClickvecError, missing_extra
+from clickvec.evaluation.significance import ROUNDS, Floats
 from clickvec.lab.compare.breakdown import Breakdown, GroupMeans
 from clickvec.lab.compare.findings import MEASURES, TESTED, Comparison, Findings, Row, as_json, examine, one_line
 from clickvec.lab.compare.pair_tests import LEVEL
-from clickvec.lab.compare.significance import ROUNDS, Floats
 from clickvec.render.figures.style import LINES, drawing
 from clickvec.render.terminal.screen import Screen, width
 from clickvec.storage import files

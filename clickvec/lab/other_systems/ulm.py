@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.bm25 import TUNED_TOKENS
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import Ranker
 from clickvec.text.lexical_tokens import TokenKind, tokenise
 
-TUNED_TOKENS: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
 # The settings to choose from on dev.
 ULM_GRID: tuple[dict[str, Any], ...] = tuple(
     {"tokens": tokens, "mu": mu} for tokens in TUNED_TOKENS for mu in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

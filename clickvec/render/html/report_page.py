@@ -64,8 +64,7 @@ def report_page(report: Report) -> str:
 def _header(report: Report) -> Html:
     evaluation = report.ranking.evaluation
     figures = [(f"{mean:.1f}", measure) for measure, mean in zip(evaluation.measures, evaluation.means[0], strict=True)]
-    if report.ranking.baseline:
-        figures.append((f"{evaluation.mean(BASELINE, MEASURE):.1f}", f"{MEASURE} of {BASELINE}"))
+    figures.append((f"{evaluation.mean(BASELINE, MEASURE):.1f}", f"{MEASURE} of {BASELINE}"))
     queries = len(evaluation.query_ids)
     figures.append((f"{queries:,}", "judged query" if queries == 1 else "judged queries"))
     return joined(
@@ -92,9 +91,6 @@ def _ranking(ranking: Ranking) -> Html:
 
 
 def _beside_baseline(ranking: Ranking) -> Html:
-    if not ranking.baseline:
-        install = tag("code", "pip install 'clickvec[baselines]'")
-        return note(f"{BASELINE} was not measured because it is not installed. To get it: ", install, ".")
     higher, same, lower = ranking.against_baseline
     source = "the judged set and the catalogue" if ranking.catalogue else "the judged set"
     return joined(

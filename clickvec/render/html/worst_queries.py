@@ -30,8 +30,7 @@ def worst_section(ranking: Ranking, path: str) -> Html:
 
 
 def _missed(missed: Missed, path: str, opened: bool) -> Html:
-    baseline = "" if missed.baseline is None else f", {BASELINE} {missed.baseline:.1f}"
-    measured = tag("span", f"{MEASURE} {missed.ndcg:.1f}{baseline}", class_="n")
+    measured = tag("span", f"{MEASURE} {missed.ndcg:.1f}, {BASELINE} {missed.baseline:.1f}", class_="n")
     limit = largest_contribution(missed.why.first, missed.why.title)
     # A text may begin with "-", so it stands after "--".
     words = ("clickvec", "explain", f"--first={missed.above.title}", "--", path, missed.query, missed.below.title)

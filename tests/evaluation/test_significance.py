@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from clickvec.lab.compare import significance
-from clickvec.lab.compare.significance import bootstrap_interval, randomisation_test
+from clickvec.evaluation import significance
+from clickvec.evaluation.significance import bootstrap_interval, randomisation_test
 
 ZEROS = np.zeros(3)
 

@@ -102,7 +102,7 @@ def model_folder(folder: Path) -> Path:
 
 def file_names(paths: Iterable[Path]) -> str:
     """Return the names of files for people, with a question mark for each byte that is not valid text."""
-    from clickvec.data.lines import STDIN, name_of
+    from clickvec.data.open_files import STDIN, name_of
 
     names = (name_of(path) if path == STDIN else path.name for path in paths)
     return ", ".join(names).encode(errors="replace").decode()
@@ -114,7 +114,7 @@ def file_names(paths: Iterable[Path]) -> str:
 def read_columns(names: list[str] | None, no_header: bool, paths: Iterable[Path | None]) -> "Columns":
     """Parse --columns and --no-header, and refuse to read standard input twice."""
     from clickvec.data import Columns
-    from clickvec.data.lines import STDIN
+    from clickvec.data.open_files import STDIN
 
     if list(paths).count(STDIN) > 1:
         raise typer.BadParameter("- is standard input, which can be read only once; name the other files")
@@ -148,7 +148,7 @@ def open_dataset(
     logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns", out: Path
 ) -> "Dataset":
     """Open a data folder, or prepare click logs. The arrays are on the disk where `out` will be written."""
-    from clickvec.data.lines import STDIN
+    from clickvec.data.open_files import STDIN
     from clickvec.training import scratch
     from clickvec.training.trainer import load_checked
 

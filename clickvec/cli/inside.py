@@ -122,7 +122,7 @@ def _topic_scores(
     """Measure how well the cells match known topics, next to an untrained model and, if scipy is installed, PLSA."""
     from importlib.util import find_spec
 
-    from clickvec.data.lines import name_of
+    from clickvec.data.open_files import name_of
     from clickvec.lab.claims.topic_labels import read_labels
     from clickvec.lab.claims.topic_scores import score_all
     from clickvec.render.labels import counted

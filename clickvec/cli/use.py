@@ -59,7 +59,7 @@ def encode(
     All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.data import BadLines
-    from clickvec.data.lines import name_of
+    from clickvec.data.open_files import name_of
     from clickvec.model.encoder import Encoder
     from clickvec.search.parquet import wanted
     from clickvec.search.vectors import VectorFile, check_request, write_vectors
@@ -127,7 +127,8 @@ def search(
 ) -> None:
     """Search an index."""
     from clickvec.data import BadLines
-    from clickvec.data.lines import standard_input, stream_lines
+    from clickvec.data.lines import stream_lines
+    from clickvec.data.open_files import standard_input
     from clickvec.search.index import Index
 
     opened, bad = Index.open(folder), BadLines()
@@ -172,7 +173,7 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     Queries, ids and titles are copied byte for byte. Lines end with LF, even if they ended with CRLF.
     """
     from clickvec.data import BadLines
-    from clickvec.data.lines import standard_input
+    from clickvec.data.open_files import standard_input
     from clickvec.model.encoder import Encoder
     from clickvec.search.rerank import reranked
 

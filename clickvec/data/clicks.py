@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.events import Events
-from clickvec.data.lines import MAX_BAD, BadLines, name_of
+from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.logs import read_events
+from clickvec.data.open_files import name_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines, Rows, file_lines, name_of
+from clickvec.data.lines import MAX_BAD, BadLines, Rows, file_lines
+from clickvec.data.open_files import name_of
 from clickvec.data.records import open_source, records, wrong_width
 
 MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column

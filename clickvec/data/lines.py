@@ -1,20 +1,16 @@
-"""Files to lines of text: plain or gzip, in UTF-8. Bad lines are counted and listed, and no line is endless.
+"""Files to lines of text in UTF-8. Bad lines are counted and listed, and no line is endless.
 
 A line ends with "\\n" or "\\r\\n". U+2028, form feed and the like are text.
 """
 
-import gzip
-import io
-import sys
-import zlib
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar, cast
+from typing import BinaryIO, Generic, TypeVar
 
+from clickvec.data.open_files import name_of, open_stream, read_bytes
 from clickvec.errors import ClickvecError
 
 T = TypeVar("T")
@@ -22,19 +18,9 @@ T = TypeVar("T")
 MAX_LINE_BYTES = 10_000_000
 MAX_EXAMPLES = 20
 MAX_BAD = 0.01  # the share of bad lines that readers accept by default
-STDIN = Path("-")  # standard input; a file with this name needs a longer path, such as ./-
 _CHUNK_BYTES = 1 << 20
 
 LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
-
-# Files that are not text, by their first bytes. Read as text, they would only give strange bad lines.
-_FOREIGN = {
-    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
-    b"PK\x03\x04": "a zip archive (or a spreadsheet); unpack it, or export it as CSV",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it, or compress it with gzip",
-    b"PAR1": "a Parquet file; export it as TSV, CSV or JSON lines",
-}
 
 
 @dataclass
@@ -45,7 +31,9 @@ class BadLines:
     total: int = 0  # good and bad lines, without headers and blank lines
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    unused: Counter[str] = field(default_factory=Counter)  # good lines that give no pair, by reason
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
+    _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def examples(self) -> list[str]:
@@ -65,13 +53,26 @@ class BadLines:
             insort(first, (line, f"{name}:{line}: {detail or reason}"))  # lines are checked by blocks, not in order
             del first[MAX_EXAMPLES:]
 
+    def leave_out(self, name: str, line: int, reason: str, detail: str, lines: int = 1) -> None:
+        """Count good lines that give no pair, such as one with an id that is not in the catalogue."""
+        if reason not in self.unused:
+            self._unused_first[reason] = f"{name}:{line}: {detail}"
+        self.unused[reason] += lines
+
+    @property
+    def unused_examples(self) -> dict[str, str]:
+        """Of each reason why good lines give no pair, the first line as `file:line: detail`."""
+        return self._unused_first
+
     def merge(self, other: "BadLines") -> None:
         """Add the counts and examples of another file."""
         self.count += other.count
         self.total += other.total
         self.headers += other.headers
         self.reasons += other.reasons
+        self.unused += other.unused
         self._first |= other._first
+        self._unused_first = other._unused_first | self._unused_first
 
     def check(self, name: str, max_bad: float, kept: int, kind: str) -> None:
         """Raise if nothing was kept or the share of bad lines is above `max_bad`; `kind` names what is kept."""
@@ -83,7 +84,8 @@ class BadLines:
                 " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines)"
             )
         if not kept:
-            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {kind}")
+            first = next((f"; first: {example}" for example in self._unused_first.values()), "")
+            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {kind}{first}")
         if self.count > max_bad * self.total:
             raise ClickvecError(
                 f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
@@ -111,19 +113,9 @@ class Rows(Generic[T]):
         return self.rows[index]
 
 
-def name_of(path: Path) -> str:
-    """Return the name of a file in messages."""
-    return "standard input" if path == STDIN else str(path)
-
-
-def standard_input() -> BinaryIO:
-    """Return standard input as a binary stream, an empty one if it is closed."""
-    return sys.stdin.buffer if sys.stdin else io.BytesIO()
-
-
 def file_lines(path: Path, bad: BadLines) -> Iterator[LineBlock]:
-    """Yield the lines of a plain or gzip file, as `stream_lines` does."""
-    with _open(path) as stream:
+    """Yield the lines of a plain or compressed file, as `stream_lines` does."""
+    with open_stream(path) as stream:
         yield from stream_lines(stream, name_of(path), bad)
 
 
@@ -147,11 +139,8 @@ def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlo
 
 def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
     """Yield pieces of whole lines, without the last line end. A line over the limit is cut off."""
-    # read1 returns what is there; read would wait until a pipe has filled a megabyte. The read1 of a gzip file returns
-    # only a few kilobytes at a time, which is slower.
-    read = stream.read if isinstance(stream, gzip.GzipFile) else getattr(stream, "read1", stream.read)
     tail = bytearray()
-    while chunk := _read(read, name):
+    while chunk := read_bytes(stream, _CHUNK_BYTES, name):
         cut = chunk.rfind(b"\n")
         if cut >= 0:
             tail += chunk[:cut]
@@ -161,17 +150,6 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytearray]:
             tail += chunk
     if tail:
         yield tail
-
-
-def _read(read: Callable[[int], bytes], name: str) -> bytes:
-    try:
-        return read(_CHUNK_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ClickvecError(
-            f"{name}: the gzip file is cut short or damaged ({error}); copy or make it again"
-        ) from error
-    except OSError as error:
-        raise ClickvecError(f"{name} cannot be read: {error.strerror or error}") from error
 
 
 def _decode(block: bytearray) -> list[str] | None:
@@ -201,28 +179,3 @@ def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
     bad.add(name, number, reason, detail)
     bad.total += 1
     return ""
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, decompressed if its first bytes, not its name, say gzip."""
-    with _open_bytes(path) as file:
-        start = _read(file.peek, name_of(path))
-        foreign = next((kind for magic, kind in _FOREIGN.items() if start.startswith(magic)), None)
-        if foreign:
-            raise ClickvecError(f"{name_of(path)} is {foreign}")
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if start.startswith(b"\x1f\x8b") else file
-
-
-def _open_bytes(path: Path) -> AbstractContextManager[io.BufferedReader]:
-    if path == STDIN:
-        stream = cast(io.BufferedReader, standard_input())  # stays open
-        return nullcontext(stream if hasattr(stream, "peek") else io.BufferedReader(stream))
-    try:
-        return path.open("rb")
-    except FileNotFoundError as error:
-        raise ClickvecError(f"{path} does not exist") from error
-    except IsADirectoryError as error:
-        raise ClickvecError(f"{path} is a folder; name the file inside it") from error
-    except OSError as error:
-        raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import LOOK_AHEAD, Header, Keys, Row, Schema, find_header
-from clickvec.data.lines import STDIN, BadLines, LineBlock, file_lines, name_of
+from clickvec.data.lines import BadLines, LineBlock, file_lines
+from clickvec.data.open_files import STDIN, name_of
 from clickvec.errors import ClickvecError
 from clickvec.storage.json_files import parse_json
 
@@ -49,7 +50,7 @@ def open_source(path: str | Path, bad: BadLines, columns: Columns = OWN_NAMES) -
 
 
 def _format(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz")
+    name = path.name.lower().removesuffix(".gz").removesuffix(".zst")
     if name.endswith(".csv"):
         return "csv"
     return "jsonl" if name.endswith((".jsonl", ".ndjson")) else "tsv"

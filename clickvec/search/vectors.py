@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from clickvec.data import BadLines, Columns, stream_title_blocks, stream_titles
 from clickvec.data.columns import OWN_NAMES
-from clickvec.data.lines import MAX_BAD, STDIN, name_of
+from clickvec.data.lines import MAX_BAD
+from clickvec.data.open_files import STDIN, name_of
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type, shrink_vectors

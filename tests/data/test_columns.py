@@ -27,7 +27,7 @@ from clickvec.data import (
     titles,
 )
 from clickvec.data.columns import NAMES
-from clickvec.data.lines import STDIN
+from clickvec.data.open_files import STDIN
 from clickvec.errors import ClickvecError
 from clickvec.lab.claims import topic_labels
 from clickvec.lab.claims.topic_labels import read_labels

@@ -666,3 +666,14 @@ def test_result_lists_come_as_they_end() -> None:
         lists = read_result_lists(stream)
         writer.write(b"q\t1\tA\nr\t1\tB\n")
         assert next(lists) == ("q", ("1",), ("A",))  # the pipe is still open
+
+
+def test_zstd_is_told_by_content_and_may_hold_several_frames(file: File) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    frames = [pyarrow.compress(part, codec="zstd", asbytes=True) for part in (b"query\ttitle\nq\tt\nq2", b"\tt\n")]
+    assert read_clicks(file(b"".join(frames), "a.tsv.zst")).queries == ["q", "q2"]
+    assert read_clicks(file(b"".join(frames))).queries == ["q", "q2"]
+    json_line = pyarrow.compress(b'{"query": "q", "title": "t"}', codec="zstd", asbytes=True)
+    assert read_clicks(file(json_line, "a.jsonl.zst")).queries == ["q"]
+    with pytest.raises(ClickvecError, match=r"clicks\.tsv: the zstd file is cut short or damaged"):
+        read_clicks(file(frames[0][:-5]))

@@ -49,8 +49,7 @@ def split_queries(queries: Sequence[str], first_clicks: NDArray[np.int64] | None
 
     `first_clicks` are the times of the first clicks, in seconds. Repeated queries change nothing.
     """
-    hashes = np.fromiter(map(_hash, queries), np.uint64, len(queries))
-    groups, group_of = np.unique(hashes, return_inverse=True)  # sorted by hash: the random order
+    groups, group_of = np.unique(_hashes(queries), return_inverse=True)  # sorted by hash: the random order
     size = held_out_size(len(groups))
     order = np.arange(len(groups))
     if first_clicks is not None:
@@ -75,25 +74,34 @@ def fewest_queries() -> int:
 
 
 def hold_out(log: ClickLog) -> HeldOut | None:
-    """Split a click log into train, dev and test. Return None if it has too few different queries."""
+    """Split a click log into train, dev and test. Return None if it has too few different queries.
+
+    The lines that were shown and not clicked follow their queries.
+    """
     distinct: dict[str, int] = {}
-    query_of = np.fromiter(
-        (distinct.setdefault(query, len(distinct)) for query in log.queries), np.int64, len(log.queries)
-    )
-    times: NDArray[np.int64] | None = getattr(log, "times", None)
+    query_of = np.fromiter((distinct.setdefault(query, len(distinct)) for query in log.queries), np.int64, len(log))
     first_clicks = None
-    if times is not None:
+    if log.times is not None:
         first_clicks = np.full(len(distinct), np.iinfo(np.int64).max)
-        np.minimum.at(first_clicks, query_of, times)
+        np.minimum.at(first_clicks, query_of, log.times)
     parts = split_queries(list(distinct), first_clicks)
     if not parts.any():
         return None
     part_of = parts[query_of]
-    return HeldOut(*(_select(log, part_of == part) for part in (TRAIN, DEV, TEST)))
+    shown_part = None if log.shown is None else parts_of(log.shown.queries, list(distinct), parts)
+    return HeldOut(*(_select(log, part_of, shown_part, part) for part in (TRAIN, DEV, TEST)))
 
 
-def _select(log: ClickLog, chosen: NDArray[np.bool_]) -> ClickLog:
-    """Return some lines of a log, with every column that it has."""
+def parts_of(others: Sequence[str], queries: Sequence[str], parts: Parts) -> Parts:
+    """Return the parts of other queries: that of their near-duplicates among `queries`, or TRAIN."""
+    held = np.flatnonzero(parts)
+    part_of_hash = dict(zip(_hashes([queries[row] for row in held.tolist()]).tolist(), parts[held].tolist(), strict=True))
+    return np.array([part_of_hash.get(number, TRAIN) for number in _hashes(others).tolist()], np.int8)
+
+
+def _select(log: ClickLog, part_of: Parts, shown_part: Parts | None, part: int) -> ClickLog:
+    """Return the lines of one part, with every column that the log has."""
+    chosen = part_of == part
     columns: dict[str, Any] = {}
     for field in fields(log):
         column = getattr(log, field.name)
@@ -101,9 +109,16 @@ def _select(log: ClickLog, chosen: NDArray[np.bool_]) -> ClickLog:
             columns[field.name] = column[chosen]
         elif isinstance(column, list):
             columns[field.name] = list(compress(column, chosen.tolist()))
+        elif isinstance(column, ClickLog) and shown_part is not None:
+            columns[field.name] = _select(column, shown_part, None, part)
     return replace(log, **columns)
 
 
+def _hashes(queries: Sequence[str]) -> NDArray[np.uint64]:
+    """Return 64 bits for each query that depend on its words only, on every machine the same."""
+    return np.fromiter(map(_hash, queries), np.uint64, len(queries))
+
+
 def _hash(query: str) -> int:
-    """Return 64 bits that depend on the words only, on every machine the same."""
-    return int.from_bytes(blake2b(near_duplicate_key(query).encode(errors="surrogatepass"), digest_size=8).digest())
+    key = near_duplicate_key(query).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(key, digest_size=8).digest())

@@ -36,6 +36,13 @@ def ndcg(grades: ArrayLike, k: int) -> float:
     return float((gain[:k] / discount).sum()) / ideal if ideal else 0.0
 
 
+def ndcg_of_found(hits: Sequence[bool], relevant: int, k: int) -> float:
+    """Return NDCG@k of a search that returned `hits`, if `relevant` titles of the catalogue have grade 1."""
+    discounts = 1 / np.log2(np.arange(k) + 2.0)
+    found = discounts[: len(hits)][np.asarray(hits[:k], bool)]
+    return float(found.sum() / discounts[:relevant].sum()) if relevant else 0.0
+
+
 def recall_at(grades: ArrayLike, k: int, relevant: int) -> float:
     """Return the share of the `relevant` titles (grade 1 or more) of a query that are among the first k."""
     return int((np.asarray(grades)[:k] >= 1).sum()) / relevant if relevant else 0.0

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.significance import bootstrap_interval
 from clickvec.text.printable import clean
 
 
@@ -29,6 +31,12 @@ class Evaluation:
         means: NDArray[np.float64] = self.values.mean(axis=2)
         return means
 
+    @cached_property
+    def intervals(self) -> NDArray[np.float64]:
+        """The 95% confidence interval of each mean, by bootstrap over queries: (systems, measures, low and high)."""
+        systems, measures, queries = self.values.shape
+        return bootstrap_interval(self.values.reshape(-1, queries)).reshape(systems, measures, 2)
+
     def mean(self, system: str, measure: str) -> float:
         """Return the mean of a system by a measure."""
         return float(self.per_query(system, measure).mean())
@@ -47,13 +55,16 @@ class Evaluation:
         """Return the table of means as aligned columns."""
         return text_table(self.as_table())
 
-    def as_table(self) -> list[list[str]]:
-        """Return a header row, then one row per system with its means to one decimal."""
-        rows = zip(self.systems, self.means.tolist(), strict=True)
-        return [["system", *self.measures], *([name, *(f"{mean:.1f}" for mean in means)] for name, means in rows)]
+    def as_table(self, intervals: bool = False) -> list[list[str]]:
+        """Return a header row, then one row per system with its means to one decimal, and their intervals if wanted."""
+        cells = [[f"{mean:.1f}" for mean in means] for means in self.means.tolist()]
+        if intervals:
+            ends = [[f" [{low:.1f}, {high:.1f}]" for low, high in row] for row in self.intervals.tolist()]
+            cells = [list(map(str.__add__, *row)) for row in zip(cells, ends, strict=True)]
+        return [["system", *self.measures], *([name, *row] for name, row in zip(self.systems, cells, strict=True))]
 
-    def as_json(self, per_query: bool = False) -> dict[str, Any]:
-        """Return plain values for `json.dumps`; with `per_query`, also the value of every query."""
+    def as_json(self, per_query: bool = False, intervals: bool = False) -> dict[str, Any]:
+        """Return plain values for `json.dumps`; if wanted, also the value of every query, or the intervals."""
         result: dict[str, Any] = {
             "queries": len(self.query_ids),
             "left_out": self.left_out,
@@ -64,6 +75,9 @@ class Evaluation:
                 for name, means in zip(self.systems, self.means.tolist(), strict=True)
             ],
         }
+        if intervals:
+            for entry, ends in zip(result["systems"], self.intervals.tolist(), strict=True):
+                entry["intervals"] = dict(zip(self.measures, ends, strict=True))
         if per_query:
             for entry, values in zip(result["systems"], self.values.tolist(), strict=True):
                 entry["per_query"] = dict(zip(self.measures, values, strict=True))

@@ -1,13 +1,12 @@
 """The split of a click log into train, dev and test: what is held out, and that nothing of it is in training."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from clickvec.data import ClickLog
 from clickvec.data.held_out import (
@@ -97,18 +96,24 @@ def test_a_group_of_near_duplicates_is_as_old_as_its_first_click() -> None:
 
 def test_a_head_query_keeps_its_early_clicks_in_training() -> None:
     log = log_of([*many(1_000), "query number 0"])
-    timed = Timed(log.queries, log.titles, log.clicks, log.bad, times=np.arange(1_001))
-    held = hold_out(timed)
+    held = hold_out(replace(log, times=np.arange(1_001), clients=[f"client {row}" for row in range(1_001)]))
     assert held is not None
     assert held.train.queries.count("query number 0") == 2
-    assert isinstance(held.test, Timed)
     assert held.test.times is not None
+    assert held.test.clients == [f"client {row}" for row in range(900, 1_000)]
     assert list(held.test.times) == list(range(900, 1_000))
 
 
-@dataclass(frozen=True)
-class Timed(ClickLog):
-    times: NDArray[np.int64] | None = None
+def test_titles_that_were_shown_follow_their_queries() -> None:
+    queries = [*(f"{query}!" for query in many(1_000)), "never clicked"]  # near-duplicates of the clicked queries
+    log = replace(log_of(many(1_000)), shown=ClickLog(queries, queries, np.zeros(1_001)))
+    held = hold_out(log)
+    assert held is not None
+    for part in held:
+        assert part.shown is not None
+        assert {query.rstrip("!") for query in part.shown.queries} - {"never clicked"} == set(part.queries)
+    assert held.train.shown is not None
+    assert "never clicked" in held.train.shown.queries
 
 
 @pytest.mark.parametrize(

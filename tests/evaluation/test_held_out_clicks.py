@@ -1,0 +1,129 @@
+"""Held-out clicks: measures over the catalogue by hand, tuning of BM25, and lists that rank like the catalogue."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickvec.data import ClickLog
+from clickvec.errors import ClickvecError
+from clickvec.evaluation import held_out_clicks
+from clickvec.evaluation.bm25 import BM25, BM25_GRID
+from clickvec.evaluation.held_out_clicks import (
+    MEASURES,
+    Catalogue,
+    collection,
+    measure,
+    pooled_lists,
+    tune_bm25,
+)
+from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.metrics import Scores, ndcg, ndcg_of_found
+from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.significance import bootstrap_interval
+
+WORDS = ["red", "car", "blue", "tea", "green", "wine"]
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+
+
+def log_of(*pairs: tuple[str, str]) -> ClickLog:
+    queries, titles = zip(*pairs, strict=True)
+    return ClickLog(list(queries), list(titles), np.ones(len(pairs)))
+
+
+class Fixed(Ranker):
+    """Returns the same titles for every query."""
+
+    def __init__(self, *found: int, name: str = "fixed") -> None:
+        self.found, self.name = found, name
+
+    def score(self, query: str, titles: object) -> Scores:
+        raise NotImplementedError
+
+    def search(self, queries: object, ids: object, titles: object, k: int, progress: object) -> list[list[str]]:
+        return [[str(row) for row in self.found[:k]]] * len(queries)  # type: ignore[arg-type]
+
+
+def test_a_collection_merges_texts_of_the_same_words() -> None:
+    log = log_of(("Red  car", "A Car"), ("red car", "a car"), ("red car", "B"), ("tea", "C"))
+    test = collection(log, Catalogue(["B", "b ", "D"]))
+    assert test.catalogue.titles == ["B", "D", "A Car", "C"]  # what was clicked is in the catalogue
+    assert test.queries == ("Red  car", "tea")
+    assert test.clicked == (frozenset({0, 2}), frozenset({3}))
+
+
+def test_the_measures_by_hand() -> None:
+    test = collection(log_of(("q", "a"), ("q", "b"), ("r", "c")), Catalogue(["a", "b", "c", *map(str, range(200))]))
+    found = measure([Fixed(9, 0, 8, 1, *range(20, 115), 2)], test)
+    assert found.measures == MEASURES
+    of_q = (1 / np.log2(3) + 1 / np.log2(5)) / (1 + 1 / np.log2(3))
+    np.testing.assert_allclose(found.values[0, :, 0], [50, 100, 100 * of_q])
+    np.testing.assert_allclose(found.values[0, :, 1], [0, 100, 0])  # the hundredth
+    assert (found.relevant, found.absent, found.left_out) == (3, 0, 0)
+    np.testing.assert_array_equal(found.intervals[0], bootstrap_interval(found.values[0]))
+    assert found.as_table(intervals=True)[1][0] == "fixed"
+    assert found.as_table(intervals=True)[1][1].startswith("25.0 [0.0, ")
+    assert found.as_json(intervals=True)["systems"][0]["intervals"]["MRR@10"] == found.intervals[0, 0].tolist()
+
+
+@given(st.lists(st.booleans(), max_size=15), st.integers(0, 5), st.integers(1, 12))
+def test_ndcg_of_found_is_ndcg(hits: list[bool], missing: int, k: int) -> None:
+    grades = [*map(int, hits), *[0] * 20, *[1] * missing]
+    assert ndcg_of_found(hits, sum(grades), k) == pytest.approx(ndcg(grades, k))
+
+
+def test_nothing_to_measure() -> None:
+    empty = collection(ClickLog([], [], np.zeros(0)), Catalogue(["a"]))
+    with pytest.raises(ClickvecError, match="no held-out queries"):
+        measure([Fixed(0)], empty)
+    test = collection(log_of(("q", "a")), Catalogue([]))
+    with pytest.raises(ClickvecError, match="same name"):
+        measure([Fixed(0), Fixed(0)], test)
+
+
+def test_a_sample_keeps_queries_and_clicks_together() -> None:
+    test = collection(log_of(*((f"q{row}", f"t{row}") for row in range(50))), Catalogue([]))
+    sample = test.sample(10)
+    assert (len(sample.queries), test.sample(50)) == (10, test)
+    assert [f"q{row}" for (row,) in sample.clicked] == list(sample.queries)
+    assert test.sample(10) == sample
+
+
+def test_bm25_is_tuned_on_dev() -> None:
+    titles = [f"{word}{number} film" for number in range(40) for word in WORDS]
+    misspelled = [
+        (f"{word[:-1]}{word[-1] * 2}{number} film", f"{word}{number} film") for number in range(40) for word in WORDS
+    ]
+    dev = collection(log_of(*misspelled), Catalogue(titles))
+    told: list[tuple[str, int, int | None]] = []
+    ranker, settings = tune_bm25(dev, lambda *args: told.append(args[:3]))
+    assert settings["tokens"].endswith("trigrams")  # words match nothing but "film"
+    tuned, default = (measure([one], dev).mean("BM25", "NDCG@10") for one in (ranker, BM25(titles)))
+    assert tuned > default
+    assert measure([BM25(titles, **settings)], dev).mean("BM25", "NDCG@10") == tuned
+    assert told[0] == ("tuning BM25", 0, 11)
+    assert told[-1] == ("tuning BM25", 11, 11)
+
+
+def test_bm25_is_tuned_over_its_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = collection(log_of(("red", "red car"), ("blue", "blue wine")), Catalogue(["red tea", "blue tea"]))
+    assert tune_bm25(dev)[1] in [*BM25_GRID, {"tokens": "words", "k1": 1.2, "b": 0.75}]
+    monkeypatch.setattr(held_out_clicks, "MOST_TUNING", 1)
+    assert tune_bm25(dev)[1]["tokens"] == "words"  # the first of equal ones
+
+
+@given(
+    titles=st.lists(texts, min_size=1, max_size=20),
+    queries=st.lists(texts, min_size=1, max_size=4, unique=True),
+    clicks=st.lists(st.integers(0, 19), min_size=4, max_size=4),
+)
+def test_a_pool_ranks_like_the_whole_catalogue(titles: list[str], queries: list[str], clicks: list[int]) -> None:
+    pairs = [(query, titles[click % len(titles)]) for query, click in zip(queries, clicks, strict=False)]
+    test = collection(log_of(*pairs), Catalogue(titles))
+    rankers = [BM25(test.catalogue.titles), BM25(test.catalogue.titles, name="stems", tokens="trigrams", k1=2.0)]
+    lists = pooled_lists(test, rankers)
+    over_lists, over_catalogue = evaluate(rankers, lists, cutoffs=(10,)), measure(rankers, test)
+    for at, query in enumerate(lists):
+        if all(ranker.score(query.query, query.titles).all() for ranker in rankers):  # titles of score 0 are not found
+            expected = over_catalogue.values[:, MEASURES.index("NDCG@10"), at]
+            np.testing.assert_allclose(over_lists.values[:, 0, at], expected)

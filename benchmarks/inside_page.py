@@ -12,7 +12,7 @@ import inside_maps
 import numpy as np
 
 from clickvec.data import read_titles
-from clickvec.explanation import Keywords, compare_models, explain, keywords, map_titles, read
+from clickvec.explanation import Keywords, explain, keywords, map_titles, read
 from clickvec.explanation.detections import detect
 from clickvec.lab.claims.query_table import query_table
 from clickvec.lab.claims.topic_labels import read_labels
@@ -217,16 +217,15 @@ def _keyword_table(found: Keywords) -> str:
 
 
 def _versus(inside: "Inside", pair: str) -> str:
-    models = {NAMES[name]: inside.encoder("site", name) for name in ("lstm", "rnn")}
-    found = compare_models(models, *PAIRS[pair])
+    found = {NAMES[name]: explain(inside.encoder("site", name), *PAIRS[pair]) for name in ("lstm", "rnn")}
     tables = []
     for side in ("query", "title"):
         rows = []
-        for one in found.models:
-            counted = getattr(one, side)
-            left_to_right = counted.counts["left to right"]
-            rows.append([f"{one.name}, score {one.score:.3f}", *("-" if n is None else n for n in left_to_right)])
-        tables.append(_table([f"cells of 10, {side}", *counted.words], rows))
+        for name, model in found.items():
+            words = model.query_words if side == "query" else model.title_words
+            counts = [word.detected_by["left to right"] for word in words]
+            rows.append([f"{name}, score {model.score:.3f}", *("-" if n is None else n for n in counts)])
+        tables.append(_table([f"cells of 10, {side}", *(word.word for word in words)], rows))
     return "\n\n".join(tables)
 
 

@@ -1,6 +1,5 @@
 """The `explain` verb: why a query and a title have their score."""
 
-import dataclasses
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,23 +12,21 @@ from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
-    from clickvec.explanation import Explanation, ModelComparison, Rule
-    from clickvec.model.encoder import Encoder
+    from clickvec.explanation import Explanation, Rule
     from clickvec.search.index import Index
 
 
 def explain(
     model: ModelOrIndex,
     query: Annotated[str, typer.Argument(help="The query.")],
-    title: Annotated[str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")] = None,
+    title: Annotated[
+        str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")
+    ] = None,
     first: Annotated[str | None, typer.Option(help="Compare with this title instead of the top hit.")] = None,
     against: Annotated[Path | None, typer.Option(help="Show this model side by side with the first.")] = None,
     method: Annotated[str, typer.Option(help="shapley, changes or leave-one-out.")] = "shapley",
     html: Annotated[Path | None, typer.Option(help="Write an HTML page about the pair.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a figure of gates and cells over the words.")] = None,
-    same_range: Annotated[
-        bool, typer.Option("--same-range", help="Use one colour scale for the whole figure.")
-    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing --html and --png files.")] = False,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
     threshold: Threshold = 1.0,
@@ -46,8 +43,6 @@ def explain(
         raise typer.BadParameter("--first needs a title to compare with; give the title after the query")
     if not 0 < share <= 1:
         raise typer.BadParameter(f"--share must be above 0 and at most 1, not {share:g}")
-    if same_range and not png:
-        raise typer.BadParameter("--same-range applies to the figure; add --png")
     if png and png.suffix.lower() != ".png":
         raise typer.BadParameter(f"--png writes a PNG; the file must end in .png, not {png.name}")
     for file in (html, png):
@@ -56,61 +51,59 @@ def explain(
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; choose two files")
     rule = Rule(active, threshold, share)
-    explanation, encoder = _explain(model, query, title, first, method, rule)
-    comparison = _compare(explanation, encoder, model, against, rule) if against else None
+    explanation = _explain(model, query, title, first, method, rule)
+    models = _compare(explanation, model, against, rule) if against else None
     if png:
         from clickvec.render.figures.gates import draw_gates
 
-        draw_gates(explanation, png, same_range=same_range)
+        draw_gates(explanation, png)
         print_message(f"Wrote the figure to {png}")
     if html:
         from clickvec.render.html.explanation_page import explanation_page
         from clickvec.storage.files import replacing_file
 
         name = inputs.file_names([model.resolve()])
-        page = explanation_page(explanation, comparison=comparison, model=name)
+        page = explanation_page(explanation, models=models, model=name)
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))
         print_message(f"Wrote the page to {html}")
     if as_json:
-        print_json({**explanation.as_json(), "versus": dataclasses.asdict(comparison) if comparison else None})
+        versus = {name: model.as_json() for name, model in models.items()} if models else None
+        print_json({**explanation.as_json(), "versus": versus})
     else:
         from clickvec.render.terminal.explanation_text import show
         from clickvec.render.terminal.screen import this_screen
 
         screen = this_screen()
-        print_result(show(explanation, screen, comparison=comparison, everything=everything), coloured=screen.colour)
+        print_result(show(explanation, screen, models=models, everything=everything), coloured=screen.colour)
 
 
 def _explain(
     folder: Path, query: str, title: str | None, first: str | None, method: str, rule: "Rule"
-) -> "tuple[Explanation, Encoder]":
+) -> "Explanation":
     """Explain the query and the title with an index folder or a model folder."""
     from clickvec.explanation import explain
     from clickvec.model.encoder import Encoder
     from clickvec.search.index import Index
 
     if not (folder / "index.json").exists():
-        encoder = Encoder.load(folder)
-        return explain(encoder, query, title, first, method=method, rule=rule), encoder
+        return explain(Encoder.load(folder), query, title, first, method=method, rule=rule)
     index = Index.open(folder)
     for text in (title, first):
         _tell_how_read(index, text)
-    return explain(index, query, title, first, method=method, rule=rule), index.encoder
+    return explain(index, query, title, first, method=method, rule=rule)
 
 
-def _compare(
-    explanation: "Explanation", encoder: "Encoder", folder: Path, against: Path, rule: "Rule"
-) -> "ModelComparison":
-    """Compare the model with the one at `against` on the same texts."""
-    from clickvec.explanation import compare_models
+def _compare(explanation: "Explanation", folder: Path, against: Path, rule: "Rule") -> "dict[str, Explanation]":
+    """Return the explanations by this model and by the one at `against`, by the names of the models."""
+    from clickvec.explanation import explain
     from clickvec.model.encoder import Encoder
 
     other = Encoder.load(inputs.model_folder(against))
     if against.samefile(folder):
         raise typer.BadParameter(f"--against {against} is the model itself; give another one")
-    models = dict(zip(names_apart(folder, against), (encoder, other), strict=True))
-    return compare_models(models, explanation.query, explanation.title, rule=rule)
+    second = explain(other, explanation.pair.query, explanation.pair.title, rule=rule)
+    return dict(zip(names_apart(folder, against), (explanation, second), strict=True))
 
 
 def names_apart(*folders: Path) -> list[str]:

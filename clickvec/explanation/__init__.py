@@ -7,7 +7,6 @@
 | contributions.py    | three ways to compute what each word contributes                                               |
 | why_not.py          | why does a title not rank above another one, and which edits would help?                       |
 | keywords.py         | which words do the cells detect?                                                               |
-| model_comparison.py | what do other models make of the same texts?                                                   |
 | topics.py           | which words does each cell respond to? detections.py collects them over many texts             |
 | neighbours.py       | which words and titles are nearest to a word?                                                  |
 | title_map.py        | which titles are similar? A map in two dimensions                                              |
@@ -21,12 +20,11 @@ from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.explainer import Explanation, explain
 from clickvec.explanation.keywords import Keywords, Rule, keywords
-from clickvec.explanation.model_comparison import ModelComparison, compare_models
 from clickvec.explanation.reading import Reading, read
 from clickvec.explanation.title_map import map_titles
 from clickvec.explanation.why_not import WhyNot
 
 __all__ = [
-    "METHODS", "Explanation", "Keywords", "ModelComparison", "Pair", "Reading", "Rule", "WhyNot", "compare_models",
-    "explain", "keywords", "map_titles", "read",
+    "METHODS", "Explanation", "Keywords", "Pair", "Reading", "Rule", "WhyNot", "explain", "keywords", "map_titles",
+    "read",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clickvec.explanation.reading import Floats, cell_names
-from clickvec.explanation.side import Side
+from clickvec.explanation.side import Side, unimportant
 
 Links = tuple[tuple[float, ...], ...]  # (query words, title words)
 LINKS = 10  # strongest links listed
@@ -33,12 +33,10 @@ class Word:
     word: str
     known: float  # share of its letter trigrams that the model knows
     contribution: float  # to the score, by the chosen method
-    change: float | None  # to the score, by the change of the output at this word; None without outputs at words
     without: float  # score of the pair without this word
     effect: float  # 1 - cosine of the text's vector with and without the word
     unimportant: bool  # whether the effect is below half of the mean effect of the text's words
     gate: float | None  # mean input gate; None without gates
-    taken_in: float | None  # mean of |i(t) y_g(t)|, what passes the gate
     detected_by: dict[str, int | None]  # by direction, how many of the most active cells detect it
     keyword: bool | None  # None if no direction can decide
 
@@ -101,21 +99,17 @@ def pair_of(query: Side, title: Side, method: str) -> Pair:
 def _words(side: Side, other: Side, method: str) -> tuple[Word, ...]:
     # First, because its batch includes the texts without each word.
     contributions = side.contributions(other.vector, method)
-    changes = side.reading.parts @ other.vector if side.reading else None
-    if not side.words:
-        return ()
-    attenuation, keywords, without = side.attenuation, side.keywords, side.without @ other.vector
+    effects, without, keywords = side.effects, side.without @ other.vector, side.keywords
+    gates = side.reading.mean("input_gate") if side.reading else None
     return tuple(
         Word(
             word=word,
             known=side.known[at],
             contribution=float(contributions[at]),
-            change=None if changes is None else float(changes[at]),
             without=float(without[at]),
-            effect=attenuation.effects[at],
-            unimportant=attenuation.unimportant[at],
-            gate=attenuation.gates[at] if attenuation.gates else None,
-            taken_in=attenuation.taken_in[at] if attenuation.taken_in else None,
+            effect=float(effects[at]),
+            unimportant=bool(unimportant(effects)[at]),
+            gate=None if gates is None else float(gates[at]),
             detected_by={way: counts[at] for way, counts in keywords.counts.items()} if keywords else {},
             keyword=keywords.verdicts[at] if keywords else None,
         )

@@ -1,4 +1,4 @@
-"""Explain a query, or a query and a title: the score, its words, keywords, rank, and why the title is not first."""
+"""Explain a query and a title: the score, its words, keywords, rank, and why the title is not first."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,61 +27,49 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a model makes of a query, and of a title if there is one."""
+    """What a model makes of a query and a title."""
 
-    tower: str  # in words
-    query: str
-    title: str | None
     query_side: Side
-    title_side: Side | None
-    pair: Pair | None  # None without a title
+    title_side: Side
+    pair: Pair
     rank: Rank | None  # None without an index
     why_not: WhyNot | None  # None if there is no better title to compare with
 
     @property
-    def score(self) -> float | None:
-        """The cosine of the query and the title, or None without a title."""
-        return self.pair.score if self.pair else None
+    def tower(self) -> str:
+        """The tower of the model in words."""
+        return describe_tower(self.query_side.encoder.model.tower)
+
+    @property
+    def score(self) -> float:
+        """The cosine of the query and the title."""
+        return self.pair.score
 
     @property
     def query_words(self) -> tuple[Word, ...]:
-        """The words of the query with their contributions. Empty without a title."""
-        return self.pair.query_words if self.pair else ()
+        """The words of the query with their contributions."""
+        return self.pair.query_words
 
     @property
     def title_words(self) -> tuple[Word, ...]:
-        """The words of the title with their contributions. Empty without a title."""
-        return self.pair.title_words if self.pair else ()
+        """The words of the title with their contributions."""
+        return self.pair.title_words
 
     def __repr__(self) -> str:
         """Show the score and what each word contributes to it, with an asterisk after each keyword."""
-        if not self.pair:
-            words = ", ".join(
-                f"{word} {effect:.3f}"
-                for word, effect in zip(self.query_side.words, self.query_side.attenuation.effects, strict=True)
-            )
-            return f"Explanation(query {self.query!r}\n  effect: {words})"
         return (
-            f"Explanation(score {self.pair.score:.3f} by {self.pair.method}\n"
+            f"Explanation(score {self.score:.3f} by {self.pair.method}\n"
             f"  query: {_contributions(self.query_words)}\n  title: {_contributions(self.title_words)})"
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`: everything but the activations."""
-        sides = {"query": self.query_side, "title": self.title_side}
         return {
             "tower": self.tower,
-            "query": self.query,
-            "title": self.title,
+            "query": self.pair.query,
+            "title": self.pair.title,
             "rank": self.rank._asdict() if self.rank else None,
-            "explanation": dataclasses.asdict(self.pair) if self.pair else None,
-            "keywords": {
-                name: dataclasses.asdict(side.keywords) if side and side.keywords else None
-                for name, side in sides.items()
-            },
-            "attenuation": {
-                name: dataclasses.asdict(side.attenuation) if side else None for name, side in sides.items()
-            },
+            "explanation": dataclasses.asdict(self.pair),
             "why_not": dataclasses.asdict(self.why_not) if self.why_not else None,
         }
 
@@ -101,55 +89,47 @@ def explain(
 ) -> Explanation:
     """Explain the score of a query and a title.
 
-    The result holds what each word of the query and of the title contributes to the score, the keywords of both texts
+    The result holds what each word of the query and of the title contributes to the score, which words are keywords
     and, with a second title in `compare_with`, why the first one does not score higher and which edits would help.
 
     With an index, a title is an id or a text of the index. Without a title, the top hit is explained; with one that is
-    not the top hit, the title is compared with it. The result then also holds the rank of the title. With an encoder
-    and no title, only the query is explained.
+    not the top hit, the title is compared with it. The result then also holds the rank of the title. Raise
+    ClickvecError if there is no title to explain.
 
     `method` is one of METHODS: how contributions are computed. `rule` says which words are keywords.
     """
     _check_text(query)
+    rank = None
     if isinstance(source, Index):
-        encoder = source.encoder
-        rank, text, other = _in_index(source, query, title, compare_with)
+        encoder, (rank, title, compare_with) = source.encoder, _in_index(source, query, title, compare_with)
     else:
-        encoder, rank, text, other = source, None, _check_text(title), _check_text(compare_with)
+        encoder = source
+    if title is None:
+        raise ClickvecError("there is no title to explain; give a title, or an index instead of a model")
     query_side = Side(encoder, "query", query, rule)
-    title_side = Side(encoder, "title", text, rule) if text is not None else None
-    pair, comparison = None, None
-    if title_side and other is not None:
-        comparison = why_not(query_side, title_side, Side(encoder, "title", other, rule), method)
-        pair = comparison.title
-    elif title_side:
-        pair = pair_of(query_side, title_side, method)
-    return Explanation(
-        tower=describe_tower(encoder.model.tower),
-        query=query,
-        title=text,
-        query_side=query_side,
-        title_side=title_side,
-        pair=pair,
-        rank=rank,
-        why_not=comparison,
-    )
+    title_side = Side(encoder, "title", _check_text(title), rule)
+    if compare_with is None:
+        return Explanation(query_side, title_side, pair_of(query_side, title_side, method), rank, None)
+    comparison = why_not(query_side, title_side, Side(encoder, "title", _check_text(compare_with), rule), method)
+    return Explanation(query_side, title_side, comparison.title, rank, comparison)
 
 
-def _check_text(text: str | int | None) -> str | None:
-    if text is not None and not isinstance(text, str):
+def _check_text(text: str | int) -> str:
+    if not isinstance(text, str):
         raise ClickvecError(f"a query or a title must be a str, not {text!r}; only an index has ids")
     return text
 
 
 def _in_index(
     index: Index, query: str, title: str | int | None, compare_with: str | int | None
-) -> tuple[Rank, str | None, str | None]:
+) -> tuple[Rank, str, str | None]:
     """Return the rank of a title, its text, and the text of the title to compare it with."""
     top = next(iter(index.search(query, k=1)), None)
     top_id = str(top.id) if top else None
     if title is None:
-        return Rank(1 if top else None, len(index), top_id, top_id), top.title if top else None, None
+        if top is None:
+            raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
+        return Rank(1, len(index), top_id, top_id), top.title, None
     position, text = _look_up(index, title)
     rank = index.rank(query, text if position is None else position)
     other = None

@@ -12,7 +12,7 @@ from clickvec.explanation.contributions import without_each
 from clickvec.explanation.detections import detect
 from clickvec.explanation.keywords import ACTIVE, SHARE, verdicts
 from clickvec.explanation.reading import Floats
-from clickvec.explanation.side import attenuate
+from clickvec.explanation.side import effects_of, unimportant
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.text.tokens import split_tokens
@@ -96,7 +96,7 @@ def read_queries(encoder: Encoder, queries: Sequence[str], *, progress: Progress
     ends = np.cumsum([len(tokens) for tokens in words])
     rows: list[Floats] = np.split(without, ends[:-1]) if len(words) else []
     return [
-        ReadQuery(tokens, verdict, attenuate(tokens, vector, without, None).unimportant)
+        ReadQuery(tokens, verdict, tuple(unimportant(effects_of(vector, without)).tolist()))
         for tokens, verdict, vector, without in zip(words, keywords, vectors, rows, strict=True)
     ]
 

@@ -91,6 +91,16 @@ class Reading:
             return np.zeros((len(self.words), len(self.vector)))
         return np.concatenate(self.gains, axis=1) / float(np.linalg.norm(np.concatenate(self.embeddings)))
 
+    def mean(self, *names: str) -> Floats | None:
+        """Return, for each word, the mean magnitude of the product of these activations over cells and directions.
+
+        Return None if the tower lacks one of them.
+        """
+        if not all(name in way.values for way in self.directions for name in names):
+            return None
+        products = [np.prod([way.values[name] for name in names], axis=0) for way in self.directions]
+        return np.mean([np.abs(product).mean(axis=1) for product in products], axis=0) if products else np.zeros(0)
+
 
 def _pool(pooling: str, outputs: Floats) -> Floats:
     """Return the embedding of a text from its outputs in the order of reading, as forward.pool does."""

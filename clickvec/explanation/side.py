@@ -1,13 +1,10 @@
-"""One text as the tower of its side reads it: its vector, its keywords and its attenuation.
+"""One text as the tower of its side reads it: its words, vector and keywords, and what each word does to the vector."""
 
-Attenuation is section V-A.1 of the paper: which words the model lets through, and which it suppresses.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.config import RECURRENT
 from clickvec.errors import ClickvecError
@@ -19,17 +16,6 @@ from clickvec.text.tokens import split_tokens
 from clickvec.text.trigrams import trigrams
 
 UNIMPORTANT = 0.5  # A word is unimportant if its effect is below this share of the mean effect of its text.
-
-
-@dataclass(frozen=True)
-class Attenuation:
-    """For each word of a text, how far the input gates opened and how much the word changed the final vector."""
-
-    words: tuple[str, ...]
-    gates: tuple[float, ...] | None  # mean of i(t) over cells and directions; None without gates
-    taken_in: tuple[float, ...] | None  # mean of |i(t) y_g(t)|: what passes the gate into the cells
-    effects: tuple[float, ...]  # 1 - the cosine of the vectors of the text with the word and without it
-    unimportant: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -72,9 +58,9 @@ class Side:
         return self.encode(without_each(self.words))
 
     @cached_property
-    def attenuation(self) -> Attenuation:
-        """How much each word gets through to the vector."""
-        return attenuate(self.words, self.vector, self.without, self.reading)
+    def effects(self) -> Floats:
+        """How far the vector turns without each word: 1 - the cosine of the vectors with the word and without it."""
+        return effects_of(self.vector, self.without)
 
     def contributions(self, other: Floats, method: str = METHODS[0]) -> Floats:
         """Return what each word contributes to the cosine with the unit vector `other`.
@@ -101,23 +87,12 @@ class Side:
         return {}
 
 
-def attenuate(words: Sequence[str], vector: Floats, without: Floats, reading: Reading | None) -> Attenuation:
-    """Compute attenuation from the vector of a text and, in the rows of `without`, of the text without each word."""
+def effects_of(vector: Floats, without: Floats) -> Floats:
+    """Return the effect of each word from the vector of a text and, in rows, of the text without each word."""
     # A text without a vector has none without a word either. Rounding must not make an effect negative.
-    effects = np.maximum(1 - without @ vector, 0) if vector.any() else np.zeros(len(words))
-    least = UNIMPORTANT * effects.mean() if len(words) else 0.0
-    return Attenuation(
-        tuple(words),
-        _mean(reading, "input_gate"),
-        _mean(reading, "input_gate", "cell_input"),
-        tuple(effects.tolist()),
-        tuple((effects < least).tolist()),
-    )
+    return np.maximum(1 - without @ vector, 0) if vector.any() else np.zeros(len(without))
 
 
-def _mean(reading: Reading | None, *names: str) -> tuple[float, ...] | None:
-    """Return, for each word, the mean magnitude of the product of these activations over cells and directions."""
-    if reading is None or not all(name in way.values for way in reading.directions for name in names):
-        return None
-    products = [np.prod([way.values[name] for name in names], axis=0) for way in reading.directions]
-    return tuple(np.mean([np.abs(product).mean(axis=1) for product in products], axis=0).tolist()) if products else ()
+def unimportant(effects: Floats) -> NDArray[np.bool_]:
+    """Return whether each word of a text is unimportant."""
+    return np.asarray(effects < UNIMPORTANT * effects.mean()) if len(effects) else np.zeros(0, np.bool_)

@@ -1,20 +1,17 @@
-"""Why a title does not rank above another one, word by word and cell by cell, and which edits would change that.
+"""Why a title does not rank above another one, word by word, and which edits would change that.
 
-Both scores are sums over the words of the query and over the cells, so the gap between them is the sum of the
-differences. The edits are not guessed: each is encoded and scored.
+Both scores are sums over the words of the query, so the gap between them is the sum of the differences. The edits are
+not guessed: each is encoded and scored.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
 
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
 from clickvec.explanation.side import Side
 from clickvec.text.tokens import split_words
 
-CELLS = 10  # listed
 WORDS = 16  # most words tried in the title
 EDITS = 6  # most edits on the way past the other title
 _TOLERANCE = 1e-6  # the last digits of a float32 score depend on which texts are encoded together
@@ -28,25 +25,6 @@ class Share:
     title: float
     first: float
     difference: float  # first - title; these add up to the gap if the contributions add up to the score
-
-
-@dataclass(frozen=True)
-class CellShare:
-    """A cell, and what it contributes to both scores."""
-
-    cell: int
-    way: str
-    title: float
-    first: float
-    difference: float  # first - title; over all cells these add up to the gap
-
-
-@dataclass(frozen=True)
-class Part:
-    """A word of a title, and what it contributes to the score."""
-
-    word: str
-    contribution: float
 
 
 @dataclass(frozen=True)
@@ -65,70 +43,53 @@ class Edit:
 class WhyNot:
     """What keeps a title from ranking above another one, the `first`."""
 
-    query: str
-    method: str
     title: Pair
     first: Pair
     gap: float  # first.score - title.score; 0 or less if the title already ranks above
     words: tuple[Share, ...]  # of the query
-    cells: tuple[CellShare, ...]  # with the largest differences
-    missing: tuple[Part, ...]  # words that help the first title and are not in this one, most helpful first
-    burdens: tuple[Part, ...]  # words of this title that lower its score, worst first
+    missing: tuple[Word, ...]  # words that help the first title and are not in this one, most helpful first
+    burdens: tuple[Word, ...]  # words of this title that lower its score, worst first
     edits: tuple[Edit, ...]  # single edits, highest score first
     path: tuple[Edit, ...]  # successive edits, while they raise the score
     reached: bool  # whether the title ranks above the first one at the end of the path
 
 
 def why_not(query: Side, title: Side, first: Side, method: str) -> WhyNot:
-    """Compare a title with one that ranks above it for the query, reusing what the sides have already computed."""
+    """Compare a title with one that ranks above it for the query."""
     here, there = (pair_of(query, side, method) for side in (title, first))
     gap = there.score - here.score
     candidates = _candidates(here, there)
-    draft = _Draft(tuple(word.word for word in here.title_words), tuple(word.contribution for word in here.title_words))
+    draft = tuple((word.word, word.contribution) for word in here.title_words)
     tried = _try_edits(query, title, draft, candidates, here.score)
     path = _climb(query, title, tried, candidates, there.score) if gap > 0 else ()
     present = set(split_words(title.text))
-    cells = [
-        CellShare(one.cell, one.way, one.contribution, two.contribution, two.contribution - one.contribution)
-        for one, two in zip(here.cells, there.cells, strict=True)
-    ]
     return WhyNot(
-        query.text, method, here, there, gap,
+        here,
+        there,
+        gap,
         words=tuple(
-            Share(one.word, one.contribution, two.contribution, two.contribution - one.contribution)
-            for one, two in zip(here.query_words, there.query_words, strict=True)
+            Share(mine.word, mine.contribution, other.contribution, other.contribution - mine.contribution)
+            for mine, other in zip(here.query_words, there.query_words, strict=True)
         ),
-        cells=tuple(sorted(cells, key=lambda share: -abs(share.difference))[:CELLS]),
-        missing=_parts(
+        missing=_strongest(
             word for word in there.title_words if word.contribution > 0 and not present.issuperset(word.word.split())
         ),
-        burdens=_parts(word for word in here.title_words if word.contribution < 0),
+        burdens=_strongest(word for word in here.title_words if word.contribution < 0),
         edits=tuple(edit for edit, _ in tried),
         path=path,
         reached=gap <= 0 or bool(path and path[-1].score > there.score + _TOLERANCE),
-    )  # fmt: skip
+    )
 
 
-def _parts(words: Iterable[Word]) -> tuple[Part, ...]:
-    parts = (Part(word.word, word.contribution) for word in words)
-    return tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
+def _strongest(words: Iterable[Word]) -> tuple[Word, ...]:
+    return tuple(sorted(words, key=lambda word: -abs(word.contribution)))
 
 
 # --- edits -------------------------------------------------------------------------------------------------------
 
 
-class _Draft(NamedTuple):
-    """A title that is being edited: its words, and what each contributes. Words added by an edit count as infinite."""
-
-    words: tuple[str, ...]
-    worth: tuple[float, ...]
-
-    def replaced(self, start: int, end: int, word: str | None) -> "_Draft":
-        """Return the draft with `word`, if any, in place of the words from `start` to before `end`."""
-        words, worth = ((), ()) if word is None else ((word,), (np.inf,))
-        return _Draft(
-            (*self.words[:start], *words, *self.words[end:]), (*self.worth[:start], *worth, *self.worth[end:])
-        )
+# A title that is being edited: its words, and what each contributes. A word added by an edit is worth infinitely much.
+Draft = tuple[tuple[str, float], ...]
 
 
 def _candidates(here: Pair, there: Pair) -> list[str]:
@@ -141,12 +102,12 @@ def _candidates(here: Pair, there: Pair) -> list[str]:
 
 
 def _try_edits(
-    query: Side, title: Side, draft: _Draft, candidates: Sequence[str], score: float
-) -> list[tuple[Edit, _Draft]]:
+    query: Side, title: Side, draft: Draft, candidates: Sequence[str], score: float
+) -> list[tuple[Edit, Draft]]:
     """Score every single edit in one batch. Return one edit for each resulting title, highest score first."""
-    possible: dict[str, tuple[str, str | None, str | None, _Draft]] = {}
+    possible: dict[str, tuple[str, str | None, str | None, Draft]] = {}
     for kind, out, put, after in _possible(draft, candidates):
-        possible.setdefault(" ".join(after.words), (kind, out, put, after))
+        possible.setdefault(" ".join(word for word, _ in after), (kind, out, put, after))
     scores = (title.encode(list(possible)) @ query.vector).tolist()
     edits = [
         (Edit(kind, out, put, text, new_score, new_score - score), after)
@@ -155,22 +116,22 @@ def _try_edits(
     return sorted(edits, key=lambda entry: -entry[0].score)
 
 
-def _possible(draft: _Draft, candidates: Sequence[str]) -> Iterator[tuple[str, str | None, str | None, _Draft]]:
+def _possible(draft: Draft, candidates: Sequence[str]) -> Iterator[tuple[str, str | None, str | None, Draft]]:
     """Yield every edit: add a candidate, leave out a word, or put a candidate in place of the least useful word."""
-    fresh = [word for word in candidates if word not in draft.words]
-    end = len(draft.words)
+    words, worth = [word for word, _ in draft], [value for _, value in draft]
+    fresh = [word for word in candidates if word not in words]
     for word in fresh:
-        yield "add", None, word, draft.replaced(end, end, word)
-    for at, out in enumerate(draft.words):
-        yield "leave out", out, None, draft.replaced(at, at + 1, None)
-    worst = int(np.argmin(draft.worth)) if draft.worth else 0
-    if draft.worth and draft.worth[worst] < np.inf:
+        yield "add", None, word, (*draft, (word, math.inf))
+    for at, out in enumerate(words):
+        yield "leave out", out, None, (*draft[:at], *draft[at + 1 :])
+    if min(worth, default=math.inf) < math.inf:
+        worst = worth.index(min(worth))
         for word in fresh:
-            yield "replace", draft.words[worst], word, draft.replaced(worst, worst + 1, word)
+            yield "replace", words[worst], word, (*draft[:worst], (word, math.inf), *draft[worst + 1 :])
 
 
 def _climb(
-    query: Side, title: Side, edits: list[tuple[Edit, _Draft]], candidates: Sequence[str], goal: float
+    query: Side, title: Side, edits: list[tuple[Edit, Draft]], candidates: Sequence[str], goal: float
 ) -> tuple[Edit, ...]:
     """Return the best edit, then the best edit of its result, until the score passes the goal or rises no more."""
     path: list[Edit] = []

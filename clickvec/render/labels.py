@@ -1,12 +1,11 @@
 """Names and number formats that the terminal, the pages and the figures share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # so that the command line starts without NumPy
     from clickvec.explanation.explained_pair import Pair, Word
-    from clickvec.explanation.keywords import Keywords
-    from clickvec.explanation.why_not import Part
+    from clickvec.explanation.explainer import Explanation
 
 ARROWS = {"left to right": "→", "right to left": "←"}
 # The activations of a recurrent tower, in the order in which they are shown: name, and symbol in the paper.
@@ -67,7 +66,7 @@ def total(words: "Sequence[Word]", explanation: "Pair") -> str:
     return f"Total {signed(sum(word.contribution for word in words))} {equal}"
 
 
-def merged(parts: "Iterable[Part]", most: int) -> list[tuple[str, float]]:
+def merged(parts: "Iterable[Word]", most: int) -> list[tuple[str, float]]:
     """Return the words with the largest contributions. A word that occurs twice has the sum."""
     sums: dict[str, float] = {}
     for part in parts:
@@ -76,18 +75,18 @@ def merged(parts: "Iterable[Part]", most: int) -> list[tuple[str, float]]:
     return sorted(felt, key=lambda entry: -abs(entry[1]))[:most]
 
 
-def same_words(models: "Iterable[tuple[str, Keywords | None]]") -> list[tuple[list[str], list[list[str]]]]:
-    """Return a table (head, rows) for each group of models that read the same words: which cells detect each word.
+def same_words(models: "Mapping[str, Explanation]") -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return tables of how many cells of each model detect each word: the side, the columns and the rows.
 
     A model with a smaller `max_words` reads the last words as one token, and so has a table of its own.
     """
-    groups: dict[tuple[str, ...], list[tuple[str, Keywords]]] = {}
-    for name, voted in models:
-        if voted and voted.words:
-            groups.setdefault(voted.words, []).append((name, voted))
-    tables = []
-    for words, group in groups.items():
-        columns = [(f"{name} {ARROWS[way]}", row) for name, voted in group for way, row in voted.counts.items()]
-        rows = [[word, *(count(row[at]) for _, row in columns)] for at, word in enumerate(words)]
-        tables.append((["word", *(name for name, _ in columns)], rows))
-    return tables
+    tables: dict[tuple[str, tuple[str, ...]], dict[str, Sequence[int | None]]] = {}
+    for name, model in models.items():
+        for side, voted in (("query", model.query_side.keywords), ("title", model.title_side.keywords)):
+            if voted and voted.words:
+                columns = {f"{name} {ARROWS[way]}": counts for way, counts in voted.counts.items()}
+                tables.setdefault((side, voted.words), {}).update(columns)
+    return [
+        (side, list(columns), [[word, *(count(row[at]) for row in columns.values())] for at, word in enumerate(words)])
+        for (side, words), columns in sorted(tables.items(), key=lambda table: table[0][0])
+    ]

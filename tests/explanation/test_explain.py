@@ -19,7 +19,7 @@ from clickvec.explanation import METHODS, Pair, explain, read
 from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
 from clickvec.explanation.keywords import Rule, keywords
 from clickvec.explanation.reading import cell_names
-from clickvec.explanation.side import Side, attenuate
+from clickvec.explanation.side import Side, effects_of, unimportant
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder, _Reader
 from clickvec.search.index import Index
@@ -37,9 +37,7 @@ poolings = pytest.mark.parametrize("pooling", POOLINGS)
 
 
 def explain_pair(encoder: Encoder, query: str, title: str, **more: object) -> Pair:
-    pair = explain(encoder, query, title, **more).pair
-    assert pair
-    return pair
+    return explain(encoder, query, title, **more).pair
 
 
 @cache
@@ -207,57 +205,50 @@ def test_a_tower_that_does_not_read_word_by_word_says_so(name: str) -> None:
 def test_effects_are_those_of_leaving_the_word_out(name: str, pooling: str) -> None:
     encoder = encoder_of(name, pooling)
     for side, text in itertools.product(SIDES, (QUERY, TITLE)):
-        found, words = Side(encoder, side, text).attenuation, text.split()
-        assert found.words == tuple(words)
+        found, words = Side(encoder, side, text), text.split()
         expected = [
             1 - vector_of(encoder, side, text) @ vector_of(encoder, side, " ".join(words[:at] + words[at + 1 :]))
             for at in range(len(words))
         ]
         np.testing.assert_allclose(found.effects, expected, rtol=0, atol=1e-6)
-        assert found.unimportant == tuple(effect < np.mean(expected) / 2 for effect in expected)
+        assert unimportant(found.effects).tolist() == [effect < np.mean(expected) / 2 for effect in expected]
 
 
 @read_towers
 def test_gates_are_the_means_of_the_trace(name: str) -> None:
     encoder = encoder_of(name)
-    found, trace = Side(encoder, "title", TITLE).attenuation, encoder.trace_document(TITLE)
+    reading, trace = read(encoder, "title", TITLE), encoder.trace_document(TITLE)
     if name == "rnn":
-        assert found.gates is None
-        assert found.taken_in is None
+        assert reading.mean("input_gate") is None
         return
     gates, inputs = trace.values.get("input_gate"), trace.values.get("cell_input")
     if name.startswith("bilstm"):  # what was read from the last word to the first, turned round
         gates = np.hstack([trace.values["forward.input_gate"], trace.values["backward.input_gate"][::-1]])
         inputs = np.hstack([trace.values["forward.cell_input"], trace.values["backward.cell_input"][::-1]])
-    np.testing.assert_allclose(found.gates, gates.mean(axis=1), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.taken_in, np.abs(gates * inputs).mean(axis=1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(reading.mean("input_gate"), gates.mean(axis=1), rtol=0, atol=1e-6)
+    both = reading.mean("input_gate", "cell_input")
+    np.testing.assert_allclose(both, np.abs(gates * inputs).mean(axis=1), rtol=0, atol=1e-6)
 
 
 def test_unimportant_words_by_hand() -> None:
     """Unimportant is less than half of the mean effect."""
     vector, cosines = np.array([1.0, 0.0]), [0.875, 0.8125, 0.75, 0.0]  # effects: 1/8, 3/16, 1/4, 1
     left = np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in cosines])
-    found = attenuate(("a", "b", "c", "d"), vector, left, None)
-    assert found.effects == (0.125, 0.1875, 0.25, 1.0)
-    assert found.unimportant == (True, True, False, False)  # the mean is 0.390625
-    assert found.gates is None
-    even = attenuate(("a", "b"), vector, np.array([[0.75, 0.5], [0.25, 0.5]]), None)
-    assert even.effects == (0.25, 0.75)
-    assert even.unimportant == (False, False)  # 0.25 is half of the mean, and not less
+    effects = effects_of(vector, left)
+    assert effects.tolist() == [0.125, 0.1875, 0.25, 1.0]
+    assert unimportant(effects).tolist() == [True, True, False, False]  # the mean is 0.390625
+    assert unimportant(np.array([0.25, 0.75])).tolist() == [False, False]  # 0.25 is half of the mean, and not less
 
 
 @read_towers
 def test_attenuation_of_little(name: str) -> None:
     encoder = encoder_of(name)
-    alone = Side(encoder, "query", "hotels").attenuation
-    assert alone.effects == (1.0,)  # nothing is left
-    assert alone.unimportant == (False,)
-    nothing = Side(encoder, "query", "").attenuation
-    assert (nothing.words, nothing.effects, nothing.unimportant) == ((), (), ())
-    unknown = Side(encoder, "query", "zzz qqq").attenuation
-    assert unknown.effects == (0.0, 0.0)
-    assert unknown.unimportant == (False, False)
-    assert Side(encoder, "query", "hotels zzz").attenuation.effects[0] == 1.0  # what is left has no vector
+    expected = {"hotels": [1.0], "": [], "zzz qqq": [0.0, 0.0]}
+    for text, effects in expected.items():
+        found = Side(encoder, "query", text).effects
+        assert found.tolist() == effects
+        assert not unimportant(found).any()
+    assert Side(encoder, "query", "hotels zzz").effects[0] == 1.0  # what is left has no vector
 
 
 def test_rounding_makes_no_effect_negative() -> None:
@@ -289,20 +280,17 @@ def test_everything_adds_up_to_the_score(name: str, method: str, shared_tower: b
         for words in (found.query_words, found.title_words):
             if method in ADD_UP:
                 assert sum(word.contribution for word in words) == pytest.approx(found.score, abs=1e-6)
-            if name in READ:
-                assert sum(word.change for word in words) == pytest.approx(found.score, abs=1e-6)
-                if method == "changes":
-                    assert [word.contribution for word in words] == [word.change for word in words]
         if name not in READ:
             assert found.links is None
             assert found.strongest == ()
-            assert {word.change for word in found.query_words + found.title_words} == {None}
             continue
         links = np.array(found.links)
         assert links.shape == (len(found.query_words), len(found.title_words))
         np.testing.assert_allclose(links.sum(), found.score, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(links.sum(axis=1), [word.change for word in found.query_words], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(links.sum(axis=0), [word.change for word in found.title_words], rtol=0, atol=1e-6)
+        if method == "changes":
+            for axis, words in ((1, found.query_words), (0, found.title_words)):
+                contributions = [word.contribution for word in words]
+                np.testing.assert_allclose(links.sum(axis=axis), contributions, rtol=0, atol=1e-6)
 
 
 @read_towers
@@ -311,7 +299,6 @@ def test_it_adds_up_with_pooled_outputs_too(name: str, pooling: str) -> None:
     found = explain_pair(encoder_of(name, pooling), QUERY, TITLE)
     for words in (found.query_words, found.title_words):
         assert sum(word.contribution for word in words) == pytest.approx(found.score, abs=1e-6)
-        assert sum(word.change for word in words) == pytest.approx(found.score, abs=1e-6)
     np.testing.assert_allclose(np.sum(found.links), found.score, rtol=0, atol=1e-6)
 
 
@@ -339,12 +326,11 @@ def test_words_carry_gates_and_keywords(name: str) -> None:
     found = explain_pair(encoder, QUERY, TITLE)
     for side, text, words in (("query", QUERY, found.query_words), ("title", TITLE, found.title_words)):
         if name not in READ:
-            assert {(word.gate, word.taken_in, word.keyword) for word in words} == {(None, None, None)}
+            assert {(word.gate, word.keyword) for word in words} == {(None, None)}
             assert all(word.detected_by == {} for word in words)
             continue
-        gates, voted = Side(encoder, side, text).attenuation, keywords(encoder, text, side)
-        assert [word.gate for word in words] == list(gates.gates or [None] * len(words))
-        assert [word.taken_in for word in words] == list(gates.taken_in or [None] * len(words))
+        gates, voted = read(encoder, side, text).mean("input_gate"), keywords(encoder, text, side)
+        assert [word.gate for word in words] == ([None] * len(words) if gates is None else gates.tolist())
         assert [word.keyword for word in words] == list(voted.verdicts)
         for at, word in enumerate(words):
             assert word.detected_by == {way: counts[at] for way, counts in voted.counts.items()}
@@ -428,7 +414,7 @@ def test_a_text_without_a_vector_has_no_score_to_split(name: str, method: str, q
     assert not any(cell.contribution for cell in found.cells)
     for text, words in ((query, found.query_words), (title, found.title_words)):
         assert [word.word for word in words] == text.split()
-        assert all(word.without == 0 and not word.change for word in words)
+        assert all(word.without == 0 for word in words)
         np.testing.assert_allclose([word.contribution for word in words], 0, rtol=0, atol=1e-8)
     assert found.strongest == ()
     assert found.links is None or not np.any(found.links)
@@ -521,7 +507,7 @@ def test_the_rule_for_keywords(name: str) -> None:
 @all_towers
 def test_explain_twice_in_one_process_gives_the_same(name: str) -> None:
     encoder = encoder_of(name)
-    for title, other in ((None, None), (TITLE, None), (TITLE, TEXTS[2])):
+    for title, other in ((TITLE, None), (TITLE, TEXTS[2])):
         once, again = (clickvec.explain(encoder, QUERY, title, other) for _ in range(2))
         assert json.dumps(once.as_json(), allow_nan=False) == json.dumps(again.as_json(), allow_nan=False)
         assert repr(once) == repr(again)
@@ -532,7 +518,6 @@ def test_explain_shows_the_words_that_add_up_to_the_score() -> None:
     assert found.score == pytest.approx(sum(word.contribution for word in found.query_words), abs=1e-6)
     assert found.score == pytest.approx(sum(word.contribution for word in found.title_words), abs=1e-6)
     assert found.pair == explain_pair(encoder_of("lstm"), QUERY, TITLE)
-    assert found.title_side
     assert found.title_side.keywords == keywords(encoder_of("lstm"), TITLE, "title")
     assert (found.rank, found.why_not) == (None, None)
     first, query, title = repr(found).splitlines()
@@ -542,21 +527,14 @@ def test_explain_shows_the_words_that_add_up_to_the_score() -> None:
         assert f"{word.word}{'*' if word.keyword else ''} {word.contribution:+.3f}" in title
 
 
-def test_explain_a_query_alone() -> None:
-    found = clickvec.explain(encoder_of("lstm"), QUERY)
-    assert (found.title, found.score, found.query_words, found.title_words) == (None, None, (), ())
-    assert found.query_side.words == QUERY.split()
-    assert repr(QUERY) in repr(found)
-
-
 def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() -> None:
     index = Index.build(encoder_of("lstm"), TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
     top, *_, last = index.search(QUERY, k=len(TEXTS))
     best = clickvec.explain(index, QUERY)
-    assert (best.title, best.rank) == (top.title, (1, len(TEXTS), top.id, top.id))
+    assert (best.pair.title, best.rank) == (top.title, (1, len(TEXTS), top.id, top.id))
     assert best.why_not is None
     worst = clickvec.explain(index, QUERY, last.id)
-    assert worst.title == last.title
+    assert worst.pair.title == last.title
     assert worst.rank
     assert worst.rank.rank == len(TEXTS)
     assert worst.why_not
@@ -569,7 +547,7 @@ def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() 
 
 def test_explain_takes_integer_ids_of_an_index() -> None:
     index = Index.build(encoder_of("lstm"), TEXTS, ids=range(len(TEXTS)))
-    assert clickvec.explain(index, QUERY, 1).title == TEXTS[1]
+    assert clickvec.explain(index, QUERY, 1).pair.title == TEXTS[1]
     assert clickvec.explain(index, QUERY, 1).as_json() == clickvec.explain(index, QUERY, "1").as_json()
     with pytest.raises(ClickvecError, match="99"):
         clickvec.explain(index, QUERY, 99)
@@ -577,3 +555,10 @@ def test_explain_takes_integer_ids_of_an_index() -> None:
         clickvec.explain(encoder_of("lstm"), QUERY, 1)
     with pytest.raises(ClickvecError, match="not 3"):
         clickvec.explain(encoder_of("lstm"), 3, TITLE)  # type: ignore[arg-type]
+
+
+def test_explain_says_if_there_is_no_title() -> None:
+    with pytest.raises(ClickvecError, match="give a title, or an index"):
+        clickvec.explain(encoder_of("lstm"), QUERY)
+    with pytest.raises(ClickvecError, match="finds nothing for 'zzz'"):
+        clickvec.explain(Index.build(encoder_of("lstm"), TEXTS), "zzz")

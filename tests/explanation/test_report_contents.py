@@ -17,7 +17,7 @@ from clickvec.explanation import keywords
 from clickvec.explanation.query_words import query_words, read_queries
 from clickvec.explanation.ranking import first_inversion, rank
 from clickvec.explanation.report import gather, read_history
-from clickvec.explanation.side import Side
+from clickvec.explanation.side import Side, unimportant
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 
@@ -131,7 +131,7 @@ def test_many_queries_at_once_are_read_as_one_by_one(kind: str, cells: int) -> N
     for query, found in zip(queries, read_queries(encoder, queries), strict=True):
         alone = keywords(encoder, query)
         assert (found.words, found.keywords) == (alone.words, alone.verdicts)
-        assert found.unimportant == Side(encoder, "query", query).attenuation.unimportant
+        assert list(found.unimportant) == unimportant(Side(encoder, "query", query).effects).tolist()
 
 
 def test_words_are_counted_over_queries() -> None:

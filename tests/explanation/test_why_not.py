@@ -15,8 +15,7 @@ from tiny import TEXTS, TOWERS, tiny
 from clickvec.cli.explain import names_apart
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, Pair, explain, keywords
-from clickvec.explanation import compare_models as versus_of
+from clickvec.explanation import METHODS, Pair, explain
 from clickvec.explanation.why_not import EDITS, WORDS, WhyNot
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
@@ -34,9 +33,7 @@ every_tower = pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS
 
 
 def explain_pair(encoder: Encoder, query: str, title: str, **more: object) -> Pair:
-    pair = explain(encoder, query, title, **more).pair
-    assert pair
-    return pair
+    return explain(encoder, query, title, **more).pair
 
 
 def why_not_of(encoder: Encoder, query: str, title: str, first: str, **more: object) -> WhyNot:
@@ -68,8 +65,6 @@ def test_an_example_worked_by_hand() -> None:
     assert found.gap == pytest.approx(half, abs=1e-6)
     assert [(share.word, share.title) for share in found.words] == [("a", 0.0)]
     assert found.words[0].difference == pytest.approx(half, abs=1e-6)
-    assert [(cell.cell, cell.title) for cell in found.cells] == [(0, 0.0), (1, 0.0), (2, 0.0)]
-    assert [cell.difference for cell in found.cells] == pytest.approx([half, 0, 0], abs=1e-6)
     assert [part.word for part in found.missing] == ["a"]  # the first title's b takes score away
     assert found.burdens == ()
     tried = [(edit.kind, edit.out, edit.put, edit.title) for edit in found.edits]
@@ -106,12 +101,6 @@ def test_the_differences_add_up_to_the_gap(encoder: Encoder) -> None:
     assert found.first == explain_pair(encoder, QUERY, FIRST)
     assert found.gap == found.first.score - found.title.score
     assert sum(share.difference for share in found.words) == pytest.approx(found.gap, abs=1e-6)
-    differences = [
-        there.contribution - here.contribution
-        for here, there in zip(found.title.cells, found.first.cells, strict=True)
-    ]  # fmt: skip
-    assert sum(differences) == pytest.approx(found.gap, abs=1e-9)
-    assert [abs(cell.difference) for cell in found.cells] == sorted(map(abs, differences), reverse=True)[:10]
 
 
 @every_tower
@@ -238,7 +227,7 @@ def check(found: WhyNot, encoder: Encoder) -> None:
     assert all(edit.put not in has for edit in found.edits)
     assert json.loads(json.dumps(dataclasses.asdict(found)))["gap"] == found.gap
     if found.path:
-        assert found.path[-1].score == pytest.approx(score(encoder, found.query, found.path[-1].title), abs=1e-5)
+        assert found.path[-1].score == pytest.approx(score(encoder, found.title.query, found.path[-1].title), abs=1e-5)
 
 
 texts = st.lists(
@@ -255,7 +244,7 @@ def test_any_texts(name: str, query: str, title: str, first: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method(method: str) -> None:
     found = why_not_of(ENCODERS["bilstm"], QUERY, TITLE, FIRST, method=method)
-    assert found.method == found.title.method == found.first.method == method
+    assert found.title.method == found.first.method == method
     given = [word.contribution for word in found.first.query_words]
     assert [share.first for share in found.words] == given
 
@@ -268,32 +257,6 @@ def test_a_method_that_is_none_or_that_the_tower_has_not() -> None:
 
 
 # --- models side by side -----------------------------------------------------------------------------------------
-
-
-def test_models_side_by_side() -> None:
-    models = {name: ENCODERS[name] for name in ("rnn", "bilstm", "dssm")}
-    found = versus_of(models, QUERY, FIRST)
-    assert [model.name for model in found.models] == list(models)
-    assert [model.tower.split(",")[0] for model in found.models] == ["RNN", "bidirectional LSTM-RNN", "DSSM"]
-    for model, encoder in zip(found.models, models.values(), strict=True):
-        assert model.score == pytest.approx(explain_pair(encoder, QUERY, FIRST).score, abs=1e-6)
-    rnn, bilstm, dssm = found.models
-    assert rnn.query == keywords(models["rnn"], QUERY, "query")
-    assert bilstm.title == keywords(models["bilstm"], FIRST, "title")
-    assert (dssm.query, dssm.title) == (None, None)
-    assert rnn.title is not None
-    assert bilstm.title is not None
-    assert list(rnn.title.counts) == ["left to right"]
-    assert list(bilstm.title.counts) == ["left to right", "right to left"]
-    assert json.loads(json.dumps(dataclasses.asdict(found)))["models"][0]["name"] == "rnn"
-
-
-def test_models_side_by_side_on_a_query_alone() -> None:
-    found = versus_of({"rnn": ENCODERS["rnn"]}, "")
-    assert found.models[0].score is None
-    assert found.models[0].title is None
-    assert found.models[0].query is not None
-    assert found.models[0].query.words == ()
 
 
 def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:

@@ -109,14 +109,13 @@ def test_function_words_against_the_others_by_hand() -> None:
     encoder = Encoder(tiny("lstm"))
     one, two = "hotels in shanghai", "how to fix bath tub wont turn off"
     check = attenuation_check(encoder, [one, two, one, "new york city guide"], "title", frozenset(("in", "how", "to")))
-    first, second = (Side(encoder, "title", text).attenuation for text in (one, two))
+    first, second = (Side(encoder, "title", text) for text in (one, two))
     assert check.texts == 2
     assert check.function.words == 3
     assert check.short.words == 6
     assert check.content.words == 8  # the short ones too
-    assert first.gates
-    assert second.gates
-    assert check.function.gate == pytest.approx(np.mean([first.gates[1], *second.gates[:2]]))
+    gates = [side.reading.mean("input_gate") for side in (first, second)]
+    assert check.function.gate == pytest.approx(np.mean([gates[0][1], *gates[1][:2]]))
     assert check.content.effect == pytest.approx(np.mean([first.effects[0], first.effects[2], *second.effects[2:]]))
     pairs = [
         [first.effects[1] < first.effects[place] for place in (0, 2)],

@@ -241,7 +241,7 @@ def test_every_verb_takes_a_shrunk_model(precision: str, site: Path, tmp_path: P
     assert contents(index / "model") == contents(model)
     assert len(json.loads(ok("search", index, "hotels", "--json"))["hits"]) == 10
     ok("rerank", model, stdin="hotels\t1\thotels in shanghai\n")
-    ok("explain", index, "pizza", "--json")
+    ok("explain", index, "hotels", "--json")
     ok("explain", model, "hotels in shanghai", "shanghai hotels", "--method", "changes")
     ok("nearest", index, "pizza")
     with pytest.raises(ClickvecError, match="is an index of another model"):
@@ -351,7 +351,7 @@ def test_index_on_the_command_line(site: Path, tmp_path: Path) -> None:
     ok("index", model, titles, "--out", tmp_path / "int8", "--vectors", "int8")
     assert Index.open(tmp_path / "int8").precision == "int8"
     ok("search", tmp_path / "int8", "pizza")
-    ok("explain", tmp_path / "int8", "pizza", "--json")
+    ok("explain", tmp_path / "int8", "hotels", "--json")
     for wrong in ("double", "float16"):
         said = refused("index", model, titles, "--out", tmp_path / "x", "--vectors", wrong)
         assert wrong in said

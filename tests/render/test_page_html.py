@@ -1,7 +1,6 @@
 """Pages are whole and self-contained, say what the data says, and hold whatever text a query or a title may be."""
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,17 @@ from hypothesis import strategies as st
 from markup import Element, check_page, parse
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
-from clickvec.config import RECURRENT
-from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, Explanation, compare_models, explain
+from clickvec.explanation import METHODS, Explanation, explain
 from clickvec.explanation.explainer import Rank
 from clickvec.explanation.keywords import Rule
 from clickvec.explanation.title_map import TitleMap
 from clickvec.model.encoder import Encoder
-from clickvec.render.html import gate_maps, model_sections
+from clickvec.render.html import model_sections
 from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.html.markup import Html, joined, table, tag
 from clickvec.render.html.word_chips import bar_cells, number, signed
-from clickvec.render.labels import ACTIVATIONS, count, merged
 from clickvec.render.labels import METHODS as METHOD_TEXTS
+from clickvec.render.labels import count, merged
 
 QUERY, TITLE = TEXTS[2], TEXTS[3]
 HOSTILE = (
@@ -89,36 +86,6 @@ def test_numbers_have_a_sign_unless_they_round_to_nothing(value: float, said: st
 # --- drawings ----------------------------------------------------------------------------------------------------
 
 
-def painted(drawing: str, rows: int, columns: int) -> np.ndarray:
-    """The shades of a heat map, read off its paths."""
-    found = np.zeros((rows, columns), int)
-    for path in parse(drawing).all("path"):
-        sign = 1 if path.attributes["class"] == "p" else -1
-        shade = sign * round(float(path.attributes["stroke-opacity"] or 0) * gate_maps.LEVELS)
-        x, y = 0, 0
-        assert (path.attributes["d"] or "").startswith("M0 .5")
-        for across, down, width in re.findall(r"m(-?\d+) ?(-?\d+)h(\d+)", path.attributes["d"] or ""):
-            x, y = x + int(across), y + int(down)
-            assert not found[y, x : x + int(width)].any()  # nothing is painted twice
-            found[y, x : x + int(width)] = shade
-            x += int(width)
-    return found
-
-
-@given(st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5]))
-def test_a_heat_map_paints_each_number_on_its_shade(rows: int, columns: int, seed: int, centre: float) -> None:
-    values = np.random.default_rng(seed).normal(centre, 0.2, (rows, columns))
-    limit = float(np.abs(values - centre).max())
-    drawing = gate_maps.heat(values, "x", centre)
-    expected = np.rint((values - centre) / limit * gate_maps.LEVELS)
-    np.testing.assert_array_equal(painted(drawing, rows, columns), expected)
-    assert f'viewBox="0 0 {columns} {rows}"' in drawing
-
-
-def test_a_heat_map_of_nothing_but_the_middle_is_blank() -> None:
-    assert not parse(gate_maps.heat(np.full((2, 3), 0.5), "x", 0.5)).all("path")
-
-
 def test_a_bar_starts_at_zero_and_is_as_long_as_its_share_of_the_largest() -> None:
     def bars(*values: float) -> list[tuple[str | None, ...]]:
         rects = [parse(cell).all("rect")[0].attributes for cell in bar_cells(values)]
@@ -152,25 +119,13 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
         [word.all("span")[0].text for word in line.all("span", "w")] for line in section(root, "why").all("p", "words")
     ]
     assert lines == [[word.word for word in words] for words in (explanation.query_words, explanation.title_words)]
-    reads = fields["kind"] in RECURRENT
     anchors = [one.attributes["aria-labelledby"] for one in root.all("section")]
-    assert anchors == ["why", "words", "links", "cells", *(["gates"] if reads else [])]
-    drawn = [svg.attributes["aria-label"] for svg in root.all("svg", "heat") if "of the query" in str(svg.attributes)]
-    ways = ("left to right", "right to left") if fields["kind"] == "bilstm" else ("left to right",)
-    maps = [" ".join(name) for key, name in ACTIVATIONS.items() if _has(fields, key)]
-    assert drawn == [f"{name} of the query, {way}" for way in ways for name in maps if reads]
-
-
-def _has(fields: dict[str, Any], key: str) -> bool:
-    if fields["kind"] == "rnn":
-        return key == "output"
-    return key != "forget_gate" or bool(fields.get("forget_gate"))
+    assert anchors == ["why", "words", "links", "cells"]
 
 
 def test_the_table_of_words_says_what_the_explanation_says() -> None:
     encoder = Encoder(tiny("bilstm"))
     explanation = explain(encoder, QUERY, TITLE).pair
-    assert explanation
     root = check_page(draw(encoder))
     tables = section(root, "words").all("table")
     for words, found in zip((explanation.query_words, explanation.title_words), tables, strict=True):
@@ -186,7 +141,6 @@ def test_the_table_of_words_says_what_the_explanation_says() -> None:
 def test_the_matrix_of_links_is_all_there() -> None:
     encoder = Encoder(tiny("lstm"))
     explanation = explain(encoder, QUERY, TITLE).pair
-    assert explanation
     matrix = section(check_page(draw(encoder)), "links").all("table", "grid")[0].rows()
     assert explanation.links
     assert matrix[0][1:] == [word.word for word in explanation.title_words]
@@ -198,11 +152,6 @@ def test_the_matrix_of_links_is_all_there() -> None:
 def test_every_method_is_described(method: str) -> None:
     page = explanation_page(explain(Encoder(tiny("lstm")), QUERY, TITLE, method=method))
     assert METHOD_TEXTS[method] in section(check_page(page), "why").text
-
-
-def test_a_page_needs_a_title() -> None:
-    with pytest.raises(ClickvecError, match="--html"):
-        explanation_page(explain(Encoder(tiny("lstm")), QUERY))
 
 
 @pytest.mark.parametrize("kind", ["lstm", "bilstm", "dssm"])
@@ -221,8 +170,8 @@ def test_pages_of_texts_without_words_or_that_cannot_be_read(kind: str, query: s
 @pytest.mark.parametrize("text", [*HOSTILE, *FOREIGN])
 def test_any_text_is_text_and_nothing_else(text: str) -> None:
     encoder = Encoder(tiny("bilstm"))
-    models = compare_models({text: encoder}, text, text)
-    root = check_page(draw(encoder, text, text, "hotels in shanghai", comparison=models, model=text))
+    models = {text: explain(encoder, text, text)}
+    root = check_page(draw(encoder, text, text, "hotels in shanghai", models=models, model=text))
     assert root.all("h1")[0].text == " ".join(text.split())
     assert text.lower().split()[0] in section(root, "why").text
 
@@ -289,13 +238,13 @@ def test_a_figure_is_a_png(tmp_path: Path) -> None:
 def test_models_side_by_side() -> None:
     encoders = {"two ways": Encoder(tiny("bilstm")), "rnn": Encoder(tiny("rnn")), "bag": Encoder(tiny("dssm"))}
     encoders["short"] = Encoder(tiny("rnn", max_words=3))
-    found = compare_models(encoders, QUERY, TITLE)
-    root = section(check_page(draw(encoders["two ways"], comparison=found)), "models")
+    found = {name: explain(encoder, QUERY, TITLE) for name, encoder in encoders.items()}
+    root = section(check_page(draw(encoders["two ways"], models=found)), "models")
     scores, *tables = root.all("table")
     assert [row[0] for row in scores.rows()[1:]] == list(encoders)
     heads = [one.rows()[0] for one in tables]  # a model that reads other words has its own table
     assert heads == [["word", "two ways →", "two ways ←", "rnn →"], ["word", "short →"]] * 2
-    voted = found.models[0].query
+    voted = found["two ways"].query_side.keywords
     assert voted
     shown = [row[:3] for row in tables[0].rows()[1:]]
     counts = [list(map(count, row)) for row in voted.counts.values()]
@@ -313,12 +262,11 @@ def test_the_rule_for_keywords_is_told() -> None:
 
 def test_a_page_stays_small_with_many_cells() -> None:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
-    assert len(draw(encoder, comparison=compare_models({"a": encoder}, QUERY, TITLE)).encode()) < 300_000
+    assert len(draw(encoder, models={"a": explain(encoder, QUERY, TITLE)}).encode()) < 300_000
 
 
 def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:
     given = explain(Encoder(tiny("lstm")), "hotels in", "hotels york cheap")
-    assert given.pair
 
     def with_contributions(words: tuple[Any, ...], *numbers: float) -> tuple[Any, ...]:
         return tuple(dataclasses.replace(word, contribution=n) for word, n in zip(words, numbers, strict=True))
@@ -341,8 +289,8 @@ def test_what_raises_the_score_and_what_lowers_it_is_said_first() -> None:
 def whole_page() -> str:
     encoder = Encoder(tiny("bilstm", cells=96, forget_gate=True))
     title = f"{TITLE} {HOSTILE[1]} {FOREIGN[1]} donaudampfschifffahrtsgesellschaftskapitänsmütze"
-    models = compare_models({"a": encoder, "b": encoder}, QUERY, title)
-    return draw(encoder, QUERY, title, QUERY, comparison=models)
+    models = dict.fromkeys("ab", explain(encoder, QUERY, title))
+    return draw(encoder, QUERY, title, QUERY, models=models)
 
 
 @needs_chromium

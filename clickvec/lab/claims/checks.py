@@ -14,10 +14,9 @@ import numpy as np
 
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.explanation.contributions import without_each
 from clickvec.explanation.keywords import SHARE, THRESHOLD, Keywords, Rule, keywords_of
-from clickvec.explanation.reading import Floats, encode, read
-from clickvec.explanation.side import attenuate
+from clickvec.explanation.reading import Floats, read
+from clickvec.explanation.side import Side
 from clickvec.lab.claims.word_removal import (
     DRAWS,
     METHODS,
@@ -132,16 +131,15 @@ def attenuation_check(
     all_kinds: list[list[str]] = []
     values: list[Floats] = []  # per text (words, 4): gate, taken in, effect, cells; NaN if unknown
     for text in dict.fromkeys(texts):
-        reading = read(encoder, side, text)
+        explained = Side(encoder, side, text)
+        reading = explained.reading or read(encoder, side, text)  # without a reading, `read` says why
         kinds = [_kind(word, function_words) for word in reading.words]
         if "function" not in kinds or not {"content", "short"} & set(kinds):
             continue
-        without = np.asarray(encode(encoder, side, without_each(reading.words)), np.float64)
-        damped = attenuate(reading.words, reading.vector, without, reading)
-        unknown = (np.nan,) * len(kinds)
-        rows = (damped.gates or unknown, damped.taken_in or unknown, damped.effects, _cells(keywords_of(reading)))
+        means = [reading.mean("input_gate"), reading.mean("input_gate", "cell_input")]
+        gates, taken_in = (np.full(len(kinds), np.nan) if mean is None else mean for mean in means)
         all_kinds.append(kinds)
-        values.append(np.array(rows, np.float64).T)
+        values.append(np.array([gates, taken_in, explained.effects, _cells(keywords_of(reading))]).T)
     return AttenuationCheck(
         texts=len(values),
         function=_group(all_kinds, values, ("function",)),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation.explainer import Explanation
-from clickvec.explanation.keywords import Keywords, most_active
-from clickvec.explanation.reading import Floats, Reading
+from clickvec.explanation.keywords import most_active
+from clickvec.explanation.reading import Floats
 from clickvec.render.figures.style import INK, Range, colour_bar, drawing, heat_map, shorten, words_on_axis
 from clickvec.render.labels import ACTIVATIONS
 from clickvec.render.terminal.screen import clip, width
@@ -37,57 +37,61 @@ class Column(NamedTuple):
     keywords: tuple[bool | None, ...]
 
 
-def draw_gates(explanation: Explanation, path: Path, *, same_range: bool = False) -> None:
+def draw_gates(explanation: Explanation, path: Path) -> None:
     """Write heat maps of gates, cells and outputs of a query and a title side by side.
 
-    Each activation has its own colour scale, or all have the same one (`same_range`), as in the paper's own figures.
     Raise ClickvecError if a text has no words, or if the tower does not read word by word.
     """
-    sides = {"query": explanation.query_side, "title": explanation.title_side}
-    texts: dict[str, tuple[Reading, Keywords]] = {}
-    for side, text in sides.items():
-        if text and (text.reading is None or text.keywords is None):
-            raise ClickvecError(
-                f"the figure shows gates and outputs at each word, but this model is a {explanation.tower} and has "
-                "none; use a model with the tower rnn, lstm or bilstm"
-            )
-        if text and not text.words:
-            raise ClickvecError(f"there is nothing to draw: the {side} has no words")
-        if text and text.reading and text.keywords:
-            texts[side] = text.reading, text.keywords
-    directions = range(len(texts["query"][0].directions))
-    columns = [_column(side, *text, direction) for direction in directions for side, text in texts.items()]
-    heading = [f"query  {explanation.query}"]
-    if explanation.pair:
-        heading += [f"title  {explanation.pair.title}", f"score  {explanation.pair.score:.3f}"]
+    pair = explanation.pair
+    columns = _columns(explanation)
     names = [name for name in ACTIVATIONS if any(_tells(name, column) for column in columns)]
-    ranges = _ranges(columns, names, same_range)
+    ranges = {name: _range(columns, name) for name in names}
     words = max(len(column.words) for column in columns)
     across, down, widths, heights = _layout(columns, words, len(names))
+    heading = (f"query  {pair.query}", f"title  {pair.title}", f"score  {pair.score:.3f}")
     with drawing(path, across, down + LINE * len(heading)) as figure:
         lines = [clip(line, int(across * LETTERS)) for line in heading]
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=9)
         grid = figure.add_gridspec(2 + len(names), len(columns) + 1, width_ratios=widths, height_ratios=heights)
         for place, column in enumerate(columns):
-            _heading(figure.add_subplot(grid[0, place]), column.heading)
+            top = figure.add_subplot(grid[0, place])  # on its own axes, so that all headings have the same height
+            top.axis("off")
+            top.text(0, 0.5, column.heading, transform=top.transAxes, fontsize=10, fontweight="bold", va="center")
             for row, name in enumerate(names, start=1):
                 axes = figure.add_subplot(grid[row, place])
-                rising = name.endswith("_gate") and not same_range
+                rising = name.endswith("_gate")
                 image = heat_map(axes, column.maps[name], ranges[name], columns=words, rising=rising)
                 _cells_on_axis(
                     axes, _numbers(len(column.maps[name])), "\n".join(ACTIVATIONS[name]) if place == 0 else ""
                 )
                 if row == 1:
                     words_on_axis(axes, column.words, top=True, marked=column.keywords)
-                if place == 0 and not same_range:
+                if place == 0:
                     colour_bar(figure, image, figure.add_subplot(grid[row, -1]))
             axes = figure.add_subplot(grid[-1, place])
             _active_cells(axes, column, words, ranges["output"])
             axes.set_ylabel(f"{len(column.active)} most\nactive cells" if place == 0 else "", fontsize=10)
-        if same_range:
-            colour_bar(figure, image, figure.add_subplot(grid[1:-1, -1]))
         figure.align_ylabels([axes for axes in figure.axes if axes.get_ylabel()])
         figure.supxlabel("dot: the cell detects the word        bold: keyword", fontsize=8.5)
+
+
+def _columns(explanation: Explanation) -> list[Column]:
+    columns = []
+    for name, side in (("query", explanation.query_side), ("title", explanation.title_side)):
+        reading, voted = side.reading, side.keywords
+        if reading is None or voted is None:
+            raise ClickvecError(
+                f"the figure shows gates and outputs at each word, but this model is a {explanation.tower} and has "
+                "none; use a model with the tower rnn, lstm or bilstm"
+            )
+        if not reading.words:
+            raise ClickvecError(f"there is nothing to draw: the {name} has no words")
+        for direction, embedding in zip(reading.directions, reading.embeddings, strict=True):
+            maps = {key: direction.values[key].T for key in ACTIVATIONS if key in direction.values}
+            heading = f"{name}, {direction.name}" if len(reading.directions) > 1 else name
+            active = most_active(embedding, voted.active)
+            columns.append(Column(heading, reading.words, maps, active, voted.cells[direction.name], voted.verdicts))
+    return columns[::2] + columns[1::2] if len(columns) > 2 else columns  # both texts in one direction, then the other
 
 
 def _layout(columns: Sequence[Column], words: int, maps: int) -> tuple[float, float, list[float], list[float]]:
@@ -102,44 +106,19 @@ def _layout(columns: Sequence[Column], words: int, maps: int) -> tuple[float, fl
     return across, down, [map_width] * len(columns) + [0.13], [0.2] + [map_height] * maps + [active_height]
 
 
-def _heading(axes: "Axes", text: str) -> None:
-    """Write the heading of a column on its own axes, so that all headings have the same height."""
-    axes.axis("off")
-    axes.text(0, 0.5, text, transform=axes.transAxes, fontsize=10, fontweight="bold", va="center")
-
-
-def _column(side: str, reading: Reading, voted: Keywords, place: int) -> Column:
-    direction = reading.directions[place]
-    return Column(
-        f"{side}, {direction.name}" if len(reading.directions) > 1 else side,
-        reading.words,
-        {name: direction.values[name].T for name in ACTIVATIONS if name in direction.values},
-        most_active(reading.embeddings[place], voted.active),
-        voted.cells[direction.name],
-        voted.verdicts,
-    )
-
-
 def _tells(name: str, column: Column) -> bool:
     """Return whether there is something to draw. Without a forget gate, its values are all 1."""
     return name in column.maps and (name != "forget_gate" or bool((column.maps[name] != 1).any()))
 
 
-def _ranges(columns: Sequence[Column], names: Sequence[str], same_range: bool) -> dict[str, Range]:
-    """Return the colour scale of each activation: symmetric for states, the range of the values for gates."""
-
-    def around_zero(names: Sequence[str]) -> Range:
-        reach = max(float(np.abs(column.maps[name]).max()) for column in columns for name in names) or 0.5
+def _range(columns: Sequence[Column], name: str) -> Range:
+    """Return the colour scale of an activation: symmetric for states, the range of the values for gates."""
+    values = np.concatenate([column.maps[name].ravel() for column in columns])
+    if not name.endswith("_gate"):
+        reach = float(np.abs(values).max()) or 0.5
         return -reach, reach
-
-    def of_gate(name: str) -> Range:
-        values = np.concatenate([column.maps[name].ravel() for column in columns])
-        least, most = np.quantile(values, (OUTLIERS, 1 - OUTLIERS)).tolist()
-        return (least, most) if least < most else (least - 0.5, most + 0.5)
-
-    if same_range:
-        return dict.fromkeys(names, around_zero(names))
-    return {name: of_gate(name) if name.endswith("_gate") else around_zero([name]) for name in names}
+    least, most = np.quantile(values, (OUTLIERS, 1 - OUTLIERS)).tolist()
+    return (least, most) if least < most else (least - 0.5, most + 0.5)
 
 
 def _active_cells(axes: "Axes", column: Column, words: int, colours: Range) -> None:

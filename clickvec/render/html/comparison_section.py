@@ -1,8 +1,8 @@
 """A title compared with another one, and models compared on the same texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from clickvec.explanation.model_comparison import ModelComparison
+from clickvec.explanation.explainer import Explanation
 from clickvec.explanation.why_not import Edit, Share, WhyNot
 from clickvec.render.html.markup import Html, joined, note, table, tag
 from clickvec.render.html.word_chips import bar_cells, chips, listed, named, number, signed
@@ -57,13 +57,12 @@ def _edit(edit: Edit) -> Html:
     return Html(EDITS[edit.kind].format(**{name: tag("b", tag("bdi", word)) for name, word in words.items()}))
 
 
-def models_section(comparison: ModelComparison) -> Html:
+def models_section(models: Mapping[str, Explanation]) -> Html:
     """Return the scores of models, and how many of the most active cells of each detect each word."""
-    rows = [[model.name, model.tower, number(model.score)] for model in comparison.models]
+    rows = [[name, model.tower, number(model.score)] for name, model in models.items()]
     tables = [table("Score of the pair", ["model", "tower", "score"], rows, numeric=(2,))]
     tables.append(note("How many of the most active cells of each model detect each word:"))
-    for side in ("query", "title"):
-        for head, cells in same_words((model.name, getattr(model, side)) for model in comparison.models):
-            tables.append(table(side.capitalize(), head, cells, numeric=range(1, len(head))))
-    silent = [model.name for model in comparison.models if model.query is None]
+    for side, head, cells in same_words(models):
+        tables.append(table(side.capitalize(), ["word", *head], cells, numeric=range(1, len(head) + 1)))
+    silent = [name for name, model in models.items() if not model.query_side.reading]
     return joined(tables, note(f"Without word by word reading: {', '.join(silent)}.") if silent else None)

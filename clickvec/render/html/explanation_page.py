@@ -1,13 +1,12 @@
 """The page of `clickvec explain --html`: one query and one title."""
 
-from clickvec.errors import ClickvecError
+from collections.abc import Mapping
+
 from clickvec.explanation.contributions import EXACT_WORDS
 from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
-from clickvec.explanation.model_comparison import ModelComparison
 from clickvec.render.html.comparison_section import models_section, why_not_section
-from clickvec.render.html.gate_maps import gate_maps
 from clickvec.render.html.markup import Html, joined, note, page, table, tag, text_of
 from clickvec.render.html.word_chips import bar_cells, chips, number, sentence, shade, signed, word_table
 from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest_contribution
@@ -15,30 +14,22 @@ from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest
 TOP_CELLS = 10
 
 
-def explanation_page(explanation: Explanation, *, comparison: ModelComparison | None = None, model: str = "") -> str:
+def explanation_page(
+    explanation: Explanation, *, models: Mapping[str, Explanation] | None = None, model: str = ""
+) -> str:
     """Return a page that shows why a query and a title have their score.
 
-    Raise ClickvecError if there is no title.
+    `models` are the explanations by several models, to show side by side; `model` is the name for the heading.
     """
     pair = explanation.pair
-    if pair is None:
-        raise ClickvecError("--html needs a query and a title; give a title after the query")
     sections = [("why", "Why this score", _why(pair))]
     if explanation.why_not is not None:
         sections.append(("why-not", "Compared with the other title", why_not_section(explanation.why_not)))
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
     sections.append(("cells", "Cells", _cells(pair)))
-    if explanation.title_side is not None:
-        query_reading, title_reading = explanation.query_side.reading, explanation.title_side.reading
-        if query_reading and title_reading:
-            about = note(
-                "A row is a word, a column is a cell. Green is above the middle of the scale, red below. A gate in the "
-                "middle is half open. Query and title share the scale."
-            )
-            sections.append(("gates", "Gates", joined(about, gate_maps(query_reading, title_reading))))
-    if comparison is not None:
-        sections.append(("models", "Models", models_section(comparison)))
+    if models is not None:
+        sections.append(("models", "Models", models_section(models)))
     return page(f"{pair.query} – explanation", _header(pair, model, explanation.rank), sections)
 
 

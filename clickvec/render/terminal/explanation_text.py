@@ -1,12 +1,11 @@
 """What `clickvec explain` prints: the score, the words and what they contribute; the rest with `--all`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from clickvec.explanation.explained_pair import Pair, Word, no_vector, summary
 from clickvec.explanation.explainer import Explanation, Rank
-from clickvec.explanation.model_comparison import ModelComparison
-from clickvec.explanation.side import Side
-from clickvec.explanation.why_not import CellShare, Edit, Share, WhyNot
+from clickvec.explanation.side import Side, unimportant
+from clickvec.explanation.why_not import Edit, Share, WhyNot
 from clickvec.render.labels import (
     ARROWS,
     EDITS,
@@ -31,56 +30,31 @@ Columns = dict[str, Sequence[Cell]]
 
 
 def show(
-    look: Explanation, screen: Screen, *, comparison: ModelComparison | None = None, everything: bool = False
+    look: Explanation, screen: Screen, *, models: Mapping[str, Explanation] | None = None, everything: bool = False
 ) -> str:
-    """Return the score and the contributions of words; with `everything`, also gates, cells, links and edits."""
-    parts = [*_parts(look, screen, everything), *(_models(comparison, screen) if comparison else ())]
+    """Return the score and the contributions of words; with `everything`, also gates, cells, links and edits.
+
+    `models` are the explanations by several models, to show side by side.
+    """
+    parts = [*_parts(look, screen, everything), *(_models(models, screen) if models else ())]
     return joined([*parts, _legend(look, screen) if everything else []])
 
 
 def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
-    sides = {"query": look.query_side, **({"title": look.title_side} if look.title_side else {})}
+    sides = {"query": look.query_side, "title": look.title_side}
     unseen = [told for name, side in sides.items() if (told := no_vector(name, side.known))]
     if unseen:
-        yield _without_vector(look, unseen, screen)
-    else:
-        yield [look.tower] if everything else []
-        yield from (_pair(look, look.pair, screen, everything) if look.pair else _query(look, screen, everything))
-        yield _remarks(sides, screen, everything)
-        if look.pair and everything:
-            yield _links(look.pair, screen)
-            yield _cells(look.pair, screen)
-        if look.why_not:
-            yield from _why_not(look.why_not, screen, everything)
-
-
-def _without_vector(look: Explanation, told: Sequence[str], screen: Screen) -> list[str]:
-    texts = [f"query  {clip(look.query, screen.columns - 7)}".rstrip()]
-    if look.title is not None:
-        texts.append(f"title  {clip(look.title, screen.columns - 7)}".rstrip())
-    elif look.rank and not look.rank.of:
-        texts.append("The index is empty.")
-    return [*texts, *(line for sentence in told for line in screen.wrap(f"{sentence[0].upper()}{sentence[1:]}."))]
-
-
-def _query(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
-    """The query alone: how much each of its words turns its vector."""
-    damped, voted = look.query_side.attenuation, look.query_side.keywords
-    most = largest(damped.effects)
-    empty = (
-        [] if not look.rank else ["The index is empty." if not look.rank.of else "No title of the index has a vector."]
-    )
-    yield [*empty, *screen.words("query  ", damped.words, damped.effects, most)]
-    columns: Columns = {
-        "query word": damped.words, "effect": list(map(plain, damped.effects)),
-        "": [Bar(effect, most) for effect in damped.effects],
-    }  # fmt: skip
-    if everything and damped.gates and damped.taken_in:
-        columns |= {"gate": list(map(plain, damped.gates)), "taken in": list(map(plain, damped.taken_in))}
-    if everything and voted:
-        columns |= {f"cells {ARROWS[way]}": list(map(count, row)) for way, row in voted.counts.items()}
-        columns["keyword"] = list(map(_verdict, voted.verdicts))
-    yield _table(columns, screen)
+        texts = [f"{name}  {clip(side.text, screen.columns - 7)}".rstrip() for name, side in sides.items()]
+        yield [*texts, *(line for told in unseen for line in screen.wrap(f"{told[0].upper()}{told[1:]}."))]
+        return
+    yield [look.tower] if everything else []
+    yield from _pair(look, look.pair, screen, everything)
+    yield _remarks(sides, screen, everything)
+    if everything:
+        yield _links(look.pair, screen)
+        yield _cells(look.pair, screen)
+    if look.why_not:
+        yield from _why_not(look.why_not, screen, everything)
 
 
 def _pair(look: Explanation, pair: Pair, screen: Screen, everything: bool) -> Iterator[list[str]]:
@@ -141,9 +115,9 @@ def _remarks(sides: dict[str, Side], screen: Screen, everything: bool) -> list[s
     hardly = [f"{clip(word, SHORT)} ({share:.0%})" for word, share in known.items() if share < LITTLE_KNOWN]
     told = [f"Mostly unknown words (share of known letter trigrams): {', '.join(hardly)}."] if hardly else []
     for name, side in sides.items() if everything else ():
-        damped = [clip(word, SHORT) for word, no in zip(side.words, side.attenuation.unimportant, strict=True) if no]
-        if damped:
-            told.append(f"Unimportant in the {name} (less than half of the mean effect): {', '.join(damped)}.")
+        little = [clip(word, SHORT) for word, no in zip(side.words, unimportant(side.effects), strict=True) if no]
+        if little:
+            told.append(f"Unimportant in the {name} (less than half of the mean effect): {', '.join(little)}.")
     if everything and not any(side.keywords for side in sides.values()):
         told.append("This model does not read word by word, so it has no gates, keywords or links.")
     return [line for sentence in told for line in screen.wrap(sentence)]
@@ -189,10 +163,7 @@ def _why_not(compared: WhyNot, screen: Screen, everything: bool) -> Iterator[lis
         yield [*head, "This title scores the same." if compared.gap == 0 else "This title scores higher."]
         return
     yield head
-    yield _differences("query word", [(share.word, share) for share in compared.words], screen)
-    if everything:
-        cells = [(cell_name(cell.cell, cell.way), cell) for cell in compared.cells[:ROWS]]
-        yield _differences("cell", cells, screen)
+    yield _differences(compared.words, screen)
     named = {"Words that help the other title and are missing here": compared.missing,
              "Words that lower the score of this title": compared.burdens}  # fmt: skip
     lists = {
@@ -206,13 +177,13 @@ def _why_not(compared: WhyNot, screen: Screen, everything: bool) -> Iterator[lis
     yield _outcome(compared, screen)
 
 
-def _differences(name: str, shares: Sequence[tuple[str, Share | CellShare]], screen: Screen) -> list[str]:
-    most = largest(share.difference for _, share in shares)
+def _differences(shares: Sequence[Share], screen: Screen) -> list[str]:
+    most = largest(share.difference for share in shares)
     rows = [
-        (label, signed(share.title), signed(share.first), signed(share.difference), Bar(share.difference, most))
-        for label, share in shares
+        (share.word, signed(share.title), signed(share.first), signed(share.difference), Bar(share.difference, most))
+        for share in shares
     ]
-    return screen.table("<>>><", (name, "this title", "other title", "difference", ""), rows)
+    return screen.table("<>>><", ("query word", "this title", "other title", "difference", ""), rows)
 
 
 def _edits(name: str, edits: Sequence[Edit], screen: Screen) -> list[str]:
@@ -237,24 +208,23 @@ def _outcome(compared: WhyNot, screen: Screen) -> list[str]:
     return [*screen.wrap(told), *screen.wrap(clip(last.title, 3 * screen.columns))]
 
 
-def _models(comparison: ModelComparison, screen: Screen) -> Iterator[list[str]]:
-    names = [clip(model.name, SHORT) for model in comparison.models]
-    rows = [(name, plain(model.score), model.tower) for name, model in zip(names, comparison.models, strict=True)]
+def _models(models: Mapping[str, Explanation], screen: Screen) -> Iterator[list[str]]:
+    models = {clip(name, SHORT): model for name, model in models.items()}
+    rows = [(name, plain(model.score), model.tower) for name, model in models.items()]
     heading = screen.strong("Models side by side: how many of the most active cells detect each word")
     yield [heading, *screen.table("<><", ("model", "score", "tower"), rows, cut=2)]
-    for side in ("query", "title"):
-        voted = [getattr(model, side) for model in comparison.models]
-        for head, cells in same_words(zip(names, voted, strict=True)):
-            yield screen.table("<".ljust(len(head), ">"), [f"{side} word", *head[1:]], cells)
+    for side, head, cells in same_words(models):
+        yield screen.table("<" + ">" * len(head), [f"{side} word", *head], cells)
 
 
 def _legend(look: Explanation, screen: Screen) -> list[str]:
     """What the columns of the tables of words mean."""
-    meanings = {"effect": "1 - cosine of the text with and without the word"}
-    if look.pair:
-        meanings["contribution"] = METHODS[look.pair.method]
-        meanings["without"] = "score without the word"
-    if look.query_side.attenuation.gates:
+    meanings = {
+        "effect": "1 - cosine of the text with and without the word",
+        "contribution": METHODS[look.pair.method],
+        "without": "score without the word",
+    }
+    if any(word.gate is not None for word in look.query_words):
         meanings["gate"] = "mean input gate"
     if voted := look.query_side.keywords:
         meanings["cells"] = f"how many of the {voted.active} most active cells detect the word (→ ← reading direction)"

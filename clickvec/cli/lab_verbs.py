@@ -20,19 +20,27 @@ def simulate(
     dev_queries: Annotated[int, typer.Option(help="Number of judged queries in dev.tsv.gz.")] = 300,
     test_queries: Annotated[int, typer.Option(help="Number of judged queries in test.tsv.gz.")] = 600,
     log: Annotated[bool, typer.Option(help="Also write every impression, not only the clicks.")] = True,
+    messy: Annotated[
+        bool,
+        typer.Option("--messy", help="Write impressions with position bias, bots, secrets and typos, and truth.json."),
+    ] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a simulated click log: clicks, impressions, judged sets, catalogue, topic labels."""
-    from clickvec.lab.simulate import write
+    from clickvec.lab.simulate import write, write_messy
 
+    if messy and not log:
+        raise typer.BadParameter("--messy writes impressions; leave out --no-log")
     check_output(out)
     if (out / "topics.tsv.gz").exists() and not overwrite:
         raise ClickvecError(
             f"{out} already contains a simulated log; choose another folder, or replace it with --overwrite"
         )
-    summary = write(out, impressions, seed, dev_queries, test_queries, log)
-    facts = summary._asdict()
+    if messy:
+        facts = write_messy(out, impressions, seed, dev_queries, test_queries)._asdict()
+    else:
+        facts = write(out, impressions, seed, dev_queries, test_queries, log)._asdict()
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", facts, as_json)
 
 

@@ -9,17 +9,20 @@ one.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.lab.simulate.phrasing import BUY, NAVIGATE
 from clickvec.lab.simulate.site import DEV, LIST_LENGTH, MISSPELLINGS, TEST, Flags, Ints, Site
 from clickvec.storage.files import replacing
+
+Floats = NDArray[np.float64]
 
 MISSPELLED_SHARE = 0.2
 PAGE_LENGTH = 10  # titles shown per page view
@@ -30,8 +33,9 @@ START = 1_451_606_400  # 2016-01-01 00:00 UTC
 CLIENTS = 50_000
 
 _NAMES = ("impressions", "clicks", "train_judged", "dev", "test", "titles", "topics")
-_FILES = tuple(f"{name}.tsv.gz" for name in _NAMES)
-_MARKER = "topics.tsv.gz"  # only simulated logs have this file
+TRUTH = "truth.json"  # what is planted in a messy log
+_FILES = (*(f"{name}.tsv.gz" for name in _NAMES), TRUTH)
+MARKER = "topics.tsv.gz"  # only simulated logs have this file
 
 
 # --- the traffic -------------------------------------------------------------------------------------------------
@@ -58,27 +62,27 @@ def impressions(site: Site, count: int, seed: int = 0) -> Iterator[Impressions]:
         time = START + block * BLOCK_SECONDS + np.sort(rng.integers(0, BLOCK_SECONDS, BLOCK_VIEWS))
         meant = np.searchsorted(rising, rng.random(BLOCK_VIEWS) * rising[-1], "right")
         # Generate the whole block, then cut it: the random numbers must not depend on the length of the log.
-        drawn = _views(site, time, meant, rng)
+        drawn = views(site, time, meant, rng)
         yield Impressions._make(column[: count - start] for column in drawn)
 
 
-def _views(site: Site, time: Ints, meant: Ints, rng: np.random.Generator) -> Impressions:
+def views(site: Site, time: Ints, meant: Ints, rng: np.random.Generator, examined: Floats = EXAMINED) -> Impressions:
     """Simulate page views: the typed queries, the shown titles and the clicks."""
-    views = len(meant)
-    client = (CLIENTS * rng.random(views) ** 2).astype(np.int64)  # some clients search far more often than others
-    typed = site.misspellings[meant, rng.integers(0, MISSPELLINGS, views)]
-    query = np.where(rng.random(views) < MISSPELLED_SHARE, typed, meant)
+    count = len(meant)
+    client = (CLIENTS * rng.random(count) ** 2).astype(np.int64)  # some clients search far more often than others
+    typed = site.misspellings[meant, rng.integers(0, MISSPELLINGS, count)]
+    query = np.where(rng.random(count) < MISSPELLED_SHARE, typed, meant)
     # Scores vary a little between views, so that a title appears at more than one position.
-    scores = site.engine[meant] + rng.random((views, LIST_LENGTH), dtype=np.float32)
+    scores = site.engine[meant] + rng.random((count, LIST_LENGTH), dtype=np.float32)
     slot = np.argsort(-scores, axis=1)[:, :PAGE_LENGTH]
-    chance = EXAMINED * CLICK_BY_GRADE[np.take_along_axis(site.grades[meant], slot, axis=1)]
+    chance = examined * CLICK_BY_GRADE[np.take_along_axis(site.grades[meant], slot, axis=1)]
     return Impressions(
         time=np.repeat(time, PAGE_LENGTH),
         client=np.repeat(client, PAGE_LENGTH),
         query=np.repeat(query, PAGE_LENGTH),
         title=np.take_along_axis(site.lists[meant], slot, axis=1).ravel(),
         slot=slot.ravel(),
-        position=np.tile(np.arange(1, PAGE_LENGTH + 1), views),
+        position=np.tile(np.arange(1, PAGE_LENGTH + 1), count),
         clicked=(rng.random(chance.shape) < chance).ravel(),
     )
 
@@ -122,25 +126,40 @@ def write(
     With 0 impressions, the log and its clicks have only a header; the other files are complete. An earlier log in `out`
     is replaced atomically. Raise ClickvecError if the folder contains anything else.
     """
-    if min(impressions, seed, dev_queries, test_queries) < 0:
-        raise ClickvecError("the seed and the numbers of impressions, dev and test queries cannot be negative")
-    _check_only_ours(out)
-    with replacing(out, _MARKER) as folder:
+    check_numbers(impressions, seed, dev_queries, test_queries)
+    check_only_ours(out)
+    with replacing(out, MARKER) as folder:
         site = Site.build(seed)
-        judged = {"dev": _judged(site, DEV, dev_queries, seed), "test": _judged(site, TEST, test_queries, seed)}
+        judged = judged_queries(site, dev_queries, test_queries, seed)
         counts = _write_log(folder if log else None, site, impressions, seed)
         _write_counts(folder, site, counts)
-        for name, queries in judged.items():
-            meant = site.clean[queries]
-            _write_judged(folder, name, site, np.repeat(queries, LIST_LENGTH), site.lists[meant], site.grades[meant])
-        titles = (f"{_doc_id(i)}\t{text}\n" for i, text in enumerate(site.titles.text))
-        _write_lines(folder / "titles.tsv.gz", "doc_id title", titles)
-        asked = np.unique(np.concatenate([np.flatnonzero(counts.shown.any(axis=1)), *judged.values()]))
-        _write_lines(folder / _MARKER, "text kind topic intent", _labels(site, asked))
+        write_site(folder, site, judged, np.flatnonzero(counts.shown.any(axis=1)))
     return _summary(site, counts, dev_queries, test_queries)
 
 
-def _check_only_ours(out: Path) -> None:
+def check_numbers(impressions: int, seed: int, dev_queries: int, test_queries: int) -> None:
+    """Raise ClickvecError if a number is negative."""
+    if min(impressions, seed, dev_queries, test_queries) < 0:
+        raise ClickvecError("the seed and the numbers of impressions, dev and test queries cannot be negative")
+
+
+def judged_queries(site: Site, dev_queries: int, test_queries: int, seed: int) -> dict[str, Ints]:
+    """Return the queries of the judged sets."""
+    return {"dev": _judged(site, DEV, dev_queries, seed), "test": _judged(site, TEST, test_queries, seed)}
+
+
+def write_site(folder: Path, site: Site, judged: dict[str, Ints], typed: Ints) -> None:
+    """Write what does not depend on clicks: the judged sets, the catalogue, and the labels of the typed queries."""
+    for name, queries in judged.items():
+        meant = site.clean[queries]
+        _write_judged(folder, name, site, np.repeat(queries, LIST_LENGTH), site.lists[meant], site.grades[meant])
+    titles = (f"{_doc_id(i)}\t{text}\n" for i, text in enumerate(site.titles.text))
+    _write_lines(folder / "titles.tsv.gz", "doc_id title", titles)
+    asked = np.unique(np.concatenate([typed, *judged.values()]))
+    _write_lines(folder / MARKER, "text kind topic intent", _labels(site, asked))
+
+
+def check_only_ours(out: Path) -> None:
     """Refuse a folder with other files in it, because the folder is replaced as a whole."""
     others = sorted(path.name for path in out.iterdir() if path.name not in _FILES) if out.is_dir() else []
     if others:
@@ -175,19 +194,22 @@ def _write_log(folder: Path | None, site: Site, count: int, seed: int) -> _Count
             pass
     else:
         header = "time client query title position clicked"
-        _write_bytes(folder / "impressions.tsv.gz", header, encoded_lines(site, counted()))
+        write_bytes(folder / "impressions.tsv.gz", header, encoded_lines(site, counted()))
     return _Counts(shown.reshape(-1, LIST_LENGTH), clicked.reshape(-1, LIST_LENGTH))
 
 
-def encoded_lines(site: Site, blocks: Iterable[Impressions]) -> Iterator[bytes]:
-    """Yield the lines of each block as TSV. All possible ends of lines are prepared once, which is fast."""
+def encoded_lines(site: Site, blocks: Iterable[Impressions], queries: Sequence[bytes] | None = None) -> Iterator[bytes]:
+    """Yield the lines of each block as TSV. All possible ends of lines are prepared once, which is fast.
+
+    `queries` are the texts of the queries, if they are not only those of the site. A block may add to them.
+    """
     ends = [
         f"{title}\t{position}\t{clicked}\n".encode()
         for title in site.titles.text
         for position in range(1, PAGE_LENGTH + 1)
         for clicked in (0, 1)
     ]
-    queries = [text.encode() for text in site.queries.text]
+    queries = [text.encode() for text in site.queries.text] if queries is None else queries
     for block in blocks:
         places = ((block.title * PAGE_LENGTH + block.position - 1) * 2 + block.clicked).tolist()
         by_view = [column[::PAGE_LENGTH].tolist() for column in (block.time, block.client, block.query)]
@@ -236,10 +258,10 @@ def _labels(site: Site, asked: Ints) -> Iterator[str]:
 
 def _write_lines(path: Path, header: str, lines: Iterable[str]) -> None:
     remaining = iter(lines)
-    _write_bytes(path, header, ("".join(chunk).encode() for chunk in iter(lambda: list(islice(remaining, 10_000)), [])))
+    write_bytes(path, header, ("".join(chunk).encode() for chunk in iter(lambda: list(islice(remaining, 10_000)), [])))
 
 
-def _write_bytes(path: Path, header: str, chunks: Iterable[bytes]) -> None:
+def write_bytes(path: Path, header: str, chunks: Iterable[bytes]) -> None:
     """Write a gzip file without name and time, so that the same lines give the same bytes."""
     with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
         packed.write(header.replace(" ", "\t").encode() + b"\n")

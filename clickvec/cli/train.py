@@ -35,8 +35,8 @@ def prepare(
 ) -> None:
     """Prepare a click log for training and write a data folder.
 
-    Train on it many times with clickvec train FOLDER, or where only numpy, torch and safetensors are installed, with
-    python -m clickvec.training FOLDER.
+    Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy,
+    torch and safetensors.
     """
     from clickvec import config
     from clickvec.data import dataset

@@ -37,18 +37,20 @@ class Nesterov:
         self.change = [torch.zeros_like(parameter) for parameter in self.parameters]  # ΔΛ
 
     @torch.no_grad()
-    def look_ahead(self, mu: float) -> None:
+    def look_ahead(self, mu: float | Tensor) -> None:
         """Move to Λ_{k-1} + μ ΔΛ_{k-1}, where the gradient is taken."""
         torch._foreach_mul_(self.change, mu)
         torch._foreach_add_(self.parameters, self.change)
 
     @torch.no_grad()
-    def update(self, learning_rate: float) -> None:
+    def update(self, learning_rate: float | Tensor) -> None:
         """Move from there to Λ_k: `look_ahead` has added μ ΔΛ_{k-1} already, so -ε ∇L is left to add."""
         both = zip(self.parameters, self.change, strict=True)
         moved = [(weight, change, weight.grad) for weight, change in both if weight.grad is not None]
         if moved:
             parameters, changes, gradients = zip(*moved, strict=True)
+            if isinstance(learning_rate, Tensor):  # a CUDA graph reads it from the device
+                gradients, learning_rate = torch._foreach_mul(gradients, learning_rate), 1.0
             torch._foreach_add_(parameters, gradients, alpha=-learning_rate)
             torch._foreach_add_(changes, gradients, alpha=-learning_rate)
 
@@ -83,44 +85,39 @@ class Decay:
 
 
 class Adam:
-    """Adam, by torch."""
+    """Adam, by torch's fused kernel, which a CUDA graph can hold."""
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._rule = torch.optim.Adam(parameters, fused=True)
-        # Made now rather than at the first update, so that a checkpoint can be restored into it.
-        for parameter in parameters:
-            self._rule.state[parameter] = {
-                "step": torch.zeros((), device=parameter.device),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
+        self.parameters = list(parameters)
+        self._states = [
+            {
+                "step": torch.zeros((), device=weight.device),
+                "exp_avg": torch.zeros_like(weight),
+                "exp_avg_sq": torch.zeros_like(weight),
             }
+            for weight in self.parameters
+        ]
 
-    def look_ahead(self, mu: float) -> None:
+    def look_ahead(self, mu: float | Tensor) -> None:
         """Do nothing: Adam takes the gradient at the weights themselves."""
 
-    def update(self, learning_rate: float) -> None:
+    @torch.no_grad()
+    def update(self, learning_rate: float | Tensor) -> None:
         """Update the weights."""
-        (group,) = self._rule.param_groups
-        group["lr"] = learning_rate
-        self._rule.step()
-
-    def update_by(self, learning_rate: Tensor) -> None:
-        """Update the weights with a learning rate on the device, by a kernel of torch that a CUDA graph can hold."""
-        (group,), states = self._rule.param_groups, self._rule.state
-        parameters = [one for one in group["params"] if one.grad is not None]
-        counts, means, squares = (
-            [states[one][name] for one in parameters] for name in ("step", "exp_avg", "exp_avg_sq")
-        )
+        both = zip(self.parameters, self._states, strict=True)
+        moved = [(weight, weight.grad, *state.values()) for weight, state in both if weight.grad is not None]
+        if not moved:
+            return
+        parameters, gradients, counts, means, squares = map(list, zip(*moved, strict=True))
         torch._foreach_add_(counts, 1)
         torch._fused_adam_(
-            [one.detach() for one in parameters], [one.grad for one in parameters], means, squares, [], counts,
-            lr=learning_rate, beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=0.0, eps=group["eps"],
-            amsgrad=False, maximize=False,
+            parameters, gradients, means, squares, [], counts, lr=learning_rate,
+            beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the number of updates and the two moments of each parameter."""
-        states = enumerate(self._rule.state.values())
+        states = enumerate(self._states)
         return {f"adam.{number}.{name}": tensor for number, state in states for name, tensor in state.items()}
 
 

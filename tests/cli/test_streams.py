@@ -20,7 +20,6 @@ from clickvec.model.folder import open_model
 from clickvec.text.printable import is_terminal
 
 LOST = "standard output"
-TRAINER = (sys.executable, "-m", "clickvec.training")
 
 
 def shell(
@@ -87,7 +86,7 @@ def test_a_closed_stderr_changes_nothing(model: Path, titles: Path, judged: Path
         done = shell(command, "2>&-")
         assert (done.returncode, str(tmp_path) in done.stdout) == (0, True), (name, done)
     pytest.importorskip("torch")
-    done = shell([tmp_path / "data", "--out", tmp_path / "m", *SMALL], "0<&- 2>&-", TRAINER)
+    done = shell(["train", tmp_path / "data", "--out", tmp_path / "m", *SMALL], "0<&- 2>&-")
     assert (done.returncode, done.stdout.startswith(f"{tmp_path / 'm'}: epoch 1 of 1")) == (0, True), done
 
 
@@ -146,13 +145,6 @@ def test_a_summary_that_cannot_be_printed_is_a_warning(model: Path, titles: Path
         done = shell(["shrink", model, "--out", tmp_path / "small", "--overwrite", "--json"], redirect)
         assert done.returncode == status, done
         open_model(tmp_path / "small")
-
-
-def test_help_of_training_to_a_full_device() -> None:
-    pytest.importorskip("torch")
-    done = shell(["--help"], "> /dev/full", TRAINER)
-    assert done.returncode == 1
-    assert LOST in sentence(done.stderr)
 
 
 def test_wrong_usage_keeps_its_status_if_stderr_is_broken() -> None:

@@ -2,8 +2,6 @@
 
 import inspect
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -129,14 +127,6 @@ def test_an_index_is_not_rebuilt_over_the_model_that_is_read_from_it(place: Path
     assert done.status == 1
     assert "which this command reads" in done.err
     assert contents(place) == before
-
-
-def test_training_without_the_command_line_has_the_same_guard(place: Path) -> None:
-    command = [sys.executable, "-m", "clickvec.training", place / "data", "--out", place / "data" / "model"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "choose an output outside of it" in done.stderr
-    assert not (place / "data" / "model").exists()
 
 
 def test_a_link_into_a_folder_of_ours_is_seen_through(place: Path) -> None:

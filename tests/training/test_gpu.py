@@ -78,28 +78,26 @@ def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, objec
     ours, theirs = (pair.to_arrays() for pair in towers[::-1])
     for weight, array in theirs.items():
         np.testing.assert_allclose(ours[weight], array, rtol=0, atol=near, err_msg=weight)
-    for tensor, value in plain.tensors().items():
-        if DEVICE.type == "cpu":  # elsewhere the plain way has no rows that wait
-            np.testing.assert_allclose(fused.tensors()[tensor].cpu(), value.cpu(), rtol=1e-4, atol=near, err_msg=tensor)
+    for tensor, value in fused.tensors().items():
+        if chosen.optimizer == "adam":  # the plain way holds the changes of input rows otherwise
+            np.testing.assert_allclose(value.cpu(), plain.tensors()[tensor].cpu(), rtol=1e-4, atol=near, err_msg=tensor)
 
 
-@pytest.mark.skipif(DEVICE.type != "cpu", reason="on a GPU the plain way has no rows that wait")
-@pytest.mark.parametrize("first_way", [0, 1])
-def test_a_run_goes_on_where_the_other_way_stopped(first_way: int) -> None:
-    """In the middle of an epoch, with rows that wait; a minibatch larger than there are titles."""
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_a_run_goes_on_in_the_middle_of_an_epoch(name: str) -> None:
+    """From the tensors of a checkpoint, with a minibatch larger than there are titles."""
     data = small_data()
-    chosen = recipe("paper", cells=16, max_words=5, batch_size=8, negatives=30, learning_rate=0.02)
+    settings = {"negatives": 30} if name == "paper" else {}
+    chosen = recipe(name, cells=16, max_words=5, batch_size=8, learning_rate=0.02, **settings)
     order, seed = np.random.default_rng(0).permutation(len(data.pair_query)), Seed(1, 0, 3)
-    (whole, *_), (expected, _) = two_ways(data, chosen, 3)
-    losses = [float(outcome.loss) for outcome in whole.epoch(order, seed, 0)]
-    ways, towers = two_ways(data, chosen, 3)
-    one, other = ways[first_way], ways[1 - first_way]
-    found = [float(outcome.loss) for _, outcome in zip(range(2), one.epoch(order, seed, 0), strict=False)]
-    for name, tensor in (towers[1 - first_way].tensors() | other.tensors()).items():
-        tensor.detach().copy_((towers[first_way].tensors() | one.tensors())[name].detach())
-    found += [float(outcome.loss) for outcome in other.epoch(order, seed, 2)]
-    assert found == pytest.approx(losses, rel=1e-5)
-    for way in (whole, other):
-        way.settle(3)
-    for name, weight in expected.to_arrays().items():
-        np.testing.assert_allclose(towers[1 - first_way].to_arrays()[name], weight, rtol=0, atol=2e-5, err_msg=name)
+    (_, one), (_, first) = two_ways(data, chosen, 3)
+    (_, other), (_, second) = two_ways(data, chosen, 3)
+    losses = []
+    for batch, outcome in enumerate(one.epoch(order, seed, 0)):
+        losses.append(float(outcome.loss))
+        if batch == 1:
+            for key, tensor in (second.tensors() | other.tensors()).items():
+                tensor.detach().copy_((first.tensors() | one.tensors())[key].detach())
+    assert [float(outcome.loss) for outcome in other.epoch(order, seed, 2)] == pytest.approx(losses[2:], rel=1e-6)
+    for key, weight in first.to_arrays().items():
+        np.testing.assert_allclose(second.to_arrays()[key], weight, rtol=0, atol=1e-6, err_msg=key)

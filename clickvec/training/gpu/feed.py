@@ -18,20 +18,12 @@ from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, Sampler
+from clickvec.training.optimizers import learning_rate_at, momentum
 from clickvec.training.towers import drop_tokens
+from clickvec.training.update import Seed
 
 AHEAD = 8  # minibatches
 THREADS = min(4, os.cpu_count() or 1)
-
-
-class Job(NamedTuple):
-    """A minibatch to draw."""
-
-    pairs: Ids
-    seed: list[int]
-    update: int
-    momentum: float
-    learning_rate: float
 
 
 class About(NamedTuple):
@@ -55,7 +47,7 @@ class Layout:
         self.words = recipe.max_words
         tokens = (self.pairs + self.titles) * self.words if recipe.word_dropout else 0
         sizes = {
-            "now": 1, "pairs": 1, "titles": 1, "momentum": 1, "learning_rate": 1,
+            "pairs": 1, "titles": 1, "momentum": 1, "learning_rate": 1,
             "query": self.pairs, "query_begin": self.pairs, "query_length": self.pairs,
             "title": self.titles, "title_begin": self.titles, "title_length": self.titles,
             "positive": self.pairs, "weight": self.pairs,
@@ -75,9 +67,10 @@ class Feed:
     """Draws minibatches into a ring buffer of arrays."""
 
     def __init__(
-        self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], device: torch.device
-    ) -> None:
-        self._data, self._recipe, self._sampler, self._weights = data, recipe, sampler, weights
+        self, data: Dataset, recipe: Recipe, sampler: Sampler, weights: NDArray[np.float32], updates: int,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self._data, self._recipe, self._sampler, self._weights, self._updates = data, recipe, sampler, weights, updates
         self.layout, self._on_gpu = Layout(data, recipe), device.type == "cuda"
         self._to = torch.zeros(self.layout.size, dtype=torch.int32, device=device)
         self.parts = self.layout.views(self._to)  # of the minibatch whose turn it is
@@ -91,50 +84,52 @@ class Feed:
         """Make the minibatch one without pairs."""
         self._to.zero_()
 
-    def send(self, jobs: Iterator[Job]) -> Iterator[About]:
-        """Copy one minibatch after the other to the device, in stream order."""
+    def send(self, order: Ids, seed: Seed, first: int) -> Iterator[About]:
+        """Copy the minibatches of an epoch to the device, from number `first` on, in stream order."""
         waiting: deque[tuple[int, Future[About]]] = deque()
         with ThreadPoolExecutor(THREADS) as pool:
             try:
-                for number, job in enumerate(jobs):
+                for batch in range(first, seed.batches):
                     if len(waiting) == AHEAD:
                         yield self._copy(*waiting.popleft())
-                    place = number % AHEAD
-                    waiting.append((place, pool.submit(self._draw, place, job)))
+                    slot = batch % AHEAD
+                    waiting.append((slot, pool.submit(self._draw, slot, order, seed, batch)))
                 while waiting:
                     yield self._copy(*waiting.popleft())
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _copy(self, place: int, drawn: "Future[About]") -> About:
+    def _copy(self, slot: int, drawn: "Future[About]") -> About:
         about = drawn.result()
-        self._to.copy_(self._ring[place][0], non_blocking=True)
+        self._to.copy_(self._ring[slot][0], non_blocking=True)
         if self._on_gpu:
-            event = self._copied[place] = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event = self._copied[slot] = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record()
         return about
 
-    def _draw(self, slot: int, job: Job) -> About:
+    def _draw(self, slot: int, order: Ids, seed: Seed, batch: int) -> About:
         """Draw a minibatch, longest texts first."""
         copied = self._copied[slot]
         if copied is not None:
             copied.synchronize()  # wait until the device has copied the old content
-        to, data, pairs, rng = self._ring[slot][1], self._data, job.pairs, np.random.default_rng(job.seed)
+        to, data, recipe, size = self._ring[slot][1], self._data, self._recipe, self._recipe.batch_size
+        pairs, rng = np.asarray(order[batch * size : (batch + 1) * size]), np.random.default_rng(seed.draw(batch))
         found = self._sampler.draw(pairs, rng, mask=False)
-        to["now"][0], to["pairs"][0], to["titles"][0] = job.update + 1, len(pairs), len(found.titles)
-        to["momentum"][0], to["learning_rate"][0] = job.momentum, job.learning_rate
+        to["pairs"][0], to["titles"][0] = len(pairs), len(found.titles)
+        to["momentum"][0] = momentum(recipe, seed.update(batch), self._updates)
+        to["learning_rate"][0] = learning_rate_at(recipe, seed.update(batch), self._updates)
         queries = data.pair_query[pairs]
-        order, used = self._put(to, "query", data.queries, queries, rng, 0)
+        rows, used = self._put(to, "query", data.queries, queries, rng, 0)
         titles, _ = self._put(to, "title", data.titles, found.titles, rng, used)
         place = np.empty_like(titles)
         place[titles] = np.arange(len(titles))
-        weights = self._weights[pairs[order]]
-        _fill(to["positive"], place[found.positive[order]])
+        weights = self._weights[pairs[rows]]
+        _fill(to["positive"], place[found.positive[rows]])
         _fill(to["weight"], weights)
         if found.negative is None:
             return About(len(pairs), float(weights.sum()), 0, float(len(found.titles) - 1))
-        _fill(to["negative"], place[found.negative[order]].ravel())
-        _fill(to["counts"], found.counts[order].ravel())
+        _fill(to["negative"], place[found.negative[rows]].ravel())
+        _fill(to["counts"], found.counts[rows].ravel())
         return About(len(pairs), float(weights.sum()), found.masked, float(found.counts.sum(1).mean()))
 
     def _put(

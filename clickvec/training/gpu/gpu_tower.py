@@ -1,6 +1,5 @@
-"""One tower on queries or on titles, forward and backward, and the update of its input matrix, by the kernels."""
+"""One tower on queries or on titles, forward and backward, by the kernels."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +9,8 @@ from torch import Tensor
 
 from clickvec.config import Recipe
 from clickvec.model import forward
-from clickvec.text.ragged import Ragged
 from clickvec.training import scratch
 from clickvec.training.gpu import kernels
-from clickvec.training.optimizers import Decay
 from clickvec.training.towers import TorchTower
 
 BLOCK, WARPS = 16, 4  # texts of one program, and its warps
@@ -33,11 +30,6 @@ class TokenTrigrams(NamedTuple):
 
     begin: Tensor
     trigrams: Tensor
-
-    @classmethod
-    def of(cls, trigrams: Ragged, device: torch.device) -> "TokenTrigrams":
-        """Copy the tokens of the data."""
-        return cls(send(trigrams.offsets, device), send(trigrams.values, device))
 
 
 class Texts(NamedTuple):
@@ -155,47 +147,6 @@ class Reader:
             "BACKWARDS": way == 1, "num_warps": WARPS,
             "num_stages": 1,  # pipelining would read ahead of what is written
         }  # fmt: skip
-
-
-class Waiting:
-    """`rows.Lazy` on the device: rows that a minibatch does not touch are brought up to date later."""
-
-    def __init__(self, matrix: Tensor, momenta: Sequence[float]) -> None:
-        self.matrix, device = matrix.detach(), matrix.device
-        self.change, self.gradient = torch.zeros_like(self.matrix), torch.zeros_like(self.matrix)
-        self.since = torch.zeros(len(matrix), dtype=torch.int64, device=device)
-        self._touched = torch.full((len(matrix),), -1, dtype=torch.int32, device=device)  # by which update, at last
-        decay = Decay(momenta)
-        self._decay = [torch.from_numpy(part).to(device) for part in (decay.logs, decay.zeros, decay.totals)]
-
-    def look_ahead(self, now: Tensor, texts: Texts, token_trigrams: TokenTrigrams) -> None:
-        """Bring the rows that the texts touch to Λ + μ ΔΛ; `now` is the number of this update, from 1."""
-        kernels.mark_rows[(len(texts.begin),)](
-            self._touched, now, texts.tokens, texts.begin, texts.length, *token_trigrams, FEW=FEW, num_warps=1
-        )
-        self._catch_up(now, everything=False)
-
-    def update(self, now: Tensor, learning_rate: Tensor) -> None:
-        """Move along the gradient with this learning rate, and set the gradient to 0."""
-        kernels.step_rows[(len(self.matrix),)](
-            self.matrix, self.change, self.gradient, self._touched, now, learning_rate, WIDTH=self.matrix.shape[1],
-            COLUMNS=COLUMNS, num_warps=1,
-        )  # fmt: skip
-
-    def settle(self, updates: int) -> None:
-        """Bring every row to its value after this many updates."""
-        now = torch.tensor([updates], dtype=torch.int32, device=self.matrix.device)
-        self._catch_up(now, everything=True)
-
-    def _catch_up(self, now: Tensor, *, everything: bool) -> None:
-        kernels.catch_up[(len(self.matrix),)](
-            self.matrix, self.change, self.since, self._touched, now, *self._decay, ALL=everything,
-            WIDTH=self.matrix.shape[1], COLUMNS=COLUMNS, num_warps=1,
-        )  # fmt: skip
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the same tensors as `rows.Lazy`."""
-        return {"change": self.change, "since": self.since}
 
 
 def try_out(recipe: Recipe) -> None:

@@ -16,11 +16,11 @@ from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.training import optimizers
 from clickvec.training.gpu import kernels
-from clickvec.training.gpu.feed import About, Feed, Job
-from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, Waiting, send
+from clickvec.training.gpu.feed import About, Feed
+from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import losses, unit
-from clickvec.training.optimizers import Adam, Nesterov, learning_rate_at, momentum, norm_scale
+from clickvec.training.optimizers import norm_scale
 from clickvec.training.pair import TowerPair
 from clickvec.training.update import Outcome, Seed
 
@@ -32,18 +32,24 @@ class Fused:
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
         updates: int,
     ) -> None:  # fmt: skip
-        self._data, self._recipe, self._towers, self._updates = data, recipe, towers, updates
+        self._data, self._recipe, self._towers = data, recipe, towers
         self.device = next(iter(towers.tensors().values())).device
-        self._feed = Feed(data, recipe, sampler, weights, self.device)
+        self._feed = Feed(data, recipe, sampler, weights, updates, self.device)
         self.layout, self._parts = self._feed.layout, self._feed.parts
-        self._token_trigrams = TokenTrigrams.of(data.tokens, self.device)
+        trigrams = TokenTrigrams(send(data.tokens.offsets, self.device), send(data.tokens.values, self.device))
         self._packed = {side: Packed(tower) for side, tower in towers.towers.items()}
         sides = list(self._packed)
         self._readers = [
-            (side, Reader(self._packed[side], self._texts(kind), self._token_trigrams))
+            (side, Reader(self._packed[side], self._texts(kind), trigrams))
             for kind, side in (("query", sides[0]), ("title", sides[-1]))
         ]
-        self._make_optimizers()
+        self._gradients = {side: torch.zeros_like(tower.weights["input"]) for side, tower in towers.towers.items()}
+        for side, packed in self._packed.items():
+            towers.towers[side].weights["input"].grad = self._gradients[side]
+            packed.give_gradients()
+        self._optimizer = optimizers.make(
+            recipe, [weight for tower in towers.towers.values() for weight in tower.parameters()]
+        )
         self.loss = torch.zeros((), device=self.device)
         self.masked = torch.zeros(1, dtype=torch.int32, device=self.device)
         if recipe.batch_negatives:
@@ -62,74 +68,26 @@ class Fused:
             tokens = send((self._data.queries if kind == "query" else self._data.titles).values, self.device)
         return Texts(tokens, self._parts[f"{kind}_begin"], self._parts[f"{kind}_length"], self.layout.words)
 
-    def _make_optimizers(self) -> None:
-        """Make the optimizers: Nesterov updates the touched rows of the input matrices, Adam all rows."""
-        recipe, towers = self._recipe, self._towers.towers
-        inputs = {side: tower.weights["input"] for side, tower in towers.items()}
-        self._waiting: dict[str, Waiting] = {}
-        if recipe.optimizer == "nesterov":
-            momenta = [momentum(recipe, k, self._updates) for k in range(self._updates)]
-            self._waiting = {side: Waiting(matrix, momenta) for side, matrix in inputs.items()}
-            self._gradients = {side: one.gradient for side, one in self._waiting.items()}
-        else:
-            self._gradients = {side: torch.zeros_like(matrix) for side, matrix in inputs.items()}
-            for side, matrix in inputs.items():
-                matrix.grad = self._gradients[side]
-        for packed in self._packed.values():
-            packed.give_gradients()
-        apart = [id(matrix) for matrix in inputs.values()] if self._waiting else []
-        parameters = [weight for tower in towers.values() for weight in tower.parameters() if id(weight) not in apart]
-        self._optimizer = optimizers.make(recipe, parameters)
-
     # --- one update ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _update(self) -> None:
         """Run what the graph records: the gradient and the optimizer."""
-        self._look_ahead()
-        vectors = [reader.read(self._matrix(side)) for side, reader in self._readers]
+        parts, towers = self._parts, self._towers.towers
+        self._optimizer.look_ahead(parts["momentum"][0])
+        torch._foreach_zero_(list(self._gradients.values()))
+        for packed in self._packed.values():
+            packed.pack()
+        vectors = [reader.read(towers[side].weights["input"].detach()) for side, reader in self._readers]
         gradients = self._go_back_from_loss(*vectors)
         for (side, reader), gradient in zip(self._readers, gradients, strict=True):
             reader.go_back(gradient, self._gradients[side])
         for side, packed in self._packed.items():
-            self._step(side, packed)
-        if isinstance(self._optimizer, Adam):
-            self._optimizer.update_by(self._parts["learning_rate"][0])
-
-    def _matrix(self, side: str) -> Tensor:
-        return self._towers.towers[side].weights["input"].detach()
-
-    def _look_ahead(self) -> None:
-        """Move to where the gradient is taken, and set gradients to 0."""
-        parts = self._parts
-        if isinstance(self._optimizer, Nesterov):
-            torch._foreach_mul_(self._optimizer.change, parts["momentum"][0])
-            torch._foreach_add_([one.detach() for one in self._optimizer.parameters], self._optimizer.change)
-            for side, reader in self._readers:
-                self._waiting[side].look_ahead(parts["now"], reader.texts, self._token_trigrams)
-        else:
-            torch._foreach_zero_(list(self._gradients.values()))
-        for packed in self._packed.values():
-            packed.pack()
-
-    def _step(self, side: str, packed: Packed) -> None:
-        """Re-normalise the gradient of a tower; with Nesterov, update its weights."""
-        gradients = [self._gradients[side], packed.d_recurrent, packed.d_bias]
-        scale = norm_scale(gradients, self._recipe.clip_norm)
-        if isinstance(self._optimizer, Nesterov):
-            rate = self._parts["learning_rate"]
-            rate = rate if scale is None else rate * scale
-            self._waiting[side].update(self._parts["now"], rate)
-            self._step_small(self._optimizer, packed, rate)
-        elif scale is not None:
-            torch._foreach_mul_(gradients, scale)
-
-    def _step_small(self, rule: Nesterov, packed: Packed, rate: Tensor) -> None:
-        mine = [id(weight) for weight in packed.tower.parameters()]
-        both = [(one, change) for one, change in zip(rule.parameters, rule.change, strict=True) if id(one) in mine]
-        moved = torch._foreach_mul([one.grad for one, _ in both if one.grad is not None], rate[0])
-        torch._foreach_sub_([one.detach() for one, _ in both], moved)
-        torch._foreach_sub_([change for _, change in both], moved)
+            whole = [self._gradients[side], packed.d_recurrent, packed.d_bias]
+            scale = norm_scale(whole, self._recipe.clip_norm)
+            if scale is not None:
+                torch._foreach_mul_(whole, scale)
+        self._optimizer.update(parts["learning_rate"][0])
 
     @torch.enable_grad()
     def _go_back_from_loss(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, ...]:
@@ -180,19 +138,9 @@ class Fused:
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """Run the updates of an epoch from minibatch `first` on."""
-        recipe, size = self._recipe, self._recipe.batch_size
-
-        def jobs() -> Iterator[Job]:
-            for batch in range(first, seed.batches):
-                k = seed.update(batch)
-                yield Job(
-                    np.asarray(order[batch * size : (batch + 1) * size]), seed.draw(batch), k,
-                    momentum(recipe, k, self._updates), learning_rate_at(recipe, k, self._updates),
-                )  # fmt: skip
-
         if self._graph is None and self.device.type == "cuda":
             self._capture()
-        for about in self._feed.send(jobs()):
+        for about in self._feed.send(order, seed, first):
             if self._graph is None:
                 self._update()
             else:
@@ -222,13 +170,8 @@ class Fused:
         torch._foreach_copy_(changing, kept)
 
     def settle(self, updates: int) -> None:
-        """Bring every row to its value after this many updates."""
-        for one in self._waiting.values():
-            one.settle(updates)
+        """Do nothing: every row is up to date."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a checkpoint must hold."""
-        tensors = self._optimizer.tensors()
-        for side, one in self._waiting.items():
-            tensors |= {f"{side}.input.{name}": tensor for name, tensor in one.tensors().items()}
-        return tensors
+        return self._optimizer.tensors()

@@ -1,4 +1,4 @@
-"""Triton kernels for what torch cannot do fast: sums of trigram rows, the LSTM-RNN over all tokens, sparse updates.
+"""Triton kernels for what torch cannot do fast: sums of trigram rows, the LSTM-RNN over all tokens, the loss.
 
 `../towers.py` is the version to read, with its gradient by autograd; tests compare them.
 
@@ -201,61 +201,6 @@ def run_backward(
                 at = gates + now[:, None] * gate_stride + k + part[None, :]
                 tl.store(at, tl.zeros((BLOCK, PART), tl.float32), mask=here[:, None])
         tl.debug_barrier()
-
-
-@triton.jit
-def mark_rows(touched, now, tokens, begin, length, token_begin, token_trigrams, FEW: tl.constexpr):
-    """Store the number of this update for every row of the input matrix that a text touches."""
-    r, number = tl.program_id(0), tl.load(now)
-    first_token = tl.load(begin + r)
-    for t in range(0, tl.load(length + r)):
-        first, end = _bag(tokens, token_begin, first_token + t)
-        for some in range(first, end, FEW):
-            trigrams, there = _few(token_trigrams, some, end, FEW)
-            tl.store(touched + trigrams, tl.broadcast_to(number, (FEW,)), mask=there)
-
-
-@triton.jit
-def catch_up(
-    matrix, change, since, touched, now, logs, zeros, totals,
-    ALL: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Bring the rows that this update touches, or ALL, to their value after `now` updates.
-
-    `logs`, `zeros` and `totals` are those of `nesterov.Decay`, which has the formula.
-    """
-    row, until = tl.program_id(0), tl.load(now)
-    behind = tl.load(since + row)
-    if (ALL or tl.load(touched + row) == until) and behind < until:
-        none = tl.load(zeros + until) == tl.load(zeros + behind)
-        decayed = tl.exp(tl.load(logs + until) - tl.load(logs + behind)) * none.to(tl.float64)
-        moved = tl.load(totals + behind) - decayed * tl.load(totals + until)
-        for first in tl.static_range(0, WIDTH, COLUMNS):
-            columns = first + tl.arange(0, COLUMNS)
-            at = row.to(tl.int64) * WIDTH + columns
-            slow = tl.load(change + at, mask=columns < WIDTH, other=0.0)
-            near = tl.load(matrix + at, mask=columns < WIDTH, other=0.0)
-            tl.store(matrix + at, near + slow * moved.to(tl.float32), mask=columns < WIDTH)
-            tl.store(change + at, slow * decayed.to(tl.float32), mask=columns < WIDTH)
-        tl.debug_barrier()
-        tl.store(since + row, until.to(tl.int64))
-
-
-@triton.jit
-def step_rows(matrix, change, gradient, touched, now, step, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
-    """Apply equation 6 to the rows that this update touches, and set their gradient to 0."""
-    row = tl.program_id(0)
-    if tl.load(touched + row) == tl.load(now):
-        size = tl.load(step)
-        for first in tl.static_range(0, WIDTH, COLUMNS):
-            columns = first + tl.arange(0, COLUMNS)
-            at = row.to(tl.int64) * WIDTH + columns
-            moved = size * tl.load(gradient + at, mask=columns < WIDTH, other=0.0)
-            near = tl.load(matrix + at, mask=columns < WIDTH, other=0.0)
-            slow = tl.load(change + at, mask=columns < WIDTH, other=0.0)
-            tl.store(matrix + at, near - moved, mask=columns < WIDTH)
-            tl.store(change + at, slow - moved, mask=columns < WIDTH)
-            tl.store(gradient + at, tl.zeros((COLUMNS,), tl.float32), mask=columns < WIDTH)
 
 
 @triton.jit

@@ -1,0 +1,73 @@
+"""A uniform random sample of the clicked lines of a log, drawn in one pass."""
+
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+
+from clickvec.data.events import Events
+
+SAMPLE_LINES = 100_000
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sampled lines, in the order of their times, or of the log if it has no times."""
+
+    queries: list[str]
+    titles: list[str]
+    clicks: list[float]
+    lines: int  # clicked lines that the sample was drawn from
+
+    def __len__(self) -> int:
+        """The number of sampled lines."""
+        return len(self.queries)
+
+
+class _Line(NamedTuple):
+    key: float  # random
+    time: int
+    number: int
+    query: str
+    title: str
+    clicks: float
+
+
+class LineSampler:
+    """Keep the lines with the smallest random keys. The sample does not depend on how lines come in blocks."""
+
+    def __init__(self, size: int = SAMPLE_LINES, seed: int = SEED) -> None:
+        self._size, self._rng = size, np.random.default_rng(seed)
+        self._kept: list[_Line] = []
+        self._limit = 1.0  # no line with a larger key can be in the sample
+        self._lines = 0
+
+    def add(self, events: Events) -> None:
+        """Draw from a block of lines."""
+        clicked = np.flatnonzero(events.clicks > 0)
+        keys = self._rng.random(len(clicked))
+        chosen = keys < self._limit
+        rows = clicked[chosen].tolist()
+        numbers = (self._lines + np.flatnonzero(chosen)).tolist()
+        times = [0] * len(rows) if events.times is None else events.times[clicked[chosen]].tolist()
+        self._lines += len(clicked)
+        self._kept += (
+            _Line(key, time, number, events.queries[row], events.titles[row], float(events.clicks[row]))
+            for key, time, number, row in zip(compress(keys.tolist(), chosen), times, numbers, rows, strict=True)
+        )
+        if len(self._kept) >= 2 * self._size:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._kept = sorted(self._kept)[: self._size]
+        if len(self._kept) == self._size:
+            self._limit = self._kept[-1].key
+
+    def finish(self) -> Sample:
+        """Return the sample."""
+        self._drop()
+        lines = sorted(self._kept, key=lambda line: (line.time, line.number))
+        columns = ([line.query for line in lines], [line.title for line in lines], [line.clicks for line in lines])
+        return Sample(*columns, self._lines)

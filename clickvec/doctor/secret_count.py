@@ -1,0 +1,57 @@
+"""Count the secrets in a log. No secret is kept: examples are masked."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from clickvec.data.events import Events
+from clickvec.data.secrets import KINDS, mask
+from clickvec.doctor.finding import NOTHING, Finding, count_of, listed, percent
+
+EXAMPLES = 5
+_NAMES = {
+    "email": ("e-mail address", "e-mail addresses"), "card": ("card number", ""), "ssn": ("social security number", ""),
+    "phone": ("phone number", ""),
+}  # fmt: skip
+
+
+class SecretCounter:
+    """Add the blocks of a log, then read what was found."""
+
+    def __init__(self) -> None:
+        self.lines = self.affected = 0
+        self.kinds = Counter[str]()
+        self._examples: dict[str, None] = {}
+
+    def add(self, events: Events) -> None:
+        """Look for secrets in the texts of a block."""
+        self.lines += len(events.queries)
+        rows = set[int]()
+        for texts in (events.queries, events.titles):
+            rows |= self._search(texts)
+        self.affected += len(rows)
+
+    def _search(self, texts: Sequence[str]) -> set[int]:
+        masked, found = mask(texts)
+        if not found:
+            return set()
+        self.kinds += found
+        rows = {row for row, text in enumerate(masked) if text is not texts[row]}
+        for row in sorted(rows):
+            if len(self._examples) < EXAMPLES:
+                self._examples[masked[row]] = None
+        return rows
+
+    def finding(self) -> Finding:
+        """Report the secrets by kind, with masked examples."""
+        numbers = {
+            "lines": self.lines,
+            "lines_with_secrets": self.affected,
+            **{kind: self.kinds[kind] for kind in KINDS},
+        }
+        if not self.kinds:
+            text = "No e-mail address and no phone, card or social security number was found."
+            return Finding("secrets", "Secrets", text, NOTHING, numbers)
+        kinds = listed([count_of(self.kinds[kind], *_NAMES[kind]) for kind in KINDS if self.kinds[kind]])
+        text = f"{count_of(self.affected, 'line')} ({percent(self.affected, self.lines)}) hold {kinds}."
+        advice = "Training masks them. Names and addresses are not recognised: look for them yourself."
+        return Finding("secrets", "Secrets", text, advice, numbers, tuple(self._examples), act=True)

@@ -1,0 +1,67 @@
+"""Findings about training: false negatives to expect, and the time that it will take here."""
+
+from importlib.util import find_spec
+
+from clickvec.config import Recipe
+from clickvec.doctor.false_negatives import FalseNegatives
+from clickvec.doctor.finding import NOTHING, Finding, count_of, percent
+from clickvec.doctor.line_counts import Counted
+from clickvec.doctor.line_sample import Sample
+
+MANY_UNKNOWN = 1.0  # unknown false negatives for each pair, with half of the clicks
+
+
+def false_negatives_finding(found: FalseNegatives) -> Finding:
+    """Report how many negatives of a minibatch users did click."""
+    text = (
+        f"A title of the minibatch was clicked for the query in {percent(found.probability)} of the cases: "
+        f"{found.masked:.2g} for each pair in minibatches of {found.batch_size:,}, which training masks. With half of "
+        f"the clicks, {found.half_unknown:.2g} more would stay unmasked because only the other half knows them."
+    )
+    act = found.half_unknown > MANY_UNKNOWN
+    advice = NOTHING
+    if act:
+        advice = (
+            f"Use smaller minibatches: --set batch_size={max(64, found.batch_size // 4)}. More days of clicks help too."
+        )
+    numbers = {
+        "probability": found.probability, "masked_per_pair": found.masked,
+        "unmasked_per_pair_at_half": found.half_unknown, "batch_size": found.batch_size,
+    }  # fmt: skip
+    return Finding("false_negatives", "False negatives", text, advice, numbers, act=act)
+
+
+def cost_finding(sample: Sample, counted: Counted, recipe: Recipe, device: str, read_seconds: float) -> Finding:
+    """Train for a few seconds, and report how long the whole training will take."""
+    if find_spec("torch") is None:
+        text = "Not measured, because torch is not installed."
+        return Finding("cost", "Training", text, "Install it: pip install 'clickvec[train]'.", {"seconds": None})
+    from clickvec.doctor.training_cost import measure_cost  # imports torch
+
+    cost = measure_cost(sample, counted.pairs, counted.queries, len(counted.titles.keys), recipe, device)
+    text = (
+        f"About {duration(cost.seconds)} on {cost.device} for {count_of(cost.epochs, 'epoch')} of {counted.pairs:,} "
+        f"pairs, plus {duration(read_seconds)} to read the log: {cost.pairs_per_second:,.0f} pairs/s in "
+        f"{count_of(cost.minibatches, 'minibatch', 'minibatches')}."
+    )
+    long = cost.seconds > 3600
+    advice = "Train with clickvec train LOG --out model."
+    if long:
+        advice = "Train on a GPU (--device cuda), or with fewer epochs (--set epochs=2)."
+    numbers = {
+        "seconds": cost.seconds, "update_seconds": cost.update_seconds, "mining_seconds": cost.mining_seconds,
+        "read_seconds": read_seconds, "pairs_per_second": cost.pairs_per_second, "epochs": cost.epochs,
+        "device": cost.device, "minibatches": cost.minibatches,
+    }  # fmt: skip
+    return Finding("cost", "Training", text, advice, numbers)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: 4 s, 12 min, 3.5 hours."""
+    if seconds < 1:
+        return "under a second"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} hours"

@@ -57,14 +57,14 @@ def made_up(pairs: int) -> tuple[list[str], list[str]]:
 
 def prepare(pairs: int, place: Path) -> Row:
     """Make the data folder of a log, and time the preparation and the writing."""
-    from clickvec.data import BadLines, ClickLog, dataset
+    from clickvec.data import BadLines, ClickLog, data_folder, dataset
 
     log = ClickLog(*made_up(pairs), np.ones(pairs), BadLines())
     started, processor = time.perf_counter(), time.process_time()
     data = dataset.prepare(log, 10, TRIGRAMS)
     missing = TRIGRAMS - len(data.trigrams)  # rows that no word has are there all the same: every model has one size
     data = data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
-    dataset.save(data, place)
+    data_folder.save(data, place)
     seconds, processor = time.perf_counter() - started, time.process_time() - processor
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
@@ -102,13 +102,13 @@ def train(place: Path, recipe: str, device: str, mined: int) -> Row:
     import torch
 
     from clickvec.config import recipe as named
-    from clickvec.data import dataset
+    from clickvec.data import data_folder
     from clickvec.training import loop
 
     chosen = named(recipe, epochs=1)
     on = loop.pick_device(device)
     torch.zeros(1, device=on)
-    data, memory = dataset.load(place), Memory()
+    data, memory = data_folder.load(place), Memory()
     with tempfile.TemporaryDirectory(dir=place.parent) as out:
         started, processor = time.perf_counter(), time.process_time()
         model = loop.run_training(data, chosen, Path(out) / "model", device=device)

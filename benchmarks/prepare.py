@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 from train import texts
 
-from clickvec.data import BadLines, ClickLog, dataset
+from clickvec.data import BadLines, ClickLog, data_folder, dataset
 from clickvec.data.header import Schema
 from clickvec.data.records import open_source, records
 from clickvec.lab.simulate import Site, impressions
@@ -157,7 +157,7 @@ def from_files(place: Path, pairs: int) -> dict[str, object]:
             if path.exists():
                 report[path.name] = from_file(path, pairs, baseline)
     started = time.perf_counter()
-    dataset.load(place / "data")
+    data_folder.load(place / "data")
     report["open_ms"] = 1000 * (time.perf_counter() - started)
     print(f"opening the data folder: {report['open_ms']:.0f} ms")
     return report

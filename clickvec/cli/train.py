@@ -39,15 +39,15 @@ def prepare(
     torch and safetensors.
     """
     from clickvec import config
-    from clickvec.data import dataset
+    from clickvec.data import data_folder, dataset
 
     check_output(out, [*logs, shown])
     config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # raises an error if one is out of bounds
-    dataset.check_target(out, overwrite)
+    data_folder.check_target(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, (*logs, shown))
     data = inputs.prepare_dataset(logs, shown, max_words, max_trigrams, max_bad, columns)
     columns.check_used()
-    dataset.save(data, out)
+    data_folder.save(data, out)
     facts = dataset.describe(data)
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", facts, as_json)
 

@@ -1,27 +1,21 @@
-"""A click log as arrays, ready for training, and the data folder that holds them.
+"""A click log as arrays, ready for training. data_folder.py writes and reads them."""
 
-Training from the arrays needs only NumPy, torch and safetensors, so a data folder can be copied to a machine on which
-nothing can be installed.
-"""
-
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, Judged
+from clickvec.data.pairs import distinct_pairs, passed_over, rows_of, token_counts
 from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
-from clickvec.storage import files
-from clickvec.storage.arrays import write_arrays
-from clickvec.storage.snapshot import describe_file, open_folder
+from clickvec.storage.disk_arrays import DiskArray
 from clickvec.text.ragged import Ints, Ragged, concatenate
-from clickvec.text.trigrams import Vocabulary
+from clickvec.text.trigrams import MAX_TRIGRAMS, Tokens, Vocabulary
 
-FORMAT = 1
 _TEXTS_AT_ONCE = 2**15  # to limit memory
+AnyArray = NDArray[Any] | DiskArray
 
 
 class Dataset(NamedTuple):
@@ -40,161 +34,137 @@ class Dataset(NamedTuple):
     shown: Ragged  # the titles of each query that were shown and not clicked; empty rows if that is not known
 
 
+class Texts(NamedTuple):
+    """The texts of a dataset, and what else appending another log to it needs."""
+
+    queries: Tokens  # the canonical form of each query, by its id; there may be more behind the last one
+    titles: Tokens
+    query_times: NDArray[np.int64] | None = None  # of the first click of each query, in seconds since 1970
+    pair_sums: AnyArray | None = None  # the clicks of each pair, if float32 is not exact
+    max_trigrams: int = MAX_TRIGRAMS
+
+
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
     """Return the arrays of a click log, with the titles that were shown and not clicked.
 
     Those are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
     """
+    return prepare_with_texts(log, max_words, max_trigrams, shown)[0]
+
+
+def prepare_with_texts(
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, before: "Before | None" = None
+) -> tuple[Dataset, Texts]:
+    """Do the same as `prepare`, and return the texts too. `before` is a dataset that the log is appended to."""
+    old, old_texts = before or _nothing(max_words)
     tokens = token_table(max_words)
-    shown_queries = [judged.query for judged in shown or () for _ in judged.titles]
-    shown_titles = [title for judged in shown or () for title in judged.titles]
-    if log.shown:
-        shown_queries += log.shown.queries
-        shown_titles += log.shown.titles
-    query, query_tokens, shown_query = _read(log.queries, shown_queries, tokens)
-    title, title_tokens, shown_title = _read(log.titles, shown_titles, tokens)
+    shown_queries, shown_titles, grades = _shown_lines(log, shown)
+    asked_before, width_before, all_before = (
+        len(old.queries.offsets) - 1,
+        old.clicked_titles,
+        len(old.titles.offsets) - 1,
+    )
+    query, query_tokens, shown_query, queries = _read(
+        old_texts.queries[:asked_before], log.queries, shown_queries, tokens
+    )
+    title, title_tokens, shown_title, titles = _read(
+        old_texts.titles[:width_before], log.titles, [*old_texts.titles[width_before:all_before], *shown_titles], tokens
+    )
     asked, width = len(query_tokens.lengths), len(title_tokens.lengths)
-    pair_query, pair_title, clicks = _pairs(query, title, log.clicks, width)
-    clicked, passed_over = _rows(pair_query, pair_title, asked), _rows(_NONE, _NONE, asked)
-    if shown_titles:
-        grades = np.zeros(len(shown_titles), np.int64)
-        graded = [grade for judged in shown or () for grade in judged.grades.tolist()]
-        grades[: len(graded)] = graded
-        passed_over, others = _passed_over(shown_query, shown_title, grades, clicked, width)
-        text_of = dict(zip(shown_title.tolist(), shown_titles, strict=True))
-        title_tokens = concatenate([title_tokens, tokens.read([text_of[number] for number in others.tolist()])])
-    times = _times(query_tokens, pair_query, len(tokens)) + _times(title_tokens, pair_title, len(tokens))
+    sums_before: NDArray[Any] = old.pair_clicks if old_texts.pair_sums is None else np.asarray(old_texts.pair_sums)
+    pair_query, pair_title, sums = distinct_pairs(
+        np.concatenate([old.pair_query, query]),
+        np.concatenate([old.pair_title, title]),
+        np.concatenate([sums_before.astype(np.float64), log.clicks]),
+        width,
+    )
+    clicked, passed = rows_of(pair_query, pair_title, asked), rows_of(_NONE, _NONE, asked)
+    if len(shown_title) or len(old.shown.values):
+        # Sorted by title, so that titles that were only shown keep their order.
+        order = np.argsort(old.shown.values, kind="stable")
+        number_before = np.concatenate(
+            [np.arange(width_before, dtype=np.int32), shown_title[: all_before - width_before]]
+        )
+        query_before = np.repeat(np.arange(asked_before, dtype=np.int32), old.shown.lengths)
+        passed, others = passed_over(
+            np.concatenate([query_before[order], shown_query]),
+            np.concatenate([number_before[old.shown.values[order]], shown_title[all_before - width_before :]]),
+            np.concatenate([np.zeros(len(order), np.int64), grades]),
+            clicked,
+            width,
+        )
+        beyond = titles[width:]
+        others_texts = [beyond[number - width] for number in others.tolist()]
+        title_tokens = concatenate([title_tokens, tokens.read(others_texts)])
+        titles = [*titles[:width], *others_texts] if others_texts else titles
+    times = token_counts(query_tokens, pair_query, len(tokens)) + token_counts(title_tokens, pair_title, len(tokens))
     vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
-    return Dataset(
+    clicks = sums.astype(np.float32)
+    data = Dataset(
         vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
-        pair_query, pair_title, clicks, clicked, passed_over,
+        pair_query, pair_title, clicks, clicked, passed,
     )  # fmt: skip
+    query_times = _first_times(query, log.times, asked, before)
+    return data, Texts(queries, titles, query_times, None if (clicks == sums).all() else sums, max_trigrams)
 
 
-def _read(texts: list[str], others: list[str], tokens: AnyTokenTable) -> tuple[Ints, Ragged, Ints]:
-    """Return the number of each text, the tokens of each distinct text, and the numbers of other texts.
+Before = tuple[Dataset, Texts]
+_NONE = np.zeros(0, np.int32)
 
-    Distinct texts are numbered in order of first appearance. The tokens of the other texts are not read.
+
+def _nothing(max_words: int) -> Before:
+    """Return the dataset of no log."""
+    empty = Ragged(_NONE, np.zeros(1, np.int64))
+    return Dataset((), max_words, empty, empty, empty, 0, _NONE, _NONE, np.zeros(0, np.float32), empty, empty), Texts(
+        [], []
+    )
+
+
+def _shown_lines(log: ClickLog, shown: Judged | None) -> tuple[list[str], list[str], NDArray[np.int64]]:
+    """Return queries and titles with the grade of the title; what the log shows without a click has grade 0."""
+    queries = [judged.query for judged in shown or () for _ in judged.titles]
+    titles = [title for judged in shown or () for title in judged.titles]
+    graded = [grade for judged in shown or () for grade in judged.grades.tolist()]
+    if log.shown:
+        queries += log.shown.queries
+        titles += log.shown.titles
+    grades = np.zeros(len(titles), np.int64)
+    grades[: len(graded)] = graded
+    return queries, titles, grades
+
+
+def _read(
+    before: Sequence[str], texts: list[str], others: list[str], tokens: AnyTokenTable
+) -> tuple[Ints, Ragged, Ints, Tokens]:
+    """Return the number of each text, the tokens of each distinct text, the numbers of other texts, and all texts.
+
+    Distinct texts are numbered in order of first appearance, those `before` first. The tokens of the other texts are
+    not read.
     """
     distinct, numbers, rows = token_table(max_words=0), np.empty(len(texts), np.int32), list[Ragged]()
+    distinct.read(list(before))
+    rows.append(tokens.read_table(distinct, 0))
     for first in range(0, len(texts), _TEXTS_AT_ONCE):
         known = len(distinct)
         numbers[first : first + _TEXTS_AT_ONCE] = distinct.read(texts[first : first + _TEXTS_AT_ONCE]).values
         rows.append(tokens.read_table(distinct, known))
-    other_numbers = distinct.read(others).values
-    del distinct  # free its memory
-    return numbers, concatenate(rows), other_numbers
+    return numbers, concatenate(rows), distinct.read(others).values, distinct
 
 
-_NONE = np.zeros(0, np.int32)
+def _first_times(
+    query: Ints, times: NDArray[np.int64] | None, asked: int, before: Before | None
+) -> NDArray[np.int64] | None:
+    """Return the time of the first click of each query; None if some of the lines have no time."""
+    if times is None or (before and before[1].query_times is None):
+        return None
+    first = np.full(asked, np.iinfo(np.int64).max)
+    if before and before[1].query_times is not None:
+        first[: len(before[1].query_times)] = before[1].query_times
+    np.minimum.at(first, query, times)
+    return first
 
 
-def _pairs(query: Ints, title: Ints, clicks: NDArray[np.float64], width: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
-    """Return the distinct pairs, sorted by query and then by title, and the clicks of each."""
-    keys, inverse = np.unique(query.astype(np.int64) * width + title, return_inverse=True)
-    summed = np.bincount(inverse, clicks, len(keys)).astype(np.float32)
-    return (keys // width).astype(np.int32), (keys % width).astype(np.int32), summed
-
-
-def _rows(row: Ints, value: Ints, count: int) -> Ragged:
-    """Return sorted pairs of (row, value) as rows of values."""
-    return Ragged(value, np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))
-
-
-def _times(texts: Ragged, pair_text: Ints, tokens: int) -> NDArray[np.float64]:
-    """Return how often each token occurs in the texts of all pairs."""
-    pairs, total = np.bincount(pair_text, minlength=len(texts.offsets) - 1), np.zeros(tokens)
-    for first, rows in texts.blocks(_TEXTS_AT_ONCE):
-        lengths = rows.lengths
-        total += np.bincount(rows.values, np.repeat(pairs[first : first + len(lengths)], lengths), tokens)
-    return total
-
-
-def _passed_over(
-    query: Ints, title: Ints, grades: NDArray[np.integer], clicked: Ragged, width: int
-) -> tuple[Ragged, Ints]:
-    """Return the titles of grade 0 that each query of the log has no click on, and those that are not in the log.
-
-    The latter are renumbered: they follow the `width` titles of the log in order of first appearance.
-    """
-    asked, all_titles = len(clicked.offsets) - 1, max(width, int(title.max(initial=-1)) + 1)
-    known = query < asked
-    keys, first, inverse = np.unique(
-        query[known].astype(np.int64) * all_titles + title[known], return_index=True, return_inverse=True
-    )
-    best = np.zeros(len(keys), np.int64)  # the best grade counts if a query and a title are judged several times
-    np.maximum.at(best, inverse, grades[known])
-    zero = np.flatnonzero(best == 0)
-    passed = keys[zero[np.argsort(first[zero])]]
-    query_of, title_of = passed // all_titles, (passed % all_titles).astype(np.int32)
-    new, first_place = np.unique(title_of[title_of >= width], return_index=True)
-    others = new[np.argsort(first_place)]
-    number = np.arange(all_titles)
-    number[others] = np.arange(width, width + len(others))
-    wide = width + len(others)
-    clicks = np.repeat(np.arange(asked), clicked.lengths) * wide + clicked.values
-    left = np.setdiff1d(query_of * wide + number[title_of], clicks)
-    return _rows((left // wide).astype(np.int32), (left % wide).astype(np.int32), asked), others
-
-
-_FILES = ("data.json", "data.safetensors", "trigrams.txt")
-# The fields and the names of their arrays on disk. The names on disk never change, so that older folders open.
-_RAGGED = {"tokens": "steps", "queries": "queries", "titles": "titles", "clicked": "clicked", "shown": "shown"}
-_PLAIN = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
-_DTYPES = _PLAIN | {
-    f"{name}.{part}": dtype for name in _RAGGED.values() for part, dtype in (("values", "int32"), ("offsets", "int64"))
-}
 _ROWS_AT_ONCE = 2**18  # to limit memory
-
-
-def check_target(path: Path, overwrite: bool) -> None:
-    """Raise if `path` holds something else than a data folder, or a data folder and `overwrite` is false."""
-    files.check_replaceable(path, "data.json", _FILES)
-    if (path / "data.json").exists() and not overwrite:
-        raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
-
-
-def save(data: Dataset, path: Path) -> None:
-    """Write a data folder. On error, what was at `path` before is unchanged."""
-    arrays = {name: getattr(data, name) for name in _PLAIN}
-    for field, name in _RAGGED.items():
-        arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
-    about: dict[str, Any] = {"format": FORMAT, "max_words": data.max_words, "clicked_titles": data.clicked_titles}
-    with files.replacing(path, "data.json", _FILES) as fresh:
-        write_arrays(fresh / "data.safetensors", arrays)
-        files.write_lines(fresh / "trigrams.txt", data.trigrams)
-        about["files"] = {name: describe_file(fresh / name) for name in _FILES[1:]}
-        files.write_json(fresh / "data.json", about)
-
-
-def load(path: Path) -> Dataset:
-    """Open a data folder. The arrays are memory-mapped. Raise if the folder is damaged or of another format."""
-    with open_folder(path, _FILES, "data folder") as opened:
-        about = opened.json("data.json")
-        if about.get("format") != FORMAT:
-            raise ClickvecError(
-                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT}; "
-                "make it again with prepare"
-            )
-        try:
-            opened.check(about.get("files", {}), "data.json")  # folders written before have none
-            return _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ClickvecError(
-                f"{path} is damaged: it lacks or misspells {error}; make it again with prepare"
-            ) from None
-
-
-def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
-    """Return the dataset of a folder. Raise ValueError for an array of the wrong type."""
-    for name, dtype in _DTYPES.items():
-        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
-            raise ValueError(
-                f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
-            )
-    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
-    fields |= {field: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for field, name in _RAGGED.items()}
-    return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
 
 
 def check(data: Dataset) -> None:

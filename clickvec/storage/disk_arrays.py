@@ -111,3 +111,25 @@ class DiskLines:
         with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as letters:
             encoded = b"".join([letters[start:end] for start, end in zip(starts, ends, strict=True)])
         return encoded[:-1].decode().split("\n")
+
+
+class MappedLines:
+    """The lines of a file that is memory-mapped, by their number."""
+
+    def __init__(self, content: NDArray[np.uint8]) -> None:
+        self._content = content
+        blocks = range(0, len(content), ROWS_AT_ONCE)
+        ends = [np.flatnonzero(content[start : start + ROWS_AT_ONCE] == ord("\n")) + start + 1 for start in blocks]
+        self._offsets = np.concatenate([np.zeros(1, np.int64), *ends])
+
+    def __len__(self) -> int:
+        """The number of lines."""
+        return len(self._offsets) - 1
+
+    def __getitem__(self, rows: slice) -> list[str]:
+        """Return consecutive lines."""
+        first, stop, _ = rows.indices(len(self))
+        if first >= stop:
+            return []
+        start, end = self._offsets[first], self._offsets[stop]
+        return self._content[start : end - 1].tobytes().decode("utf-8", "surrogatepass").split("\n")

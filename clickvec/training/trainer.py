@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, Judged, dataset, read_clicks, read_judged
+from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
@@ -69,7 +69,7 @@ def train(
 
 def load_checked(path: Path) -> Dataset:
     """Open a data folder and check every index in it: compiled code does not."""
-    data = dataset.load(path)
+    data = data_folder.load(path)
     dataset.check(data)
     return data
 

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, dataset
+from clickvec.data import pairs as pairs_module
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.native import words
@@ -86,6 +87,7 @@ def assert_same(found: Dataset, expected: Dataset) -> None:
 def small_blocks(size: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dataset, "_TEXTS_AT_ONCE", size)
+        patch.setattr(pairs_module, "_TEXTS_AT_ONCE", size)
         patch.setattr(trigrams, "_TOKENS_AT_ONCE", size)
         patch.setattr(trigrams, "_PENDING", size)
         yield

@@ -39,7 +39,8 @@ def test_an_array_on_disk(tmp_path: Path, dtype: str) -> None:
 
 def test_empty_arrays(tmp_path: Path) -> None:
     assert len(DiskArray(tmp_path / "a", np.int32).mapped()) == len(zeros(tmp_path / "b", 0, np.int32)) == 0
-    assert not list(DiskLines(tmp_path / "c")) and DiskLines(tmp_path / "c").take(np.zeros(0, int)) == []
+    assert not list(DiskLines(tmp_path / "c"))
+    assert DiskLines(tmp_path / "c").take(np.zeros(0, int)) == []
 
 
 @given(st.lists(st.lists(st.text(st.characters(blacklist_characters="\n", codec="utf-8"), max_size=4), max_size=5)))
@@ -49,7 +50,8 @@ def test_lines_on_disk(tmp_path_factory: pytest.TempPathFactory, blocks: list[li
         lines.append(block)
         expected += block
         assert lines[max(0, len(expected) - 3) :] == expected[-3:]
-    assert list(lines) == expected and len(lines) == len(expected)
+    assert list(lines) == expected
+    assert len(lines) == len(expected)
     order = np.argsort([hash(line) for line in expected])
     assert lines.take(order) == [expected[row] for row in order]
     assert lines.size == len("".join(f"{line}\n" for line in expected).encode())

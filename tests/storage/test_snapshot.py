@@ -17,7 +17,7 @@ from command import program, refused
 from tiny import TEXTS, tiny, tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.data import dataset
+from clickvec.data import data_folder
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
 from clickvec.model.folder import open_model
@@ -285,7 +285,7 @@ def test_json_that_would_end_the_program_is_one_sentence(tmp_path: Path, text: s
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.json").write_text(text)
     with pytest.raises(ClickvecError, match=r"data\.json cannot be read"):
-        dataset.load(tmp_path / "data")
+        data_folder.load(tmp_path / "data")
 
 
 def test_huge_json_is_not_read_into_memory(tmp_path: Path) -> None:

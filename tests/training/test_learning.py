@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clickvec.config import HARD_POOL, Recipe, recipe
-from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, dataset
+from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, data_folder, dataset
 
 torch = pytest.importorskip("torch")
 
@@ -305,8 +305,8 @@ def test_texts_that_differ_in_case_and_space_are_one() -> None:
 
 def test_data_folder_round_trip(tmp_path) -> None:  # noqa: ANN001
     data = dataset.prepare(log_of(PAIRS), 10, 1000)
-    dataset.save(data, tmp_path / "data")
-    back = dataset.load(tmp_path / "data")
+    data_folder.save(data, tmp_path / "data")
+    back = data_folder.load(tmp_path / "data")
     assert back.trigrams == data.trigrams
     for name in ("tokens", "queries", "titles", "clicked", "shown"):
         np.testing.assert_array_equal(getattr(back, name).values, getattr(data, name).values)

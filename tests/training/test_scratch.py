@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickvec.config import recipe
-from clickvec.data import dataset
+from clickvec.data import data_folder, dataset
 from clickvec.errors import ClickvecError
 from clickvec.text.ragged import Ragged, ragged
 
@@ -89,8 +89,8 @@ def large(pairs: int, folder: Path) -> dataset.Dataset:
     none = Ragged(np.zeros(0, np.int32), np.zeros(pairs + 1, np.int64))
     clicks = np.ones(pairs, np.float32)
     trigrams = tuple("abcdefg")
-    dataset.save(dataset.Dataset(trigrams, 10, tokens, words, words, pairs, ids, ids, clicks, rows, none), folder)
-    return dataset.load(folder)
+    data_folder.save(dataset.Dataset(trigrams, 10, tokens, words, words, pairs, ids, ids, clicks, rows, none), folder)
+    return data_folder.load(folder)
 
 
 @pytest.mark.parametrize("name", ["default", "paper"])

@@ -17,7 +17,7 @@ from ondisk import read_arrays, read_metadata
 
 from clickvec import Encoder
 from clickvec.config import TOWERS, Recipe, recipe
-from clickvec.data import Judged, dataset, read_clicks, read_judged
+from clickvec.data import Judged, data_folder, dataset, read_clicks, read_judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
@@ -184,7 +184,7 @@ def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch
 
 
 def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
-    dataset.save(data, tmp_path / "data")
+    data_folder.save(data, tmp_path / "data")
     settings = ["cells=16", "epochs=15", "batch_size=256"]
     command = [sys.executable, "-m", "clickvec", "train", str(tmp_path / "data"), "--out", str(tmp_path / "model")]
     command += [part for setting in settings for part in ("--set", setting)]
@@ -207,7 +207,7 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset
 def test_training_from_a_data_folder_needs_numpy_torch_and_safetensors_alone(
     site: Path, data: dataset.Dataset, tmp_path: Path
 ) -> None:
-    dataset.save(data, tmp_path / "data")
+    data_folder.save(data, tmp_path / "data")
     blocked = (
         "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'bm25s', 'matplotlib', 'scipy', 'click'])); "
     )

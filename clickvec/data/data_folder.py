@@ -1,0 +1,123 @@
+"""The data folder: a click log as arrays on disk, with the texts of its queries and titles.
+
+Training from the arrays needs only NumPy and torch, so a data folder can be copied to a machine on which nothing can
+be installed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from clickvec.data.dataset import AnyArray, Before, Dataset, Texts
+from clickvec.errors import ClickvecError
+from clickvec.storage import files
+from clickvec.storage.arrays import map_file, write_arrays
+from clickvec.storage.disk_arrays import MappedLines
+from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
+from clickvec.text.ragged import Ragged
+
+FORMAT = 1
+_FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors")
+_TEXTS = _FILES[3:5]  # folders of earlier versions have none
+_LINES_AT_ONCE = 2**16
+# The fields and the names of their arrays on disk. The names on disk never change, so that older folders open.
+_RAGGED = {"tokens": "steps", "queries": "queries", "titles": "titles", "clicked": "clicked", "shown": "shown"}
+_PLAIN = {"pair_query": "int32", "pair_title": "int32", "pair_clicks": "float32"}
+_DTYPES = _PLAIN | {
+    f"{name}.{part}": dtype for name in _RAGGED.values() for part, dtype in (("values", "int32"), ("offsets", "int64"))
+}
+
+
+def check_target(path: Path, overwrite: bool) -> None:
+    """Raise if `path` holds something else than a data folder, or a data folder and `overwrite` is false."""
+    files.check_replaceable(path, "data.json", _FILES)
+    if (path / "data.json").exists() and not overwrite:
+        raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
+
+
+def save(data: Dataset, path: Path, texts: Texts | None = None) -> None:
+    """Write a data folder. On error, what was at `path` before is unchanged."""
+    arrays = {name: getattr(data, name) for name in _PLAIN}
+    for field, name in _RAGGED.items():
+        arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
+    write(path, arrays, data.trigrams, {"max_words": data.max_words, "clicked_titles": data.clicked_titles}, texts)
+
+
+def write(
+    path: Path, arrays: Mapping[str, AnyArray], trigrams: Sequence[str], about: Mapping[str, int], texts: Texts | None
+) -> None:
+    """Write a data folder from its arrays, by their names on disk; they may themselves be on disk."""
+    with files.replacing(path, "data.json", _FILES) as fresh:
+        write_arrays(fresh / "data.safetensors", arrays)
+        files.write_lines(fresh / "trigrams.txt", trigrams)
+        described: dict[str, Any] = {"format": FORMAT, **about}
+        if texts:
+            described["max_trigrams"] = texts.max_trigrams
+            for name, lines in zip(_TEXTS, (texts.queries, texts.titles), strict=True):
+                count = len(arrays[f"{name.removesuffix('.txt')}.offsets"]) - 1
+                _write_texts(fresh / name, (lines[first : min(first + _LINES_AT_ONCE, count)]
+                                            for first in range(0, count, _LINES_AT_ONCE)))  # fmt: skip
+            more = {"query_times": texts.query_times, "pair_sums": texts.pair_sums}
+            write_arrays(fresh / "log.safetensors", {name: array for name, array in more.items() if array is not None})
+        described["files"] = {name: describe_file(fresh / name) for name in _FILES[1:] if (fresh / name).exists()}
+        files.write_json(fresh / "data.json", described)
+
+
+def _write_texts(path: Path, blocks: Iterator[Sequence[str]]) -> None:
+    with path.open("wb") as file:
+        for block in blocks:
+            file.write("".join(f"{text}\n" for text in block).encode("utf-8", "surrogatepass"))
+
+
+def load(path: Path) -> Dataset:
+    """Open a data folder. The arrays are memory-mapped. Raise if the folder is damaged or of another format."""
+    with _open(path) as (opened, about):
+        return _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
+
+
+def load_with_texts(path: Path) -> Before:
+    """Open a data folder with the texts of its queries and titles. Raise if it has none."""
+    with _open(path) as (opened, about):
+        if any(name not in opened for name in _TEXTS):
+            raise ClickvecError(f"{path} was made by an earlier clickvec and has no texts; make it again with prepare")
+        data = _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
+        queries, titles = (MappedLines(map_file(opened.file(name))) for name in _TEXTS)
+        for name, lines, rows in (("queries.txt", queries, data.queries), ("titles.txt", titles, data.titles)):
+            if len(lines) != len(rows.offsets) - 1:
+                raise ValueError(f"{name}, which has {len(lines):,} lines for {len(rows.offsets) - 1:,} texts")
+        more = opened.arrays("log.safetensors")
+        return data, Texts(queries, titles, more.get("query_times"), more.get("pair_sums"), int(about["max_trigrams"]))
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
+    """Yield the files of a data folder and its data.json."""
+    with open_folder(path, _FILES, "data folder") as opened:
+        about = opened.json("data.json")
+        if about.get("format") != FORMAT:
+            raise ClickvecError(
+                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT}; "
+                "make it again with prepare"
+            )
+        try:
+            opened.check(about.get("files", {}), "data.json")  # folders written before have none
+            yield opened, about
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ClickvecError(
+                f"{path} is damaged: it lacks or misspells {error}; make it again with prepare"
+            ) from None
+
+
+def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
+    """Return the dataset of a folder. Raise ValueError for an array of the wrong type."""
+    for name, dtype in _DTYPES.items():
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise ValueError(
+                f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
+            )
+    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+    fields |= {field: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for field, name in _RAGGED.items()}
+    return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)

@@ -26,7 +26,7 @@ from clickvec.config import Recipe, recipe
 from clickvec.data.dataset import Dataset
 from clickvec.training.device import make_updater as make
 from clickvec.training.negatives import Sampler
-from clickvec.training.pair import TowerPair
+from clickvec.training.towers import TowerPair
 from clickvec.training.update import Plain, Seed
 
 PAIRS, WARM, CELLS, GATES = 200_000, 10, 96, 3

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def explain(
     model: ModelOrIndex,
     query: Annotated[str, typer.Argument(help="The query.")],
-    title: Annotated[
-        str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")
-    ] = None,
+    title: Annotated[str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")] = None,
     first: Annotated[str | None, typer.Option(help="Compare with this title instead of the top hit.")] = None,
     against: Annotated[Path | None, typer.Option(help="Show this model side by side with the first.")] = None,
     method: Annotated[str, typer.Option(help="shapley, changes or leave-one-out.")] = "shapley",

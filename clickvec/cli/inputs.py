@@ -145,17 +145,15 @@ def prepare_dataset(
 
 
 def open_dataset(
-    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns", out: Path
+    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
 ) -> "Dataset":
-    """Open a data folder, or prepare click logs. The arrays are on the disk where `out` will be written."""
+    """Open a data folder, or prepare click logs."""
     from clickvec.data.open_files import STDIN
-    from clickvec.training import scratch
     from clickvec.training.trainer import load_checked
 
     prepared = [path for path in logs if path != STDIN and (path / "data.json").exists()]
     if not prepared:
-        data = prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
-        return scratch.on_disk(data, out)
+        return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if shown:

@@ -90,7 +90,7 @@ def train(
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)
         columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown))
-        data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, out)
+        data = inputs.open_dataset(logs, shown, chosen, max_bad, columns)
         judged = inputs.read_judged_set(dev, max_bad, columns) if dev else None
         columns.check_used()
         model = run_training(

@@ -95,7 +95,9 @@ def hold_out(log: ClickLog) -> HeldOut | None:
 def parts_of(others: Sequence[str], queries: Sequence[str], parts: Parts) -> Parts:
     """Return the parts of other queries: that of their near-duplicates among `queries`, or TRAIN."""
     held = np.flatnonzero(parts)
-    part_of_hash = dict(zip(_hashes([queries[row] for row in held.tolist()]).tolist(), parts[held].tolist(), strict=True))
+    part_of_hash = dict(
+        zip(_hashes([queries[row] for row in held.tolist()]).tolist(), parts[held].tolist(), strict=True)
+    )
     return np.array([part_of_hash.get(number, TRAIN) for number in _hashes(others).tolist()], np.int8)
 
 

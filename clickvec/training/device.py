@@ -2,6 +2,7 @@
 
 import logging
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,8 +13,11 @@ from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.training.cpu import compiled
 from clickvec.training.negatives import Sampler
-from clickvec.training.pair import TowerPair
-from clickvec.training.update import Plain, Update
+from clickvec.training.towers import TowerPair
+from clickvec.training.update import Plain
+
+if TYPE_CHECKING:
+    from clickvec.training.gpu.graph import Fused
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +34,9 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def describe_device(name: str) -> str:
-    """Return the model name of the GPU that a device name stands for; "" for a CPU."""
-    device = pick_device(name)
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-
-
 def make_updater(
     data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int
-) -> Update:
+) -> "Plain | Fused":
     """Return the fastest updater for this recipe on the device of the towers. Warn if a faster one cannot run."""
     compiled.kernel()  # a bad CLICKVEC_COMPILED is an error here, before the first update
     device = next(iter(towers.tensors().values())).device

@@ -38,15 +38,17 @@ from clickvec.training.checkpoint import check_output_folder, clear, locked_run_
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import unit
-from clickvec.training.pair import TowerPair
-from clickvec.training.towers import make_batch
+from clickvec.training.towers import TowerPair, make_batch
 from clickvec.training.update import Seed
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
 REPORT_SECONDS = 0.2  # between two reads of the loss: each makes a GPU wait
 SAMPLE_TITLES = 512
-SHUFFLE, MINE = 2, 4  # the first word of a seed: no two random streams are the same. pair.py and update.py have others
+SHUFFLE, MINE = (
+    2,
+    4,
+)  # the first word of a seed: no two random streams are the same. towers.py and update.py have others
 
 
 def run_training(
@@ -149,11 +151,11 @@ class Run:
         masked = torch.tensor(state.masked, device=self.device)
         begun = saved = reported = time.monotonic()
         self._mine()
-        negatives: float | Tensor = -1.0  # of the fullest minibatch; unknown if a resumed run has none left
+        negatives: float | Tensor | None = None  # of the first minibatch; unknown if a resumed run has none left
         seed = Seed(self.recipe.seed, state.epoch, self.batches)
         for outcome in self.updater.epoch(self._order, seed, state.batch):
             total, masked = total + outcome.loss, masked + outcome.masked
-            negatives = _larger(negatives, outcome.negatives)
+            negatives = outcome.negatives if negatives is None else negatives
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             now, stopped, ended = time.monotonic(), self.stop.is_set(), state.batch == self.batches
             to_save = stopped or now - saved > CHECKPOINT_SECONDS
@@ -171,7 +173,7 @@ class Run:
                 if stopped:
                     raise Interrupted(f"Training stopped {self._where()} Resume it with --resume")
         state.seconds += time.monotonic() - begun
-        self._end_epoch(float(negatives))
+        self._end_epoch(-1.0 if negatives is None else float(negatives))
 
     def _shuffle(self) -> None:
         """Put the pairs into the order of the epoch."""
@@ -304,13 +306,6 @@ def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[n
 def _warn(*warnings: str | None) -> None:
     for warning in filter(None, warnings):
         log.warning(warning)
-
-
-def _larger(one: float | Tensor, other: float | Tensor) -> float | Tensor:
-    """Return the larger of two numbers, without waiting for a GPU to compute them."""
-    if isinstance(other, Tensor):
-        return torch.maximum(one, other) if isinstance(one, Tensor) else other.clamp(min=one)
-    return max(float(one), other)
 
 
 def _describe(row: dict[str, Any], epochs: int) -> str:

@@ -14,14 +14,12 @@ from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, positions
 from clickvec.training.objective import unit
-from clickvec.training.pair import TowerPair
-from clickvec.training.towers import TorchTower, make_batch
+from clickvec.training.towers import TorchTower, TowerPair, make_batch
 
 POOL_TITLES = 10_000  # titles to search, a random sample if there are more: 50,000 were no better (docs/log.md)
 POOL_SCORES = 2 * 10**10  # scores in all: with many queries fewer titles are searched, or a CPU needs many minutes
 TEXTS_AT_ONCE = 8192
 SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**27}  # what the cache of a CPU holds; half a gigabyte on a GPU
-GROUP = 64  # neighbouring scores whose maximum is compared first
 
 
 @torch.no_grad()
@@ -73,26 +71,5 @@ def _known(clicked: Ragged, pool: Ids, device: torch.device) -> tuple[Tensor, Te
 def _best(scores: Tensor, known: tuple[Tensor, Tensor], ids: Tensor) -> Tensor:
     """Return the ids of the titles with the best scores in each row, without known clicks, padded with -1."""
     scores.index_put_(known, scores.new_full((), -torch.inf))
-    columns = _greatest(scores, min(HARD_POOL, len(ids)))
+    columns = scores.topk(min(HARD_POOL, len(ids)), dim=1).indices
     return torch.where(scores.gather(1, columns) > -torch.inf, ids[columns], -1).to(torch.int32)
-
-
-def _greatest(scores: Tensor, k: int) -> Tensor:
-    """Return the columns of the k greatest scores of each row, as `scores.topk(k, dim=1)` does, but faster.
-
-    The k + 1 greatest scores of a row are in the k + 1 groups with the greatest maxima, or among the last few columns,
-    which fill no group. If two of them are equal, topk of the whole row decides their order.
-    """
-    count, groups = scores.shape[1], scores.shape[1] // GROUP
-    if groups <= k + 1 or scores.is_cuda:  # the rest is faster on CPUs; it was not measured on a GPU
-        return scores.topk(k, dim=1).indices
-    whole = groups * GROUP
-    maxima = scores[:, :whole].view(len(scores), groups, GROUP).amax(dim=2)
-    firsts = maxima.topk(k + 1, dim=1, sorted=False).indices * GROUP
-    inside = (firsts[:, :, None] + torch.arange(GROUP)).flatten(1)
-    columns = torch.cat([inside, torch.arange(whole, count).expand(len(scores), -1)], dim=1)
-    values, order = scores.gather(1, columns).topk(k + 1, dim=1)
-    best = columns.gather(1, order[:, :k])
-    tied = (values[:, 1:] == values[:, :-1]).any(dim=1)
-    best[tied] = scores[tied].topk(k, dim=1).indices
-    return best

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from clickvec.data.dataset import Dataset
 from clickvec.storage import files
-from clickvec.text.ragged import Ragged
 
 AT_ONCE = 2**18  # rows that are in memory at a time
 
@@ -27,9 +25,8 @@ def array(folder: Path | None, shape: tuple[int, ...], dtype: DTypeLike) -> NDAr
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(
-                    file.fileno(), 0, size
-                )  # a full disk raises an error here; later it would kill the process
+                # A full disk raises an error here; later it would kill the process.
+                os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
     except OSError as error:
         raise files.cannot_write(folder or Path(tempfile.gettempdir()), error) from None
@@ -38,19 +35,3 @@ def array(folder: Path | None, shape: tuple[int, ...], dtype: DTypeLike) -> NDAr
 def blocks(rows: int) -> Iterator[slice]:
     """Yield slices that cover all rows."""
     return (slice(first, min(first + AT_ONCE, rows)) for first in range(0, rows, AT_ONCE))
-
-
-def on_disk(data: Dataset, out: Path) -> Dataset:
-    """Return a copy of prepared data in files without a name, on the disk where `out` will be written."""
-    folder = next(path for path in out.absolute().parents if path.exists())
-
-    def copy(field: Any) -> Any:  # noqa: ANN401
-        if isinstance(field, Ragged):
-            return Ragged(copy(field.values), copy(field.offsets))
-        if not isinstance(field, np.ndarray):
-            return field
-        mapped = array(folder, field.shape, field.dtype)
-        mapped[:] = field
-        return mapped
-
-    return Dataset(*map(copy, data))

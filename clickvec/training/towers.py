@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from clickvec.config import Tower
+from clickvec.config import Recipe, Tower
 from clickvec.model import forward
+from clickvec.model.folder import sides
 from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged
 from clickvec.training.cpu import compiled
@@ -27,6 +28,7 @@ from clickvec.training.cpu.compiled import CompiledBag, CompiledRecurrence
 
 Weights = dict[str, Tensor]
 Sizes = tuple[int, ...]
+START = 1  # the first word of a seed: no two random streams are the same. loop.py and update.py have others
 
 
 class Batch(NamedTuple):
@@ -59,17 +61,6 @@ def make_batch(texts: Ragged, token_trigrams: Ragged, device: torch.device | str
         send(trigrams.values), send(trigrams.offsets), there.sizes,
         send(there.tokens), send(back.tokens), send(there.order),
     )  # fmt: skip
-
-
-def drop_tokens(texts: Ragged, probability: float, rng: np.random.Generator) -> Ragged:
-    """Leave out random tokens. Each text that has tokens keeps at least one."""
-    drawn, lengths = rng.random(len(texts.values)), texts.lengths
-    filled = lengths > 0
-    highest = np.zeros(len(lengths))
-    highest[filled] = np.maximum.reduceat(drawn, texts.offsets[:-1][filled])
-    kept = drawn >= np.minimum(probability, np.repeat(highest, lengths))
-    ends = np.concatenate(([0], np.cumsum(kept)))
-    return Ragged(texts.values[kept], ends[texts.offsets])
 
 
 class TorchTower:
@@ -151,6 +142,34 @@ class TorchTower:
             (forward.direction(self.weights, "forward"), there, batch.tokens),
             (forward.direction(self.weights, "backward"), back, batch.backwards),
         ]
+
+
+class TowerPair:
+    """A query tower and a title tower, which are the same if the recipe sets `shared_tower`."""
+
+    def __init__(self, recipe: Recipe, trigrams: int, device: torch.device) -> None:
+        shape = recipe.tower_shape()
+        self.towers: dict[str, TorchTower] = {}
+        for number, side in enumerate(sides(recipe.shared_tower)):
+            # Small random numbers (Algorithm 1), around the initial value of each weight.
+            rng = np.random.default_rng([START, recipe.seed, number])
+            arrays = {
+                name: rng.uniform(-recipe.initial_scale, recipe.initial_scale, shape) + forward.initial_value(name)
+                for name, shape in forward.shapes(shape, trigrams).items()
+            }
+            self.towers[side] = TorchTower.from_arrays(recipe.tower_shape(), arrays, torch.float32, device)
+        self.query = self.towers[sides(recipe.shared_tower)[0]]
+        self.title = self.towers[sides(recipe.shared_tower)[-1]]
+
+    def to_arrays(self) -> dict[str, forward.Array]:
+        """Return all weights under the names of the model folder."""
+        return {
+            f"{side}.{name}": array for side, tower in self.towers.items() for name, array in tower.to_arrays().items()
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the leaf tensors by side and name."""
+        return {f"{side}.{name}": t for side, tower in self.towers.items() for name, t in tower.weights.items()}
 
 
 # --- the towers ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.training import scratch
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.loop import run_training
@@ -58,7 +57,7 @@ def train(
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
         pairs = clicks if isinstance(clicks, ClickLog) else read_clicks(clicks)
-        data = scratch.on_disk(dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams), out)
+        data = dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams)
     judged = read_judged(dev) if isinstance(dev, str | Path) else dev
     model = run_training(
         data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite, source=source,

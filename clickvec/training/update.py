@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +21,9 @@ from clickvec.training.cpu.compiled import CompiledLosses
 from clickvec.training.negatives import Candidates, Ids, Sampler
 from clickvec.training.objective import losses, unit
 from clickvec.training.optimizers import learning_rate_at, momentum, norm_scale
-from clickvec.training.pair import TowerPair
-from clickvec.training.towers import Batch, drop_tokens, make_batch
+from clickvec.training.towers import Batch, TowerPair, make_batch
 
-DRAW = 3  # the first word of a seed: no two random streams are the same. loop.py and pair.py have others
+DRAW = 3  # the first word of a seed: no two random streams are the same. loop.py and towers.py have others
 
 
 class Outcome(NamedTuple):
@@ -50,19 +49,6 @@ class Seed(NamedTuple):
     def update(self, batch: int) -> int:
         """Return the number of an update, counted over all epochs."""
         return self.epoch * self.batches + batch
-
-
-class Update(Protocol):
-    """What the training loop needs from an updater."""
-
-    def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
-        """Run the updates of an epoch over pairs in this order, from minibatch `first` on."""
-
-    def settle(self, updates: int) -> None:
-        """Bring every weight to its value after this many updates."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint must hold besides the weights."""
 
 
 class Plain:
@@ -164,3 +150,14 @@ class Plain:
         for side, matrix in self.inputs.items():
             tensors |= {f"{side}.input.{name}": tensor for name, tensor in matrix.tensors().items()}
         return tensors
+
+
+def drop_tokens(texts: Ragged, probability: float, rng: np.random.Generator) -> Ragged:
+    """Leave out random tokens. Each text that has tokens keeps at least one."""
+    drawn, lengths = rng.random(len(texts.values)), texts.lengths
+    filled = lengths > 0
+    highest = np.zeros(len(lengths))
+    highest[filled] = np.maximum.reduceat(drawn, texts.offsets[:-1][filled])
+    kept = drawn >= np.minimum(probability, np.repeat(highest, lengths))
+    ends = np.concatenate(([0], np.cumsum(kept)))
+    return Ragged(texts.values[kept], ends[texts.offsets])

@@ -190,19 +190,6 @@ def test_rows_step_as_in_torch(kernel: Kernel, count: int, monkeypatch: pytest.M
         close(one, other)
 
 
-@each_kernel
-def test_rows_that_begin_elsewhere_are_left_to_torch(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "kernel", lambda: kernel)
-    usual = torch.zeros(5, 48)
-    assert rows._kernel(usual, usual) is kernel
-    for other in (torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.zeros(48, 5).T, usual.double(), usual[:, 1:]):
-        assert rows._kernel(usual, other) is None
-    change, near = torch.zeros(5 * 48 + 1)[1:].view(5, 48), torch.ones(2, 48)
-    rows._step(usual, change, np.array([1, 3]), np.ones(2), near, near, 0.5)
-    assert usual.sum(dim=1).tolist() == [0, 24, 0, 24, 0]
-    assert change.sum(dim=1).tolist() == [0, -24, 0, -24, 0]
-
-
 # --- the loss ----------------------------------------------------------------------------------------------------
 
 
@@ -390,35 +377,6 @@ def test_the_room_of_threads_is_for_as_many_as_there_are(kernel: Kernel, monkeyp
     assert len(shared) == 2
     for room, count in shared:
         assert len(rooms[room]) == count
-
-
-@each_kernel
-@pytest.mark.parametrize("gates", [3, 4])
-def test_streaming_stores_go_where_they_can(kernel: Kernel, gates: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere than at a multiple of a register they end the process: torch's memory might begin there one day."""
-    given = leaves(3, (5, gates * 16), (gates * 16,), (gates * 16, 16))
-    tokens, order = torch.tensor([0, 1, 2, 4]), torch.tensor([1, 0])
-
-    def run(using: Kernel) -> list[torch.Tensor]:
-        table, bias, recurrent = given
-        found = CompiledRecurrence.apply(table, tokens, bias, recurrent, (2, 2), order, using)
-        return [found, *torch.autograd.grad(found.sum(), given)]
-
-    expected, make_empty, written = run(kernel), torch.Tensor.new_empty, []
-
-    def elsewhere(like: torch.Tensor, *shape: int | tuple[int, ...]) -> torch.Tensor:
-        sizes = shape[0] if isinstance(shape[0], tuple) else shape
-        return make_empty(like, int(np.prod(sizes)) + 1)[1:].view(sizes)
-
-    def see(call: Seen) -> None:
-        if call[0] == "read_texts":
-            written.extend(call[1][10 : 10 + gates - 1])
-            assert not [address for address in written if address % compiled.LINE]
-
-    monkeypatch.setattr(torch.Tensor, "new_empty", elsewhere)
-    for one, other in zip(run(watched(kernel, see)), expected, strict=True):
-        assert torch.equal(one, other)
-    assert len(written) == gates - 1
 
 
 @each_kernel

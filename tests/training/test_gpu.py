@@ -18,8 +18,8 @@ from clickvec.data import dataset  # noqa: E402
 from clickvec.training.device import can_be_fused  # noqa: E402
 from clickvec.training.gpu import graph as gpu_update  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
-from clickvec.training.pair import TowerPair  # noqa: E402
-from clickvec.training.update import Plain, Seed, Update  # noqa: E402
+from clickvec.training.towers import TowerPair  # noqa: E402
+from clickvec.training.update import Plain, Seed  # noqa: E402
 
 WORDS = ["hotel", "berlin", "cheap", "of", "flights", "to", "x", "extraordinarily", "shanghai", "bath", "tub", "fix"]
 
@@ -32,9 +32,11 @@ def small_data(pairs: int = 14) -> dataset.Dataset:
     return dataset.prepare(log_of(rows), 5, 60)
 
 
-def two_ways(data: dataset.Dataset, chosen: Recipe, updates: int) -> tuple[list[Update], list[TowerPair]]:
+def two_ways(
+    data: dataset.Dataset, chosen: Recipe, updates: int
+) -> tuple[list[Plain | gpu_update.Fused], list[TowerPair]]:
     assert can_be_fused(data, chosen)
-    ways: list[Update] = []
+    ways: list[Plain | gpu_update.Fused] = []
     towers = [TowerPair(chosen, len(data.trigrams), DEVICE) for _ in range(2)]
     for kind, pair in zip((Plain, gpu_update.Fused), towers, strict=True):
         sampler = Sampler(data, chosen)

@@ -15,8 +15,8 @@ from clickvec.training import mining  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
 from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.optimizers import Nesterov, learning_rate_at, momentum, norm_scale  # noqa: E402
-from clickvec.training.pair import TowerPair  # noqa: E402
-from clickvec.training.towers import drop_tokens  # noqa: E402
+from clickvec.training.towers import TowerPair  # noqa: E402
+from clickvec.training.update import drop_tokens  # noqa: E402
 
 
 def log_of(pairs: list[tuple[str, str]]) -> ClickLog:
@@ -249,18 +249,6 @@ def test_mined_titles_are_the_best_that_were_not_clicked(
     pool = mining._draw_pool(data.clicked_titles, mining.POOL_TITLES, np.random.default_rng(5))
     assert len(set(pool.tolist())) == min(pool_titles, data.clicked_titles)
     assert found.tolist() == mined_by_hand(data, towers, pool)
-
-
-@pytest.mark.parametrize("columns", [3, 20, 64 * 20, 64 * 22 - 1, 64 * 22, 64 * 22 + 1, 64 * 22 + 63, 5000])
-@pytest.mark.parametrize("kinds", [None, 4, 2000])  # of scores: all differ, nearly all are equal, some are
-@pytest.mark.parametrize("clicked", [0.0, 0.5, 0.999])
-def test_the_greatest_scores_are_those_of_topk_in_its_order(columns: int, kinds: int | None, clicked: float) -> None:
-    rng = np.random.default_rng(columns)
-    drawn = rng.standard_normal((37, columns)) if kinds is None else rng.integers(kinds, size=(37, columns))
-    scores = torch.from_numpy(np.where(rng.random(drawn.shape) < clicked, -np.inf, drawn).astype(np.float32))
-    scores[0] = -torch.inf
-    for k in {1, min(HARD_POOL, columns)}:
-        assert mining._greatest(scores, k).tolist() == scores.topk(k, dim=1).indices.tolist()
 
 
 @pytest.mark.parametrize("name", ["paper", "default"])

@@ -16,7 +16,6 @@ from clickvec.text.ragged import Ragged, ragged
 
 torch = pytest.importorskip("torch")
 
-from test_learning import PAIRS, log_of  # noqa: E402
 
 from clickvec.training import loop, scratch  # noqa: E402
 from clickvec.training.negatives import Sampler, positions  # noqa: E402
@@ -44,18 +43,6 @@ def test_blocks_are_all_rows_once(rows: int, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(scratch, "AT_ONCE", at_once)
         assert [row for some in scratch.blocks(rows) for row in range(rows)[some]] == list(range(rows))
-
-
-def test_data_on_disk_is_the_same_data(tmp_path: Path) -> None:
-    data = dataset.prepare(log_of(PAIRS), 10, 1000)
-    mapped = scratch.on_disk(data, tmp_path / "models" / "model")
-    assert list(tmp_path.rglob("*")) == []
-    for one, other in zip(data, mapped, strict=True):
-        for left, right in zip(one, other, strict=True) if isinstance(one, Ragged) else [(one, other)]:
-            np.testing.assert_array_equal(left, right)
-    (tmp_path / "file").touch()
-    with pytest.raises(ClickvecError, match="cannot write"):
-        scratch.on_disk(data, tmp_path / "file" / "model")
 
 
 @given(st.data())

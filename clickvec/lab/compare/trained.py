@@ -54,12 +54,15 @@ def check(trainer: Trainer) -> None:
 def device_name(trainer: Trainer) -> str:
     """Return the name of the GPU that the trainer uses; an empty string for the CPU."""
     try:
-        from clickvec.training.device import describe_device
+        import torch
+
+        from clickvec.training.device import pick_device
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise missing_extra("torch", "train") from None
-    return describe_device(trainer.device)
+    device = pick_device(trainer.device)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
 
 
 def fit(trainer: Trainer, system: System, material: Material, seed: int, models: Path) -> Fitted:

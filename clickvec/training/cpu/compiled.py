@@ -19,7 +19,6 @@ from torch.autograd.function import once_differentiable
 from clickvec.native import loader
 from clickvec.text.ragged import Ragged
 
-LINE = 64  # bytes of a cache line; torch aligns tensors to it
 PIECES, PIECE = 32, 32  # the maximum number of pieces that threads share, and the minimum number of texts in one
 PARTS = 2**22  # the maximum size of the gradients of the recurrent weights, of which each piece has one
 _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
@@ -138,21 +137,6 @@ class Kernel(NamedTuple):
         return out, starts
 
 
-def is_aligned(tensor: Tensor) -> bool:
-    """Return whether streaming stores may write to a tensor: they crash unless its address is a multiple of LINE."""
-    return tensor.data_ptr() % LINE == 0
-
-
-def _aligned(like: Tensor, *shape: int) -> Tensor:
-    """Return an empty tensor that streaming stores may write to, as torch's own memory nearly always is."""
-    made = like.new_empty(shape)
-    if is_aligned(made):
-        return made
-    larger = like.new_empty(made.numel() + LINE // made.element_size())
-    skipped = -larger.data_ptr() % LINE // made.element_size()
-    return larger[skipped : skipped + made.numel()].view(shape)
-
-
 def _as_number(argument: Argument) -> float | None:
     if isinstance(argument, Tensor):
         if not argument.is_contiguous():
@@ -219,8 +203,9 @@ class CompiledRecurrence(torch.autograd.Function):
         begin = torch.tensor([*accumulate(sizes, initial=0)])
         table = table if table.stride(1) == 1 else table.contiguous()
         packed = recurrent.view(rows // cells, cells // using.lanes, using.lanes, cells).permute(1, 3, 0, 2)
-        gates, squashed = _aligned(table, len(tokens), rows), _aligned(table, len(tokens), cells)
-        cell = _aligned(table, len(tokens), cells) if rows == 4 * cells else None
+        # The streaming stores of `read_texts` need addresses that torch gives every tensor: multiples of 64.
+        gates, squashed = table.new_empty(len(tokens), rows), table.new_empty(len(tokens), cells)
+        cell = table.new_empty(len(tokens), cells) if rows == 4 * cells else None
         vectors = table.new_zeros(len(order), cells)
         room = table.new_empty(torch.get_num_threads(), 3, using.sums // 3, cells)  # as many threads as have room
         using.call(

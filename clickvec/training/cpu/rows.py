@@ -174,10 +174,9 @@ def _step(
 
 
 def _kernel(*matrices: Tensor) -> Kernel | None:
-    """Return the compiled code if it can take these matrices: it writes whole, aligned registers."""
+    """Return the compiled code if it can take these matrices."""
     kernel = compiled.kernel()
-    aligned = all(matrix.is_contiguous() and compiled.is_aligned(matrix) for matrix in matrices)
-    return kernel if kernel and aligned and kernel.takes(*matrices) else None
+    return kernel if kernel and kernel.takes(*matrices) else None
 
 
 def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:

@@ -19,8 +19,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.optimizers import learning_rate_at, momentum
-from clickvec.training.towers import drop_tokens
-from clickvec.training.update import Seed
+from clickvec.training.update import Seed, drop_tokens
 
 AHEAD = 8  # minibatches
 THREADS = min(4, os.cpu_count() or 1)

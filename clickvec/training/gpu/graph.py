@@ -21,7 +21,7 @@ from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import losses, unit
 from clickvec.training.optimizers import norm_scale
-from clickvec.training.pair import TowerPair
+from clickvec.training.towers import TowerPair
 from clickvec.training.update import Outcome, Seed
 
 

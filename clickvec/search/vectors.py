@@ -112,7 +112,7 @@ def write_vectors(
         encoder.fingerprint, _hash(request.titles, request.columns), request.queries, request.vectors, request.overwrite
     )
     try:
-        with files.ensured_folder(request.folder), locked(request.folder / "lock", str(request.out)):
+        with locked(request.folder, str(request.out)):
             check_request(request)  # again: another run may have ended in between
             try:
                 if request.resume:

@@ -138,22 +138,6 @@ def _sync(path: Path) -> None:
             raise
 
 
-# --- folders that hold the state of a run ------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def ensured_folder(folder: Path) -> Iterator[None]:
-    """Create a folder and its parents. On exit, remove those that were created here and are still empty."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    finally:
-        for path in missing:
-            with contextlib.suppress(OSError):
-                path.rmdir()
-
-
 def open_to_write(path: Path, *, keep: bool = False) -> BinaryIO:
     """Open a file for writing without following a link. With `keep`, keep the content of an existing file."""
     if not keep:

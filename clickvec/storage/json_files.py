@@ -19,15 +19,15 @@ def parse_json(data: bytes | str, max_bytes: int = MAX_BYTES) -> Any:  # noqa: A
     """Parse JSON. Raise ValueError if it is malformed, too long or too deep, or if a number is not finite."""
     if len(data) > max_bytes:
         raise ValueError(f"the JSON has {len(data):,} bytes, more than {max_bytes:,}")
-    too_deep = f"the JSON is nested more than {MAX_DEPTH} levels deep"
     try:
         value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+        # Text with few brackets cannot be deep, so most values need no walk.
+        brackets = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
+        is_deep = sum(map(data.count, brackets)) > MAX_DEPTH and _depth(value) > MAX_DEPTH  # type: ignore[arg-type]
     except RecursionError:
-        raise ValueError(too_deep) from None
-    # Text with few brackets cannot be deep, so most values need no walk.
-    brackets = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
-    if sum(map(data.count, brackets)) > MAX_DEPTH and _depth(value) > MAX_DEPTH:  # type: ignore[arg-type]
-        raise ValueError(too_deep)
+        is_deep = True
+    if is_deep:
+        raise ValueError(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     return value
 
 
@@ -80,9 +80,6 @@ def _finite(text: str) -> float:
 
 
 def _depth(value: object) -> int:
-    """Return how deep lists and objects are nested, without recursion."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, list | dict)]:
-        depth += 1
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
-    return depth
+    """Return how deep lists and objects are nested."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)

@@ -1,8 +1,8 @@
 """Read one consistent version of a model, index or data folder.
 
-A writer may replace the folder at any moment by one rename (see `files.replacing`). So a reader opens the folder once,
-and opens all of its files through that handle before it reads any of them. They belong to one version and stay readable
-until they are closed, even if the folder is replaced or removed. It refuses links, devices and outside paths.
+A writer may replace the folder at any moment by one rename (see `files.replacing`). So a reader opens all files before
+it reads any of them, and checks then that the folder was not replaced meanwhile. They belong to one version and stay
+readable until they are closed, even if the folder is replaced or removed. It refuses links, devices and outside paths.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from clickvec.storage.outputs import KINDS
 
 PATIENCE_SECONDS = 10.0  # how long to retry while writers replace the folder
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
-_USES_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")  # Windows cannot open a folder
+_USES_HANDLES = hasattr(os, "O_DIRECTORY")  # Windows cannot open a folder, and does not reuse its number
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -145,79 +145,53 @@ def open_folder(path: Path, names: Sequence[str], kind: str) -> Iterator[Snapsho
 def _open_files(path: Path, names: Sequence[str], kind: str, opened: contextlib.ExitStack) -> dict[str, BufferedReader]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        files = _open_version(path, names, kind, opened)
+        files = _open_version(path, names, opened)
         if files and names[0] in files:
             return files
         opened.close()
-        if files is not None and not temporary.is_being_replaced(path):
+        is_late = time.monotonic() > deadline
+        if files is not None and (is_late or not temporary.set_aside(path)):
             raise _not_a(path, names[0], kind)
-        if time.monotonic() > deadline:
+        if is_late:
             raise ClickvecError(f"{path} cannot be opened because it is replaced all the time; try again later")
         time.sleep(0.001)
 
 
-def _open_version(
-    path: Path, names: Sequence[str], kind: str, opened: contextlib.ExitStack
-) -> dict[str, BufferedReader] | None:
+def _open_version(path: Path, names: Sequence[str], opened: contextlib.ExitStack) -> dict[str, BufferedReader] | None:
     """Return the open files, or None if the folder was replaced meanwhile, so that they may not belong together."""
     try:
-        with _folder_handle(path) as handle:
-            status = os.stat(path if handle is None else handle)
-            files: dict[str, BufferedReader] = {}
-            for name in names:
-                file = _open_file(path, name, handle)
-                if file is not None:
-                    files[name] = opened.enter_context(file)
-            # A writer removes the old version only after the new one is in place. So if `path` is still this folder,
-            # none of its files was removed, and those that are missing were never there.
-            return files if temporary.is_at(path, status) else None
-    except FileNotFoundError:
+        status = _pin(path, opened)
+        files = {name: opened.enter_context(file) for name in names if (file := _open_file(path, name))}
+        # A writer removes the old version only after the new one is in place. So if `path` is still this folder,
+        # none of its files was removed, and those that are missing were never there.
+        return files if temporary.is_at(path, status) else None
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except NotADirectoryError:
-        raise ClickvecError(f"{path} is a file; expected: {kind}") from None
     except OSError as error:
         raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-@contextlib.contextmanager
-def _folder_handle(path: Path) -> Iterator[int | None]:
-    """Open a folder. A handle still refers to it after a rename. Yield None on Windows, which has no such handles."""
+def _pin(path: Path, opened: contextlib.ExitStack) -> os.stat_result:
+    """Return the status of a folder. Keep it open: until then, no other folder can get its inode number."""
     if not _USES_HANDLES:
-        if not stat.S_ISDIR(os.stat(path).st_mode):
-            raise NotADirectoryError(path)
-        yield None
-        return
+        return os.stat(path)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+    opened.callback(os.close, handle)
+    return os.fstat(handle)
 
 
-def _open_file(folder: Path, name: str, handle: int | None) -> BufferedReader | None:
+def _open_file(folder: Path, name: str) -> BufferedReader | None:
     """Open a regular file of a folder for reading. Return None if there is none; refuse links, devices and pipes."""
-    parent = name.rpartition("/")[0]
-    for part in (parent, name) if parent else (name,):
-        try:
-            mode = os.stat(_within(folder, part, handle), dir_fd=handle, follow_symlinks=False).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        if stat.S_ISLNK(mode):
-            raise ClickvecError(f"{folder / part} is a link; replace it by the file itself")
-        if not (stat.S_ISREG(mode) if part == name else stat.S_ISDIR(mode)):
-            raise ClickvecError(f"{folder / part} is not a regular {'file' if part == name else 'folder'}")
+    path = folder / name
     try:
-        file = os.open(_within(folder, name, handle), _FLAGS, dir_fd=handle)
-    except FileNotFoundError:
+        for part in (path, *path.parents[: name.count("/")]):
+            if part.is_symlink():
+                raise ClickvecError(f"{part} is a link; replace it by the file itself")
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ClickvecError(f"{path} is not a regular file")
+        return os.fdopen(os.open(path, _FLAGS), "rb")
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    if not stat.S_ISREG(os.fstat(file).st_mode):  # replaced after the check above
-        os.close(file)
-        raise ClickvecError(f"{folder / name} is not a regular file")
-    return os.fdopen(file, "rb")
-
-
-def _within(folder: Path, name: str, handle: int | None) -> str | Path:
-    return folder / name if handle is None else name
 
 
 def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
@@ -226,6 +200,8 @@ def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
         old = temporary.set_aside(path)
         cure = f"; an interrupted run left it at {old}: move it back" if old else ""
         return ClickvecError(f"there is no {kind} at {path}{cure}")
+    if not path.is_dir():
+        return ClickvecError(f"{path} is a file; expected: {kind}")
     for other, (_, other_kind) in KINDS.items():
         if (path / other).exists():
             return ClickvecError(f"{path} is {other_kind}; expected: {kind}")

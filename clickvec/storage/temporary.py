@@ -25,59 +25,64 @@ except ImportError:  # Windows: only old leftovers are removed, and two runs wit
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _SUFFIX = ".partial"
 _LONGEST_NAME = 200  # bytes of a name that fit into a temporary one; file systems allow 255
-_NO_HANDLE = -1  # Windows cannot open a folder
 _STALE_SECONDS = 24 * 3600  # the age at which a leftover is removed where there are no locks
 
 
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`, which only its owner can enter. On exit, remove it."""
-    folder, handle = _create(path)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if handle != _NO_HANDLE:
-            os.close(handle)
-
-
-def _create(path: Path) -> tuple[Path, int]:
-    """Create a folder beside `path`, open it and lock it. Return its path and its handle."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    while True:
-        folder = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
-        folder.mkdir(mode=0o700)
-        if fcntl is None:
-            return folder, _NO_HANDLE
-        handle = os.open(folder, os.O_RDONLY | NO_LINK)
-        if _lock(handle) is not False and is_at(folder, os.fstat(handle)):
-            return folder, handle
-        os.close(handle)  # before it was locked, another run took it for a leftover and removed it
+    folder = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
+    folder.mkdir(mode=0o700)
+    try:
+        with _lock(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prefix(path: Path) -> str:
-    """Return what the temporary names for a path begin with."""
-    name = path.name
-    if len(os.fsencode(name)) > _LONGEST_NAME:
-        name = hashlib.sha256(os.fsencode(name)).hexdigest()
-    return f".{name}."
+@contextlib.contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Create the folder of a run and lock it. Errors call what it locks `name`.
+
+    The system releases the lock when the process ends in any way. On exit, remove the folder, and the parents that were
+    created here, if they are empty.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(folder / "lock", os.O_CREAT | os.O_RDWR) as is_locked:
+            if is_locked is False:
+                raise ClickvecError(f"{name} is in use by another process; wait for it or choose another --out")
+            yield
+    finally:
+        for path in missing:
+            with contextlib.suppress(OSError):
+                path.rmdir()
 
 
-def _lock(handle: int) -> bool | None:
-    """Lock an open file or folder until it is closed.
+@contextlib.contextmanager
+def _lock(path: Path, flags: int = os.O_RDONLY) -> Iterator[bool | None]:
+    """Lock a file or folder until the block or the process ends.
 
-    Return True on success, False if another process has locked it, and None if locks do not work here.
+    Yield True on success, False if another process has locked it, and None if locks do not work here.
     """
     if fcntl is None:
-        return None
+        yield None
+        return
+    handle = os.open(path, flags | NO_LINK, 0o666)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems
-        return None
-    return True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked: bool | None = is_at(path, os.fstat(handle))  # else it was that of a run that has just ended
+        except BlockingIOError:
+            is_locked = False
+        except OSError:  # some network file systems
+            is_locked = None
+        yield is_locked
+    finally:
+        os.close(handle)
 
 
 def is_at(path: Path, status: os.stat_result) -> bool:
@@ -91,8 +96,10 @@ def is_at(path: Path, status: os.stat_result) -> bool:
 def remove_leftovers(path: Path) -> None:
     """Remove the folders of killed runs that wrote `path`. If one had set the old version aside, restore it."""
     for entry in _temporaries(path):
-        with contextlib.suppress(OSError), _abandoned(entry) as abandoned:
-            if not abandoned:
+        with contextlib.suppress(OSError), _lock(entry) as is_locked:
+            if is_locked is None:
+                is_locked = time.time() - entry.stat().st_mtime > _STALE_SECONDS
+            if not is_locked:
                 continue
             if not path.exists() and (entry / "old").exists():
                 (entry / "old").rename(path)
@@ -105,54 +112,21 @@ def set_aside(path: Path) -> Path | None:
     return next((old for old in candidates if old.exists()), None)
 
 
-def is_being_replaced(path: Path) -> bool:
-    """Return whether a writer that still runs has set the folder aside."""
-    old = set_aside(path)
-    if old is None:
-        return False
-    try:
-        with _abandoned(old.parent) as abandoned:
-            return not abandoned
-    except FileNotFoundError:
-        return True  # the writer has finished just now
-
-
 def _temporaries(path: Path) -> list[Path]:
     """Return the temporary folders for this path that belong to this user."""
     name = re.compile(re.escape(_prefix(path)) + "[0-9a-f]{16}" + re.escape(_SUFFIX))
+    user = os.geteuid() if hasattr(os, "geteuid") else 0  # on Windows, all files belong to 0
     try:
         with os.scandir(path.parent) as entries:
-            return [Path(entry.path) for entry in entries if name.fullmatch(entry.name) and _is_own_folder(entry)]
+            own = (entry for entry in entries if entry.stat(follow_symlinks=False).st_uid == user)
+            return [Path(entry) for entry in own if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
 
 
-def _is_own_folder(entry: "os.DirEntry[str]") -> bool:
-    is_mine = not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-    return is_mine and entry.is_dir(follow_symlinks=False)
-
-
-@contextlib.contextmanager
-def _abandoned(entry: Path) -> Iterator[bool]:
-    """Yield whether no process writes to a temporary folder any more. None can start to within the block."""
-    if fcntl is None:
-        yield time.time() - entry.stat().st_mtime > _STALE_SECONDS
-        return
-    handle = os.open(entry, os.O_RDONLY | NO_LINK)
-    try:
-        yield _lock(handle) is True
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def locked(path: Path, name: str) -> Iterator[None]:
-    """Hold a lock file, which the system releases when the process ends in any way. Errors name what it locks."""
-    handle = os.open(path, os.O_CREAT | os.O_RDWR | NO_LINK, 0o666)
-    try:
-        # If the lock file is gone, it belonged to a run that has ended just now.
-        if _lock(handle) is False or not is_at(path, os.fstat(handle)):
-            raise ClickvecError(f"{name} is in use by another process; wait for it or choose another --out")
-        yield
-    finally:
-        os.close(handle)
+def _prefix(path: Path) -> str:
+    """Return what the temporary names for a path begin with."""
+    name = path.name
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}."

@@ -63,8 +63,7 @@ def locked_run_folder(run_folder: Path, out: Path) -> Iterator[None]:
     """Create and lock the run folder. On exit, remove it if it holds nothing to resume from."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(files.ensured_folder(run_folder))
-            stack.enter_context(locked(run_folder / "lock", str(out)))
+            stack.enter_context(locked(run_folder, str(out)))
         except OSError as error:
             raise files.cannot_write(out, error) from None
         try:

@@ -98,7 +98,10 @@ def test_a_folder_that_is_set_aside_for_a_moment_is_waited_for(tmp_path: Path) -
             timer.join()
 
 
-def test_a_folder_that_a_killed_run_set_aside_is_named_and_put_back(tmp_path: Path) -> None:
+def test_a_folder_that_a_killed_run_set_aside_is_named_and_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "PATIENCE_SECONDS", 0.0)
     path = tiny_model(tmp_path / "m")
     before = open_model(path).fingerprint
     aside = tmp_path / ".m.0123456789abcdef.partial"

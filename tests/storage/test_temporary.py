@@ -88,23 +88,6 @@ def test_without_locks_only_old_leftovers_are_removed(tmp_path: Path, monkeypatc
     assert names(tmp_path) == [".m.0123456789abcdef.partial"]
 
 
-def test_a_name_that_another_run_removes_before_it_is_locked_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock, removed = temporary._lock, []
-
-    def remove_first(handle: int) -> bool | None:
-        if not removed:
-            removed.extend(tmp_path.iterdir())
-            removed[0].rmdir()
-        return lock(handle)
-
-    monkeypatch.setattr(temporary, "_lock", remove_first)
-    with temporary_folder(tmp_path / "m") as folder:
-        assert folder.exists()
-        assert folder != removed[0]
-
-
 # --- links planted where a run writes ----------------------------------------------------------------------------
 
 
@@ -114,7 +97,7 @@ def test_no_link_is_followed_to_a_lock_or_a_file_of_a_run(tmp_path: Path) -> Non
     titles.write_text("title\n" + "".join(f"{text}\n" for text in TEXTS))
     victim.write_text("precious")
     (tmp_path / "lock").symlink_to(tmp_path / "made")
-    with pytest.raises(OSError, match="symbolic links"), locked(tmp_path / "lock", "it"):
+    with pytest.raises(OSError, match="symbolic links"), locked(tmp_path, "it"):
         pass
     assert not (tmp_path / "made").exists()
     run_folder = tmp_path / "out.npy.run"

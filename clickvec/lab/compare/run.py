@@ -44,7 +44,7 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    with locked(out / "lock", str(out)):
+    with locked(out, str(out)):
         tasks = [Task(system, seed) for system in own for seed in _seeds(system, seeds)]
         tasks += [Task(system, 1) for system in curve.values() if Task(system, 1) not in tasks]
         try:

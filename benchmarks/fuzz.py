@@ -79,9 +79,6 @@ def formats() -> dict[str, Format]:
         options = ["--judged", f"{at}/qrels.txt", "--queries", f"{at}/queries.tsv", "--catalogue", f"{at}/titles.tsv"]
         return ["evaluate", f"{at}/model", *options, "--json", "--max-bad=0.5"]
 
-    def topics(at: Path) -> list[str]:
-        return ["topics", f"{at}/model", f"{at}/queries.tsv", "--labels", f"{at}/labels.tsv", "--json", "--max-bad=0.5"]
-
     def recipe(at: Path) -> list[str]:
         return ["train", f"{at}/data", f"--out={at}/new", "--recipe-file", f"{at}/recipe.toml", *SMALL]
 
@@ -99,7 +96,6 @@ def formats() -> dict[str, Format]:
         "judged set": Format("judged.tsv", evaluate),
         "TREC qrels": Format("qrels.txt", qrels),
         "queries of qrels": Format("queries.tsv", qrels),
-        "topic labels": Format("labels.tsv", topics, 0.3),
         "catalogue, TSV": Format("titles.tsv", build("titles.tsv")),
         "catalogue, CSV": Format("titles.csv", build("titles.csv")),
         "catalogue, JSON lines": Format("titles.jsonl", build("titles.jsonl")),
@@ -140,7 +136,6 @@ def make_good(at: Path) -> None:
     (at / "titles.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     queries = sorted({query for query, _ in pairs})
     (at / "queries.tsv").write_text("query_id\tquery\n" + "".join(f"q{i}\t{q}\n" for i, q in enumerate(queries)))
-    (at / "labels.tsv").write_text("text\ttopic\n" + "".join(f"{q}\t{q.split()[0]}\n" for q in queries))
     judged = [(i, query, j, title, (i + j) % 3) for i, query in enumerate(queries) for j, title in enumerate(titles)]
     lines = "".join(f"q{i}\t{query}\td{j}\t{title}\t{grade}\n" for i, query, j, title, grade in judged)
     (at / "judged.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n" + lines)

@@ -26,7 +26,7 @@ from clickvec.evaluation.significance import randomisation_test
 from clickvec.explanation.detections import detect
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.lab.claims.topic_labels import read_labels
-from clickvec.lab.claims.topic_scores import cells, score, signed_cells, untrained
+from clickvec.lab.claims.topic_scores import cells, score, score_all, signed_cells, untrained
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import canonical, split_words
 
@@ -196,25 +196,16 @@ def deletion(inside: Inside) -> dict[str, Any]:
 def topics(inside: Inside) -> dict[str, Any]:
     """Compare cells with the known topics of the test queries of the built-in log."""
     site = inside.folders["site"]
-    queries = inside.work / "test-queries.txt"
-    asked = ["query", *(query.query for query in inside.judged("site", "test"))]
-    queries.write_text("\n".join(asked) + "\n", encoding="utf-8")
-    labels, clicks = str(site / "topics.tsv.gz"), str(site / "clicks.tsv.gz")
-    return {
-        name: json.loads(
-            inside.program(
-                "topics",
-                str(inside.model("site", name)),
-                str(queries),
-                "--labels",
-                labels,
-                "--clicks",
-                clicks,
-                "--json",
-            )
-        )["scores"]
-        for name in ("lstm", "lstm32", "paper-lstm", "long-lstm")
-    }
+    queries = [query.query for query in inside.judged("site", "test")]
+    known, log = read_labels(site / "topics.tsv.gz", "query").topics, read_clicks(site / "clicks.tsv.gz")
+    labels = [known.get(canonical(query)) for query in queries]
+    corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)]
+    found = {}
+    for name in ("lstm", "lstm32", "paper-lstm", "long-lstm"):
+        encoder = inside.encoder("site", name)
+        scores = score_all(encoder, detect(encoder, queries), labels, corpus=corpus)
+        found[name] = {clusters: score.as_json() for clusters, score in scores.items()}
+    return found
 
 
 def seeds(inside: Inside) -> dict[str, Any]:

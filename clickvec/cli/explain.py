@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clickvec.cli import inputs
-from clickvec.cli.inputs import AsJson, ModelOrIndex, Threshold
+from clickvec.cli.inputs import AsJson, ModelOrIndex
 from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
-    from clickvec.explanation import Explanation, Rule
-    from clickvec.search.index import Index
+    from clickvec.explanation import Explanation
 
 
 def explain(
@@ -26,21 +25,19 @@ def explain(
     html: Annotated[Path | None, typer.Option(help="Write an HTML page about the pair.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a figure of gates and cells over the words.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing --html and --png files.")] = False,
-    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells vote on keywords.")] = 10,
-    threshold: Threshold = 1.0,
-    share: Annotated[float, typer.Option(help="Share of these cells that must detect a keyword.")] = 0.4,
     everything: Annotated[bool, typer.Option("--all", help="Also show gates, cells, counts, links, edits.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show which words of a query and a title produce their score, and why the title is not the top hit."""
-    from clickvec.explanation import METHODS, Rule
+    from clickvec.explanation import METHODS
+    from clickvec.explanation import explain as explain_texts
+    from clickvec.model.encoder import Encoder
+    from clickvec.search.index import Index
 
     if method not in METHODS:
         raise typer.BadParameter(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
     if first is not None and title is None:
         raise typer.BadParameter("--first needs a title to compare with; give the title after the query")
-    if not 0 < share <= 1:
-        raise typer.BadParameter(f"--share must be above 0 and at most 1, not {share:g}")
     if png and png.suffix.lower() != ".png":
         raise typer.BadParameter(f"--png writes a PNG; the file must end in .png, not {png.name}")
     for file in (html, png):
@@ -48,9 +45,9 @@ def explain(
             check_new_file(file, overwrite, [model, against])
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; choose two files")
-    rule = Rule(active, threshold, share)
-    explanation = _explain(model, query, title, first, method, rule)
-    models = _compare(explanation, model, against, rule) if against else None
+    opened = Index.open(model) if (model / "index.json").exists() else Encoder.load(model)
+    explanation = explain_texts(opened, query, title, first, method=method)
+    models = _compare(explanation, model, against) if against else None
     if png:
         from clickvec.render.figures.gates import draw_gates
 
@@ -76,23 +73,7 @@ def explain(
         print_result(show(explanation, screen, models=models, everything=everything), coloured=screen.colour)
 
 
-def _explain(
-    folder: Path, query: str, title: str | None, first: str | None, method: str, rule: "Rule"
-) -> "Explanation":
-    """Explain the query and the title with an index folder or a model folder."""
-    from clickvec.explanation import explain
-    from clickvec.model.encoder import Encoder
-    from clickvec.search.index import Index
-
-    if not (folder / "index.json").exists():
-        return explain(Encoder.load(folder), query, title, first, method=method, rule=rule)
-    index = Index.open(folder)
-    for text in (title, first):
-        _tell_how_read(index, text)
-    return explain(index, query, title, first, method=method, rule=rule)
-
-
-def _compare(explanation: "Explanation", folder: Path, against: Path, rule: "Rule") -> "dict[str, Explanation]":
+def _compare(explanation: "Explanation", folder: Path, against: Path) -> "dict[str, Explanation]":
     """Return the explanations by this model and by the one at `against`, by the names of the models."""
     from clickvec.explanation import explain
     from clickvec.model.encoder import Encoder
@@ -100,7 +81,7 @@ def _compare(explanation: "Explanation", folder: Path, against: Path, rule: "Rul
     other = Encoder.load(inputs.model_folder(against))
     if against.samefile(folder):
         raise typer.BadParameter(f"--against {against} is the model itself; give another one")
-    second = explain(other, explanation.pair.query, explanation.pair.title, rule=rule)
+    second = explain(other, explanation.pair.query, explanation.pair.title)
     return dict(zip(names_apart(folder, against), (explanation, second), strict=True))
 
 
@@ -109,16 +90,3 @@ def names_apart(*folders: Path) -> list[str]:
     parts = [folder.resolve().parts for folder in folders]
     depth = next(depth for depth in itertools.count(1) if parts[0][-depth:] != parts[1][-depth:])
     return [str(Path(*part[-depth:])) for part in parts]
-
-
-def _tell_how_read(index: "Index", text: str | None) -> None:
-    """Tell the user if a text is both the id of one title and the words of another: it is read as an id."""
-    row = None if text is None else index.find(text)
-    if text is None or row is None or index[row].id != text:
-        return
-    other = index.find(text, ids=False)
-    if other is not None and other != row:
-        print_message(
-            f"{text!r} is the id of the title {index[row].title!r}, which is explained here. It is also the text of "
-            f"another title; to explain that one, give its id {index[other].id!r}."
-        )

@@ -27,12 +27,6 @@ def input_option(text: str, *names: str) -> Any:  # noqa: ANN401
     return typer.Option(*names, parser=input_path, help=text)
 
 
-def _above_zero(value: float) -> float:
-    if not value > 0:
-        raise typer.BadParameter(f"it must be above 0, not {value:g}")
-    return value
-
-
 Out = Annotated[Path, typer.Option(help="Where to write the result.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the result of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -58,14 +52,6 @@ ColumnNames = Annotated[
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
 Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
-Threshold = Annotated[
-    float,
-    typer.Option(
-        callback=_above_zero,
-        help="How much a cell's output must change at a word to count as a detection, as a multiple of an equal share "
-        "(1/T).",
-    ),
-]
 
 
 def report_bad_lines(bad: "BadLines") -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelOrIndex, NoHea
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
 if TYPE_CHECKING:
-    from clickvec.data import Columns
-    from clickvec.explanation.detections import Detections
-    from clickvec.explanation.topics import Topics
-    from clickvec.lab.claims.topic_scores import TopicScore
     from clickvec.model.encoder import Encoder
 
 
@@ -33,12 +29,10 @@ def topics(
     cells: Annotated[str, typer.Option(help="Cells to show, with commas: 12,40. Default: the most specific.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
     words: Annotated[int, typer.Option(min=1, help="Words to show for each cell.")] = 8,
-    labels: Annotated[Path | None, input_option("Known topics (columns text and topic) to compare with.")] = None,
-    clicks: Annotated[
-        list[Path] | None, input_option("With --labels, fit PLSA to this click log. Default: the labelled texts.")
-    ] = None,
     active: Annotated[int, typer.Option(min=1, help="How many of the most active cells of a text detect words.")] = 5,
-    threshold: inputs.Threshold = 1.0,
+    threshold: Annotated[
+        float, typer.Option(min=0.01, help="Change of a cell's output that counts as a detection, times 1/T.")
+    ] = 1.0,
     most: Annotated[
         int, typer.Option(min=1, help="If there are more texts than this, use a random sample of this size.")
     ] = 50_000,
@@ -58,43 +52,27 @@ def topics(
     from clickvec.render.terminal.model_text import MOST, show_topics
     from clickvec.render.terminal.screen import this_screen
 
-    if clicks and not labels:
-        raise typer.BadParameter("--clicks is used to fit PLSA for the scores of --labels; add --labels")
     encoder, side = Encoder.load(inputs.model_folder(model)), "title" if titles else "query"
     directions_of(encoder)  # raises an error for a model that does not read word by word, before any file is read
     shown = _dimensions(cells, encoder)
-    columns = inputs.read_columns(column_names, no_header, (texts, labels, *(clicks or ())))
+    columns = inputs.read_columns(column_names, no_header, [texts])
     read = read_texts(texts, side, max_bad, columns)
-    if not labels:
-        columns.check_used()  # before the model reads all texts
+    columns.check_used()
     inputs.report_bad_lines(read.bad)
     sample = random_sample(read.rows, most, seed)
     if len(sample) < len(read.rows):
         print_message(f"Using a random sample of {len(sample):,} of {len(read.rows):,} texts; --most takes more")
     found = detect(encoder, sample, side=side, active=active, threshold=threshold, progress=Bar())
     mapped = cell_topics.topics(found).top(words)
-    scores = _topic_scores(encoder, found, labels, clicks or [], seed, max_bad, columns) if labels else None
     if as_json:
-        print_json(_topics_json(mapped, shown, scores))
+        facts = asdict(mapped)
+        facts["cells"] = [cell for cell in facts["cells"] if cell["dimension"] in shown]
+        print_json(facts | {"dead": [cell.dimension for cell in mapped.dead]})
         return
     screen = this_screen(piped=1_000, most=1_000)  # no table is cut in a pipe
-    parts = [show_topics(mapped, shown, screen, most=None if cells or everything else MOST)]
-    if scores:
-        from clickvec.lab.claims.topic_scores import score_table
-
-        parts.append(score_table(scores, screen))
-    print_result("\n\n".join(parts), coloured=screen.colour)
+    most_shown = None if cells or everything else MOST
+    print_result(show_topics(mapped, shown, screen, most=most_shown), coloured=screen.colour)
     print_message(f"{counted(mapped.texts, 'text')}, {counted(mapped.detections, 'detection')}")
-
-
-def _topics_json(found: "Topics", dimensions: list[int], scores: "dict[str, TopicScore] | None") -> dict[str, Any]:
-    """Return everything about these cells as plain values for `json.dumps`."""
-    result = asdict(found)
-    result["cells"] = [cell for cell in result["cells"] if cell["dimension"] in dimensions]
-    result["dead"] = [cell.dimension for cell in found.dead]
-    if scores:
-        result["scores"] = {name: score.as_json() for name, score in scores.items()}
-    return result
 
 
 def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
@@ -108,39 +86,6 @@ def _dimensions(cells: str, encoder: "Encoder") -> list[int]:
     if wrong is not None:
         raise typer.BadParameter(f"there is no cell {wrong!r}; choose from 0 to {len(known) - 1}, with commas")
     return [at for at, (cell, _) in enumerate(names) if not wanted or str(cell) in wanted]
-
-
-def _topic_scores(
-    encoder: "Encoder",
-    found: "Detections",
-    labels: Path,
-    clicks: list[Path],
-    seed: int,
-    max_bad: float,
-    columns: "Columns",
-) -> "dict[str, TopicScore]":
-    """Measure how well the cells match known topics, next to an untrained model and, if scipy is installed, PLSA."""
-    from importlib.util import find_spec
-
-    from clickvec.data.open_files import name_of
-    from clickvec.lab.claims.topic_labels import read_labels
-    from clickvec.lab.claims.topic_scores import score_all
-    from clickvec.render.labels import counted
-    from clickvec.text.tokens import canonical
-
-    known = read_labels(labels, found.side, max_bad, columns)
-    inputs.report_bad_lines(known.bad)
-    log = inputs.read_log(clicks, max_bad, columns) if clicks else None
-    columns.check_used()
-    corpus = [f"{query} {title}" for query, title in zip(log.queries, log.titles, strict=True)] if log else known.texts
-    if not find_spec("scipy"):
-        print_message("PLSA is left out because scipy is not installed. To get it: pip install 'clickvec[baselines]'")
-        corpus = ()
-    topics = [known.topics.get(canonical(text)) for text in found.texts]
-    if missing := topics.count(None):
-        texts = counted(len(topics), "text")
-        print_message(f"{missing:,} of {texts} have no topic in {name_of(labels)} and are not scored")
-    return score_all(encoder, found, topics, corpus=corpus, seed=seed)
 
 
 def nearest(
@@ -164,7 +109,6 @@ def nearest(
     from clickvec.render.terminal.model_text import show_nearest
     from clickvec.render.terminal.screen import this_screen
     from clickvec.search.index import Index
-    from clickvec.text.tokens import canonical
 
     index = Index.open(folder) if (folder / "index.json").exists() else None
     encoder = Encoder.load(folder) if index is None else index.encoder
@@ -175,17 +119,13 @@ def nearest(
     columns.check_used()
     texts = (entry.title for entry in entries or ())
     learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=Bar())
-    asked = [word for word in words if canonical(word)] or words  # if none has words, the first is an error
-    for word in words:
-        if word not in asked:
-            print_message(f"Skipped {word!r}: it has no words.")
-    found = [learned.nearest(word, k, least=least, unlike=unlike) for word in asked]
-    screen = this_screen(most=1_000)
-    for place, near in enumerate(found):
-        if as_json:
+    found = [learned.nearest(word, k, least=least, unlike=unlike) for word in words]
+    if as_json:
+        for near in found:
             print_json(asdict(near))
-        else:
-            print_result(("\n" if place else "") + show_nearest(near, screen), coloured=screen.colour)
+    else:
+        screen = this_screen(most=1_000)
+        print_result("\n\n".join(show_nearest(near, screen) for near in found), coloured=screen.colour)
 
 
 def report(

@@ -218,12 +218,12 @@ class Index:
         scaled = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
         return np.where(np.abs(lengths - 1) > _UNIT_LENGTH, scaled, vectors)
 
-    def find(self, text: str | int, *, ids: bool = True) -> int | None:
+    def find(self, text: str | int) -> int | None:
         """Return the position of a title by its id or, if no title has that id, the first with the same words.
 
-        Return None if there is neither. With `ids=False`, compare words only.
+        Return None if there is neither.
         """
-        position = self._documents.find(text) if ids else None
+        position = self._documents.find(text)
         if position is not None or isinstance(text, int):
             return position
         # The same words have nearly the same vector, or none, so only few titles need to be read.

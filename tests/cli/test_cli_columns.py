@@ -19,18 +19,15 @@ LOG = [f"{text}\t{TEXTS[-1 - place]}\t2" for place, text in enumerate(TEXTS)]
 JUDGED = [f"q{place}\t{text}\td{n}\t{title}\t{n}" for place, text in enumerate(TEXTS)
           for n, title in enumerate(TEXTS[:3])]  # fmt: skip
 TITLES = [f"d{place}\t{text}" for place, text in enumerate(TEXTS)]
-LABELS = [f"{text}\t{'repair' if 'bath' in text else 'travel'}" for text in TEXTS]
 OURS = {
     "log": "query\ttitle\tclicks",
     "judged": "query_id\tquery\tdoc_id\ttitle\tgrade",
     "titles": "doc_id\ttitle",
-    "labels": "text\ttopic",
 }
 THEIRS = {
     "log": "search_term\tname\tn",
     "judged": "qid\tsearch_term\tsku\tname\trating",
     "titles": "sku\tname",
-    "labels": "phrase\tarea",
 }
 LOG_NAMES, TITLE_NAMES = "query=search_term,title=name,clicks=n", "doc_id=sku,title=name"
 JUDGED_NAMES = "query_id=qid,query=search_term,doc_id=sku,title=name,grade=rating"
@@ -40,7 +37,7 @@ JUDGED_NAMES = "query_id=qid,query=search_term,doc_id=sku,title=name,grade=ratin
 def files(tmp_path: Path) -> Path:
     """Write a model, and each kind of file with our column names, with other names, and without a header."""
     tiny_model(tmp_path / "model")
-    for kind, lines in {"log": LOG, "judged": JUDGED, "titles": TITLES, "labels": LABELS}.items():
+    for kind, lines in {"log": LOG, "judged": JUDGED, "titles": TITLES}.items():
         for name, header in {"ours": [OURS[kind]], "theirs": [THEIRS[kind]], "bare": []}.items():
             (tmp_path / f"{name}-{kind}.tsv").write_text("".join(f"{line}\n" for line in [*header, *lines]))
     return tmp_path
@@ -70,10 +67,6 @@ VERBS: dict[str, tuple[Callable[[Path, Callable[[str], Path]], Arguments], str]]
     "index": (lambda at, path: ("index", at / "model", path("titles"), "--out", at / "out", "--overwrite"),
               TITLE_NAMES),
     "topics": (lambda at, path: ("topics", at / "model", path("log")), "query=search_term,title=name"),
-    "topics labels": (
-        lambda at, path: ("topics", at / "model", path("log"), "--labels", path("labels"), "--clicks", path("log")),
-        f"{LOG_NAMES},text=phrase,topic=area",
-    ),
     "nearest": (lambda at, path: ("nearest", at / "model", "hotel", "--catalogue", path("titles")), TITLE_NAMES),
     "report": (
         lambda at, path: ("report", at / "model", "--judged", path("judged"), "--catalogue", path("titles"), "--clicks",
@@ -123,8 +116,6 @@ def test_every_verb_reads_standard_input(verb: str, files: Path) -> None:
     expected = result(*call(files, named(files, "ours")))
     kinds = [kind for kind in OURS if any(f"ours-{kind}" in str(part) for part in call(files, named(files, "ours")))]
     for kind in kinds:
-        if verb == "topics labels" and kind == "log":
-            continue  # it is read twice
         arguments = call(files, lambda other, kind=kind: Path("-") if other == kind else files / f"ours-{other}.tsv")
         content = (files / f"ours-{kind}.tsv").read_bytes()
         for stdin in (content, gzip.compress(content), as_json(content)):
@@ -147,7 +138,6 @@ def test_standard_input_is_read_once(files: Path) -> None:
         ("evaluate", "bm25", "--judged", "-", "--catalogue", "-"),
         ("evaluate", "bm25", "--judged", judged, "--queries", "-", "--titles", "-"),
         ("compare", "--clicks", "-", "--dev", "-", "--test", judged, *out),
-        ("topics", files / "model", "-", "--labels", "-"),
         ("report", files / "model", "--judged", "-", "--titles", "-", *out),
     ):
         assert "- is standard input" in wrong_usage(*arguments), arguments

@@ -105,14 +105,6 @@ def test_what_is_refused(model_folder: Path, index: Path, titles: Path, tmp_path
     wrong_usage("nearest", index, "hotel", "--least", "0")
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_a_word_that_is_empty_does_not_keep_the_others(index: Path, options: tuple[str, ...]) -> None:
-    done = run("nearest", index, "hotel", "", "paint", " \t", *options)
-    assert done.status == 0
-    assert done.out == ok("nearest", index, "hotel", "paint", *options)
-    assert [line.split("'")[1] for line in done.err.splitlines()] == ["", " \\t"]
-
-
 def test_bad_lines_are_told_and_do_not_mix_with_the_result(model_folder: Path, titles: Path) -> None:
     with titles.open("a") as file:
         file.write("7\tan id that is there already\n")

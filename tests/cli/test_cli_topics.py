@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,6 @@ def wide_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 def queries(tmp_path: Path) -> Path:
     path = tmp_path / "queries.txt"
     path.write_text("".join(f"{text}\n" for text in ["query", *TEXTS]), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def labels(tmp_path: Path) -> Path:
-    path = tmp_path / "labels.tsv"
-    path.write_text(LABELS, encoding="utf-8")
     return path
 
 
@@ -92,9 +84,8 @@ def test_a_higher_threshold_detects_less(model_folder: Path, queries: Path) -> N
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-def test_all_of_it_as_one_object(model_folder: Path, queries: Path, labels: Path) -> None:
-    pytest.importorskip("scipy")
-    out = ok("topics", model_folder, queries, "--cells", "2", "--labels", labels, "--json", "--words", "3")
+def test_all_of_it_as_one_object(model_folder: Path, queries: Path) -> None:
+    out = ok("topics", model_folder, queries, "--cells", "2", "--json", "--words", "3")
     assert out.count("\n") == 1
     found = json.loads(out)
     (cell,) = found["cells"]
@@ -102,59 +93,7 @@ def test_all_of_it_as_one_object(model_folder: Path, queries: Path, labels: Path
     assert len(cell["both"]["words"]) <= 3
     assert {"word", "count", "lift"} == cell["both"]["words"][0].keys()
     assert found["texts"] == 8
-    assert found["scores"]["signed cells"]["purity"].keys() == {"value", "chance", "spread", "adjusted"}
-    assert "PLSA, 7 topics" in found["scores"]
     assert isinstance(found["dead"], list)
-
-
-# --- scores ------------------------------------------------------------------------------------------------------
-
-
-def test_scores_of_the_built_in_log(model_folder: Path, site: Path) -> None:
-    pytest.importorskip("scipy")
-    given = ("topics", model_folder, site / "test.tsv.gz", "--labels", site / "topics.tsv.gz")
-    purity, nmi = (part.splitlines() for part in ok(*given).split("\n\n")[-2:])
-    assert purity[0].split() == ["clusters", "items", "number", "purity", "by", "chance", "adjusted"]
-    assert nmi[0].split() == ["clusters", "items", "number", "NMI", "by", "chance", "adjusted"]
-    rows = nmi
-    assert [row.split("  ")[0] for row in rows[2:]] == [
-        "cells", "signed cells", "cells, untrained", "signed cells, untrained",
-        "words at random, 7 clusters", "words at random, 14 clusters",
-        "PLSA, 5 topics", "PLSA, 7 topics", "PLSA, 14 topics",
-    ]  # fmt: skip
-    assert ok(*given).split("\n\n")[-1].splitlines() == rows
-    other_seed = ok(*given, "--seed", "1").split("\n\n")[-1].splitlines()
-    assert other_seed[2].split()[:4] == rows[2].split()[:4]
-    assert other_seed[4:] != rows[4:]
-    from_clicks = ok(*given, "--clicks", site / "clicks.tsv.gz").split("\n\n")[-1].splitlines()
-    assert from_clicks[:8] == rows[:8]
-    assert from_clicks[8:] != rows[8:]
-
-
-def test_titles_are_scored_as_titles(model_folder: Path, site: Path) -> None:
-    pytest.importorskip("scipy")
-    done = run("topics", model_folder, site / "titles.tsv.gz", "--titles", "--labels", site / "topics.tsv.gz")
-    assert done.status == 0
-    assert "have no topic" not in done.err
-    assert run("topics", model_folder, site / "titles.tsv.gz", "--titles", "--cells", "0").status == 0
-
-
-def test_texts_without_a_known_topic_are_told(model_folder: Path, queries: Path, labels: Path) -> None:
-    pytest.importorskip("scipy")
-    done = run("topics", model_folder, queries, "--labels", labels)
-    assert done.status == 0
-    assert "2 of 8 texts have no topic" in done.err
-
-
-def test_without_scipy_plsa_is_left_out(
-    model_folder: Path, queries: Path, labels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    done = run("topics", model_folder, queries, "--labels", labels)
-    assert done.status == 0, done.err
-    assert "scipy is not installed" in done.err
-    assert "PLSA" not in done.out
-    assert "signed cells, untrained" in done.out
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
@@ -165,27 +104,21 @@ def test_a_tower_that_does_not_read_word_by_word(tmp_path: Path, queries: Path, 
     assert "does not read word by word" in refused("topics", tiny_model(tmp_path / kind, kind), queries)
 
 
-def test_wrong_usage(model_folder: Path, queries: Path, labels: Path) -> None:
+def test_wrong_usage(model_folder: Path, queries: Path) -> None:
     said = wrong_usage("topics", model_folder, queries, "--cells", "7")
     assert "'7'" in said
     assert "0 to 6" in said
     assert "there is no cell 'x'" in wrong_usage("topics", model_folder, queries, "--cells", "0,x")
-    assert "add --labels" in wrong_usage("topics", model_folder, queries, "--clicks", labels)
-    check_tells(wrong_usage("topics", model_folder, queries, "--threshold", "0"), "--threshold", "above 0")
+    check_tells(wrong_usage("topics", model_folder, queries, "--threshold", "0"), "--threshold")
 
 
-def test_bad_files_are_named(model_folder: Path, queries: Path, labels: Path, tmp_path: Path) -> None:
-    strange, empty, other = tmp_path / "strange.txt", tmp_path / "empty.txt", tmp_path / "other.tsv"
+def test_bad_files_are_named(model_folder: Path, queries: Path, tmp_path: Path) -> None:
+    strange, empty = tmp_path / "strange.txt", tmp_path / "empty.txt"
     strange.write_text("query\nzzz qqq\nxxx\n")
     empty.write_text("")
-    other.write_text("text\ttopic\nsomething else\ttravel\n")
     assert refused("topics", model_folder, tmp_path / "none.txt") == f"{tmp_path / 'none.txt'} does not exist"
     assert refused("topics", model_folder, empty) == f"{empty} is empty"
     assert "none of the 2 texts has a letter trigram" in refused("topics", model_folder, strange)
-    assert "there is nothing to score" in refused("topics", model_folder, queries, "--labels", other)
-    assert "queries.txt:1: found the columns query; text and topic are missing" in refused(
-        "topics", model_folder, queries, "--labels", queries
-    )
     assert "is not a complete model folder" in refused("topics", tmp_path, queries)
 
 

@@ -10,7 +10,7 @@ Both rise with the number of clusters even for random clusters. So each is also 
 shuffled among the texts; `adjusted` is 0 for the level of chance and 1 for a perfect score.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from clickvec.explanation.reading import Floats
 from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
-from clickvec.render.terminal.screen import Screen
 from clickvec.text.tokens import split_words
 
 SHUFFLES = 20
@@ -198,21 +197,3 @@ def score_all(
         plsa = PLSA.fit(corpus or (), topics=size, seed=seed, **PLSA_SETTINGS)
         assignments[f"PLSA, {size} topics"] = plsa_assignments(plsa, found.texts, found)
     return {name: score(clusters, labels, seed=seed) for name, clusters in assignments.items()}
-
-
-# --- the table -----------------------------------------------------------------------------------------------------
-
-
-def score_table(scores: Mapping[str, TopicScore], screen: Screen) -> str:
-    """Return purity and NMI in per cent: the value, its mean by chance, and the value adjusted for chance."""
-    tables = []
-    for name in ("purity", "NMI"):
-        head = ("clusters", "items", "number", name, "by chance", "adjusted")
-        rows = []
-        for clusters, score in scores.items():
-            measure = score.purity if name == "purity" else score.nmi
-            chance = f"{100 * measure.chance:.1f} ± {100 * measure.spread:.1f}"
-            numbers = (f"{100 * measure.value:.1f}", chance, f"{100 * measure.adjusted:.1f}")
-            rows.append((clusters, f"{score.items:,}", str(score.clusters), *numbers))
-        tables.append("\n".join(screen.table("<>>>>>", head, rows)))
-    return "\n\n".join(tables)

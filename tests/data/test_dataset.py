@@ -150,13 +150,10 @@ def test_what_was_shown_is_prepared_as_plainly(
 @given(
     st.lists(st.text("上海酒店", min_size=1, max_size=6), min_size=1, max_size=30),
     st.integers(1, 12),
-    st.integers(1, 5),
 )
-def test_trigrams_in_buckets_are_counted_as_all_are(words: list[str], limit: int, bits: int) -> None:
+def test_the_most_frequent_trigrams_are_kept(words: list[str], limit: int) -> None:
     pairs = [(word, other, 1.0) for word, other in zip(words, reversed(words), strict=True)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trigrams, "_BUCKETS", 2**bits)  # so few that frequent trigrams share them with rare ones
-        patch.setattr(trigrams, "_TOKENS_AT_ONCE", 3)
+    with small_blocks(3):
         found = dataset.prepare(log_of(pairs), 10, limit)
     assert_same(found, plainly_prepared(log_of(pairs), 10, limit, None))
 

@@ -418,7 +418,7 @@ def test_wrong_usage(models: Path, tmp_path: Path) -> None:
     for arguments, told in (
         ((QUERY, TITLE, "--method", "guess"), ("'guess'", "shapley, changes")),
         ((QUERY, "--first", TITLE), ("--first", "title")),
-        ((QUERY, "--against", models / "rnn" / ".." / "lstm"), ("--against",)),
+        ((QUERY, TITLE, "--against", models / "rnn" / ".." / "lstm"), ("--against",)),
         ((QUERY, TITLE, "--html", tmp_path / "x.png", "--png", tmp_path / "." / "x.png"), ("same file",)),
         ((), ("Missing argument",)),
     ):

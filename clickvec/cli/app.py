@@ -13,7 +13,6 @@ import clickvec
 from clickvec.cli import doctor_verb, ending, explain, inside, lab_verbs, streams, train, use
 from clickvec.cli.inputs import Out
 from clickvec.cli.verbs import Verb, Verbs
-from clickvec.model import threads
 
 app = typer.Typer(
     cls=Verbs,
@@ -35,7 +34,6 @@ def about(
 ) -> None:
     """Train a small semantic search model from a click log, search with it, and explain every result."""
     streams.show_log()
-    threads.check_environment()
 
 
 @app.command(cls=Verb)

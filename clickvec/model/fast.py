@@ -7,7 +7,6 @@ This gives vectors and no trace. What makes it fast:
 - Gates, state and output are kept doubled (2i = 1 + tanh(x / 2), C = 2c, Y = 2y), which saves multiplications.
 - The bias is part of the table of known tokens: a row is W l(t) + b.
 - Texts are sorted by length and processed CHUNK at a time, few enough for the processor's cache.
-- A single text, a query that someone waits for, is processed as plain vectors, without packing a batch.
 
 Towers without such a form (peepholes, RNN, DSSM, CLSM and any new kind) run through `forward.run`. Where `lstm.c` is
 compiled, it replaces the NumPy code below for float32; the results differ in the last bits.
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from clickvec.config import Tower
 from clickvec.model import forward
 from clickvec.model.forward import Array, Weights
-from clickvec.model.packing import pack
+from clickvec.model.packing import chunks
 from clickvec.model.projection import project
 from clickvec.native import lstm as native
 from clickvec.native.loader import ready
@@ -86,10 +85,11 @@ class FastTower:
 
     def run_one(self, table: Array, tokens: list[int]) -> Array:
         """Return the vector of one text with at least one token, (dimensions,)."""
-        if not self._directions:
+        kernel = native.kernel() if self._directions and table.dtype == np.float32 else None
+        if kernel is None:
             vector: Array = self.run(table, ragged([tokens]))[0]
             return vector
-        return _side_by_side([lstm.run_one(part, tokens) for lstm, part in self._tables(table)])
+        return _side_by_side([lstm.run_one(kernel, part, tokens) for lstm, part in self._tables(table)])
 
     def _tables(self, table: Array) -> "Iterator[tuple[_Lstm, Array]]":
         """Return each direction and its part of the table."""
@@ -112,7 +112,6 @@ class _Lstm:
         self.scale = np.repeat(scale, cells)
         self.bias = np.concatenate([np.asarray(w[f"{name}.bias"]) for name in names])
         W_rec = np.concatenate([w[f"{name}.recurrent"] for name in names]).T * (HALF * self.scale)  # half, for Y = 2y
-        self._W_rec_flat = np.ascontiguousarray(W_rec)
         self._W_rec = np.ascontiguousarray(W_rec.reshape(cells, -1, cells).transpose(1, 0, 2))
         self._packed: tuple[native.Kernel, Array] | None = None  # W_rec as the compiled code needs it
 
@@ -122,7 +121,7 @@ class _Lstm:
             doubled = kernel.run(table, texts, self._weights_for(kernel), self._tower.pooling, self._backwards)
         else:
             doubled = np.zeros((len(texts.lengths), self._tower.cells), table.dtype)
-            for numbers, tokens in pack(texts, backwards=self._backwards).chunks(CHUNK):
+            for numbers, tokens in chunks(texts, CHUNK, backwards=self._backwards):
                 doubled[numbers] = self._run_chunk(table, tokens)
         doubled *= HALF
         return doubled
@@ -160,12 +159,9 @@ class _Lstm:
             np.matmul(Y[rows], self._W_rec, out=product[:, rows])
         return product
 
-    def run_one(self, table: Array, tokens: list[int]) -> Array:
-        """Return the embedding of one text, (cells,)."""
-        if table.dtype == np.float32 and (kernel := native.kernel()):
-            doubled = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, self._backwards)
-        else:
-            doubled = self._run_one(table.take(tokens[::-1] if self._backwards else tokens, axis=1))
+    def run_one(self, kernel: native.Kernel, table: Array, tokens: list[int]) -> Array:
+        """Return the embedding of one text, (cells,), by the compiled code."""
+        doubled = kernel.run_one(table, tokens, self._weights_for(kernel), self._tower.pooling, self._backwards)
         doubled *= HALF
         return doubled
 
@@ -173,27 +169,3 @@ class _Lstm:
         if self._packed is None or self._packed[0] is not kernel:
             self._packed = kernel, kernel.pack(self._W_rec)
         return self._packed[1]
-
-    def _run_one(self, W_l: Array) -> Array:
-        """Return the doubled embedding of one text. Every call writes in place: here NumPy's overhead dominates."""
-        cells = self._tower.cells
-        a = np.empty(self.gates * cells, W_l.dtype)
-        y_g, i, *f, o = a.reshape(-1, cells)
-        sigmoids, C, Y, squashed = a[cells:], np.zeros(cells, W_l.dtype), np.zeros(cells, W_l.dtype), np.empty_like(y_g)
-        pooled = Y if self._tower.pooling == "last" else np.empty_like(Y)
-        for t, row in enumerate(W_l.transpose(1, 0, 2).reshape(-1, len(a))):
-            np.dot(Y, self._W_rec_flat, a)
-            np.add(a, row, a)
-            np.tanh(a, a)
-            np.add(sigmoids, ONE, sigmoids)
-            np.multiply(i, y_g, i)
-            if f:
-                np.multiply(C, f[0], C)
-                np.multiply(C, HALF, C)
-            np.add(C, i, C)
-            np.multiply(C, HALF, squashed)
-            np.tanh(squashed, squashed)
-            np.multiply(o, squashed, Y)
-            if pooled is not Y:
-                forward.pool(self._tower, pooled, Y, t)
-        return pooled

@@ -22,12 +22,13 @@ class Packed(NamedTuple):
     sizes: tuple[int, ...]
     tokens: Ints
 
+    def columns(self) -> list[Ints]:
+        """Return the token ids at time 0, 1, and so on, `sizes[t]` of them each."""
+        return np.split(self.tokens, np.cumsum(self.sizes[:-1])) if self.sizes else []
+
     def over_time(self, table: Array) -> Iterator[Array]:
         """Yield the rows of `table` for the tokens at time 0, 1, and so on, each (sizes[t], width)."""
-        start = 0
-        for size in self.sizes:
-            yield table[self.tokens[start : start + size]]
-            start += size
+        return (table[tokens] for tokens in self.columns())
 
     def in_text_order(self, rows: Array) -> Array:
         """Return rows that are longest text first in the order of the texts."""
@@ -35,19 +36,16 @@ class Packed(NamedTuple):
         result[self.order] = rows
         return result
 
-    def chunks(self, size: int) -> Iterator[tuple[Offsets, list[Ints]]]:
-        """Yield at most `size` texts at a time, longest first: their numbers, and their token ids at time 0, 1, ...
 
-        Texts without a token are left out.
-        """
-        starts = np.cumsum((0, *self.sizes)).tolist()
-        for first in range(0, self.sizes[0] if self.sizes else 0, size):
-            columns = [
-                self.tokens[start + first : start + min(first + size, n)]
-                for start, n in zip(starts, self.sizes, strict=False)
-                if n > first
-            ]
-            yield self.order[first : first + len(columns[0])], columns
+def chunks(texts: Ragged, size: int, *, backwards: bool = False) -> Iterator[tuple[Offsets, list[Ints]]]:
+    """Yield at most `size` texts at a time, longest first: their numbers, and their token ids at time 0, 1, ...
+
+    Texts without a token are left out.
+    """
+    order = np.argsort(-texts.lengths, kind="stable")[: np.count_nonzero(texts.lengths)]
+    for first in range(0, len(order), size):
+        numbers = order[first : first + size]
+        yield numbers, pack(texts.take(numbers), backwards=backwards).columns()
 
 
 def pack(texts: Ragged, *, backwards: bool = False) -> Packed:

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.model.packing import Array, pack
+from clickvec.model.packing import Array, chunks
 from clickvec.text.ragged import Ragged
 
 CHUNK = 2048  # tokens whose trigrams are summed side by side: few enough for the processor's cache
-LONG = 64  # a token with more trigrams than this is summed on its own
 
 
 def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
@@ -23,19 +22,15 @@ def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
     inputs = {name: np.asarray(weight) for name, weight in weights.items() if name.endswith(".input")}
     matrices = {name: weight.reshape(len(weight), -1) for name, weight in inputs.items()}
     ends = np.cumsum([matrix.shape[1] for matrix in matrices.values()]).tolist()
-    lengths, offsets = trigram_ids.lengths, trigram_ids.offsets
-    projections = np.zeros((len(lengths), ends[-1]), np.result_type(next(iter(matrices.values())), np.float32))
-    short, long = np.flatnonzero(lengths <= LONG), np.flatnonzero(lengths > LONG)
-    chunks = list(pack(trigram_ids.take(short)).chunks(CHUNK))
-    for (name, matrix), end in zip(matrices.items(), ends, strict=True):
-        part, scale = projections[:, end - matrix.shape[1] : end], weights.get(f"{name}.scale")
-        for row in long:
-            part[row] = _rows(matrix, scale, trigram_ids.values[offsets[row] : offsets[row + 1]]).sum(axis=0)
-        for rows, columns in chunks:
+    row_count, precision = len(trigram_ids.lengths), np.result_type(next(iter(matrices.values())), np.float32)
+    projections = np.zeros((row_count, ends[-1]), precision)
+    for rows, columns in chunks(trigram_ids, CHUNK):
+        for (name, matrix), end in zip(matrices.items(), ends, strict=True):
+            scale = weights.get(f"{name}.scale")
             total = _rows(matrix, scale, columns[0])
             for ids in columns[1:]:
                 total[: len(ids)] += _rows(matrix, scale, ids)
-            part[short[rows]] = total
+            projections[rows, end - matrix.shape[1] : end] = total
     return projections
 
 

@@ -41,32 +41,30 @@ class Kernel(NamedTuple):
         """Return the doubled embeddings of texts in one direction, (texts, cells). The table is float32."""
         if table.strides[2] != table.itemsize or not table.flags.aligned:
             table = ready(table, np.float32)
-        gates, _, cells = table.shape
         tokens, offsets = ready(texts.values, np.int32), ready(texts.offsets, np.int64)
         order = np.argsort(-texts.lengths, kind="stable").astype(np.int64, copy=False)
-        embeddings = np.zeros((len(order), cells), np.float32)
+        pointers = tokens.ctypes.data, offsets.ctypes.data, order.ctypes.data
+        return self._read(table, packed, pooling, backwards, pointers, len(order))
+
+    def run_one(self, table: Array, tokens: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
+        """Return the same for one text, (cells,). It avoids NumPy where it can: small arrays are slow to make."""
+        ids, offsets, order = array("i", tokens), array("q", (0, len(tokens))), array("q", (0,))
+        pointers = ids.buffer_info()[0], offsets.buffer_info()[0], order.buffer_info()[0]
+        embedding: Array = self._read(table, packed, pooling, backwards, pointers, 1)[0]
+        return embedding
+
+    def _read(
+        self, table: Array, packed: Array, pooling: str, backwards: bool, pointers: tuple[int, int, int], count: int
+    ) -> Array:
+        gates, _, cells = table.shape
+        embeddings = np.zeros((count, cells), np.float32)
         failed = self.read(
             table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
-            POOLINGS.index(pooling), backwards, tokens.ctypes.data, offsets.ctypes.data, order.ctypes.data, len(order),
-            embeddings.ctypes.data,
+            POOLINGS.index(pooling), backwards, *pointers, count, embeddings.ctypes.data,
         )  # fmt: skip
         if failed:
             raise MemoryError
         return embeddings
-
-    def run_one(self, table: Array, tokens: list[int], packed: Array, pooling: str, backwards: bool) -> Array:
-        """Return the same for one text, (cells,). It avoids NumPy where it can: small arrays are slow to make."""
-        gates, _, cells = table.shape
-        ids, offsets, order = array("i", tokens), array("q", (0, len(tokens))), array("q", (0,))
-        embedding = np.zeros(cells, np.float32)
-        failed = self.read(
-            table.ctypes.data, table.strides[0] // 4, table.strides[1] // 4, packed.ctypes.data, cells, gates,
-            POOLINGS.index(pooling), backwards, ids.buffer_info()[0], offsets.buffer_info()[0],
-            order.buffer_info()[0], 1, embedding.ctypes.data,
-        )  # fmt: skip
-        if failed:
-            raise MemoryError
-        return embedding
 
     def write_rows(self, out: Array, matrix: Array, trigrams: Ragged, bias: Array, scale: float) -> None:
         """Write (W l(t) + b) * scale of tokens for one gate to `out`, (tokens, cells), with the same bits as NumPy."""

@@ -156,7 +156,7 @@ def test_a_comparison_reads_mapped_columns_too(files: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--columns", "url=link"), "query, title, clicks, query_id, doc_id, grade, text, kind, topic"),
+        (("--columns", "url=link"), "query, title, clicks"),
         (("--columns", ""), "query=search_term"),
         (("--columns", "query"), "query=search_term"),
         (("--columns", "query="), "blank"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ok, refused
+from command import ok
 from kernels import each_path
 from tiny import TEXTS, tiny_model
 
@@ -63,30 +63,13 @@ def test_an_error_comes_out(threads: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert found == [4, 6, 12]
 
 
-@pytest.mark.parametrize(("setting", "expected"), [("1", 1), ("7", 7), ("4,2", 4)])
+@pytest.mark.parametrize(("setting", "expected"), [("1", 1), ("7", 7), ("4,2", 4), (" 3 ", 3), ("1000000", 1024)])
 def test_the_number_of_threads_can_be_set(setting: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
     assert thread_count() == expected
 
 
-@pytest.mark.parametrize("setting", ["abc", "0", "-2", "1.5", "²", "9" * 5000, "1000000", ",2"])
-def test_the_command_line_refuses_what_is_no_number_of_threads(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    said = refused("info", "absent")
-    assert "OMP_NUM_THREADS" in said
-    assert setting[:10] in said
-    assert "1 to 9,999" in said
-    assert len(said) < 200
-    assert 1 <= thread_count() <= (os.cpu_count() or 1)  # and the library goes on
-
-
-@pytest.mark.parametrize("setting", ["", " ", "2", " 3 ", "4,2"])
-def test_what_is_a_number_of_threads_is_accepted(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", setting)
-    assert "absent" in refused("info", "absent")
-
-
-@pytest.mark.parametrize("setting", ["", "0", "many", "-2"])
+@pytest.mark.parametrize("setting", ["", " ", "0", "many", "-2", "1.5", "²", "9" * 5000, ",2"])
 def test_or_there_is_one_for_each_core(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", setting)
     assert 1 <= thread_count() <= (os.cpu_count() or 1)

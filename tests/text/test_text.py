@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.model.packing import pack
+from clickvec.model.packing import chunks, pack
 from clickvec.text import trigrams as trigrams_module
 from clickvec.text.ragged import ragged
 from clickvec.text.token_table import TokenTable
@@ -227,7 +227,7 @@ def test_unpacking_gives_the_texts_back(rows: list[list[int]], backwards: bool) 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=8), st.integers(1, 9))
 def test_chunks_hold_each_text_once(rows: list[list[int]], size: int) -> None:
     found: dict[int, list[int]] = {}
-    for places, columns in pack(ragged(rows)).chunks(size):
+    for places, columns in chunks(ragged(rows), size):
         assert 1 <= len(places) <= size
         for k, place in enumerate(places.tolist()):
             found[place] = [int(column[k]) for column in columns if k < len(column)]

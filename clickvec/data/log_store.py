@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.data.cleaning import hash_clients
 from clickvec.data.events import Events
 from clickvec.data.numbering import Change, Numbered, Numbering, insert
 from clickvec.data.numbers import NO_TIME
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 LEAST_MEMORY = 500_000_000
-NO_CLIENT = 0
 _PYTHON_MEMORY = 300_000_000  # what the process needs beside DuckDB and the token tables
 _ROWS_AT_ONCE = 2**19  # lines that are moved to DuckDB at a time
 _COLUMNS = {"query": "int32", "title": "int32", "clicks": "float64", "client": "int64", "time": "int64"}
@@ -134,13 +134,6 @@ def open_store(out: Path, memory: int) -> Iterator[Store]:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def hash_clients(clients: Sequence[str] | None, size: int) -> NDArray[np.int64]:
-    """Return 64 bits for each client, NO_CLIENT for a blank one. The hash holds within this process only."""
-    if clients is None:
-        return np.full(size, NO_CLIENT, np.int64)
-    return np.fromiter(map(hash, map(str.strip, clients)), np.int64, size)  # hash("") is 0
 
 
 def read_batches(database: "DuckDBPyConnection", query: str, size: int = 2**17) -> Iterator[list[NDArray[Any]]]:

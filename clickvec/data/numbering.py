@@ -18,6 +18,7 @@ from clickvec.text.ragged import Ragged
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_NUMBERS_AT_ONCE = 2**18
 _BYTES_PER_TEXT = 64  # of a token table, beside the letters
 Change = Callable[[Sequence[str]], Sequence[str]]
 
@@ -57,19 +58,27 @@ class Numbering:
 
     def finish(self, database: "DuckDBPyConnection", change: Change | None = None) -> Numbered:
         """Return the distinct texts, after `change`, which masks secrets. No more texts can be read."""
-        several = self._first > 0
         self._table = token_table(0)  # free the memory
-        lines = self._lines
-        if change:
-            lines = DiskLines(self._path.with_name(f"{self._path.name}.changed"))
-            for block in self._lines.blocks():
-                changed = change(block)
-                several = several or changed != block
-                lines.append(changed)
-        return self._merge(lines, database) if several else Numbered(lines, None)
+        found = self._merge(self._lines, database, "distinct") if self._first else Numbered(self._lines, None)
+        if change is None:
+            return found
+        lines, is_same = DiskLines(self._path.with_name(f"{self._path.name}.changed")), True
+        for block in found.lines.blocks():
+            changed = change(block)
+            is_same = is_same and changed == block
+            lines.append(changed)
+        if is_same:
+            return found
+        after = self._merge(lines, database, "final")
+        if found.numbers is None or after.numbers is None:
+            return after
+        for first in range(0, len(found.numbers), _NUMBERS_AT_ONCE):
+            block_of = slice(first, first + _NUMBERS_AT_ONCE)
+            found.numbers[block_of] = after.numbers[found.numbers[block_of]]
+        return Numbered(after.lines, found.numbers)
 
-    def _merge(self, lines: DiskLines, database: "DuckDBPyConnection") -> Numbered:
-        """Give equal lines the same number."""
+    def _merge(self, lines: DiskLines, database: "DuckDBPyConnection", name: str) -> Numbered:
+        """Give equal lines the same number. The files have this name."""
         import pyarrow
 
         database.execute("CREATE TEMP TABLE hashes (place BIGINT, hash UHUGEINT)")
@@ -80,8 +89,8 @@ class Numbering:
                 database, "hashes", pyarrow.table({"place": places, "text": block}), "SELECT place, md5_number(text)"
             )
             start += len(block)
-        distinct = DiskLines(self._path.with_name(f"{self._path.name}.distinct"))
-        numbers = zeros(self._path.with_name(f"{self._path.name}.numbers"), len(lines), np.int32)
+        distinct = DiskLines(self._path.with_name(f"{self._path.name}.{name}"))
+        numbers = zeros(self._path.with_name(f"{self._path.name}.{name}.numbers"), len(lines), np.int32)
         start = 0
         same = "SELECT hash, min(place) AS first FROM hashes GROUP BY hash"
         for batch in database.sql(

@@ -1,0 +1,273 @@
+"""Clean a click log: mask secrets, merge repeated clicks, drop bots, listed, long, rare and identifying queries.
+
+Without clients and without options only secrets are masked. The rules run in the order of `Cleaning`, here in memory;
+sql_cleaning.py does the same to a log on disk, and a test compares the two.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data.clicks import ClickLog
+from clickvec.data.secrets import mask
+from clickvec.errors import ClickvecError
+from clickvec.native.words import AnyTokenTable, token_table
+from clickvec.text.tokens import canonical
+from clickvec.text.trigrams import Tokens
+
+NO_CLIENT = 0
+HOUR = 3600
+_AT_ONCE = 2**15
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is dropped from a click log. 0 turns a rule off. Rules about clients and times need logs that have them.
+
+    A search is a query at a second. An unknown (blank) client is nobody: such lines are in no bot and in no duplicate.
+    """
+
+    keep_secrets: bool = False
+    drop_clients: frozenset[str] = frozenset()
+    max_per_hour: int = 0  # drop all lines of a client with more searches than this in a clock hour
+    merge_minutes: int = 30  # a client's click on the same title for the same query counts once within this time
+    drop_queries: frozenset[str] = frozenset()  # in canonical form
+    max_query_words: int = 0
+    k_anonymous: int = 3  # drop queries that fewer clients typed
+    min_clicks: float = 0  # drop queries with fewer clicks
+
+    @classmethod
+    def with_lists(cls, queries: Iterable[str], clients: Iterable[str], **rules: float) -> "Cleaning":
+        """Return rules that drop listed queries, in any spelling of case and white space, and listed clients."""
+        return cls(
+            drop_queries=frozenset(map(canonical, queries)),
+            drop_clients=frozenset(map(str.strip, clients)),
+            **rules,  # type: ignore[arg-type]
+        )
+
+
+class Dropped(NamedTuple):
+    """What one rule dropped."""
+
+    rule: str
+    lines: int
+    queries: int  # that have no line left
+
+
+@dataclass
+class CleaningReport:
+    """What cleaning changed: the secrets that were masked in distinct texts, by kind, and what each rule dropped."""
+
+    secrets: Counter[str] = field(default_factory=Counter)
+    dropped: list[Dropped] = field(default_factory=list)
+
+    def mask(self, texts: Sequence[str]) -> list[str]:
+        """Return canonical texts with their secrets masked, and count the secrets."""
+        masked, found = mask(texts)
+        self.secrets += found
+        return list(map(canonical, masked)) if found else masked
+
+    def check_left(self, name: str, left: int) -> None:
+        """Raise if no click is left."""
+        if not left:
+            most = max(self.dropped, key=lambda dropped: dropped.lines)
+            raise ClickvecError(
+                f"{name}: cleaning leaves no click; the rule {most.rule} alone dropped {most.lines:,} lines. Relax it, "
+                f"or turn it off with 0"
+            )
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report for programs."""
+        dropped = {rule: {"lines": lines, "queries": queries} for rule, lines, queries in self.dropped}
+        return {"secrets": dict(self.secrets), "dropped": dropped}
+
+    def __str__(self) -> str:
+        """Return the report for people, one line for each rule."""
+        lines = [f"Masked {count:,} secrets of the kind {kind}" for kind, count in self.secrets.items()]
+        lines += [
+            f"Dropped {rule.lines:,} lines, and {rule.queries:,} queries altogether: {rule.rule}"
+            for rule in self.dropped
+            if rule.lines
+        ]
+        return "\n".join(lines)
+
+
+def clean(log: ClickLog, rules: Cleaning, known: Tokens = ()) -> tuple[ClickLog, CleaningReport]:
+    """Return a log without what the rules drop, and a report. `known` are queries that k_anonymous and min_clicks keep.
+
+    Raise ClickvecError if no click is left.
+    """
+    report = CleaningReport()
+    if not rules.keep_secrets:
+        log = _mask_log(log, report)
+    lines = _Lines(log, known)
+    for rule, dropped in _rules(lines, rules):
+        before = lines.left()
+        lines.keep &= ~dropped
+        after = lines.left()
+        report.dropped.append(Dropped(rule, before[0] - after[0], before[1] - after[1]))
+    if not lines.keep.all():
+        report.check_left("the click log", int(lines.keep[: len(log)].sum()))
+        shown = None if log.shown is None else _select(log.shown, lines.keep[len(log) :])
+        log = replace(_select(log, lines.keep[: len(log)]), shown=shown if shown else None)
+    return log, report
+
+
+class _Lines:
+    """The lines of a log as numbers: first the clicked ones, then those that were only shown."""
+
+    def __init__(self, log: ClickLog, known: Tokens) -> None:
+        self.log, self.parts = log, [log] if log.shown is None else [log, log.shown]
+        table = token_table(0)
+        for first in range(0, len(known), _AT_ONCE):
+            table.read(list(known[first : first + _AT_ONCE]))
+        self.known = len(table)
+        self.query = _numbers(table, [text for part in self.parts for text in part.queries])
+        self.queries: Tokens = table
+        self.clicks = np.concatenate([part.clicks for part in self.parts])
+        self.keep = np.ones(len(self.query), bool)
+        clients = [hash_clients(part.clients, len(part)) for part in self.parts]
+        self.client = np.concatenate(clients)
+        self.has_clients = any(part.clients is not None for part in self.parts)
+        times = [part.times for part in self.parts if part.times is not None]
+        self.time = np.concatenate(times) if len(times) == len(self.parts) else None
+
+    def left(self) -> tuple[int, int]:
+        return int(self.keep.sum()), len(np.unique(self.query[self.keep]))
+
+    def of_queries(self, dropped: Mask) -> Mask:
+        """Return the lines of the queries that are to be dropped."""
+        return dropped[self.query]
+
+
+def _rules(lines: _Lines, rules: Cleaning) -> Iterator[tuple[str, Mask]]:
+    """Yield the rules that apply, with the lines that each drops. A rule sees what those before it have left."""
+    if rules.drop_clients and lines.has_clients:
+        yield "drop_clients", np.isin(lines.client, hash_clients(list(rules.drop_clients), len(rules.drop_clients)))
+    if rules.max_per_hour and lines.has_clients and lines.time is not None:
+        yield "max_per_hour", np.isin(lines.client, _bots(lines, lines.time, rules.max_per_hour))
+    if rules.merge_minutes and lines.has_clients and lines.time is not None:
+        yield "merge_minutes", _repeated(lines, lines.time, 60 * rules.merge_minutes)
+    if rules.drop_queries:
+        yield "drop_queries", lines.of_queries(_listed(lines.queries, rules.drop_queries))
+    if rules.max_query_words:
+        yield "max_query_words", lines.of_queries(_long(lines.queries, rules.max_query_words))
+    if rules.k_anonymous and lines.has_clients:
+        identified = lines.keep & (lines.client != NO_CLIENT)
+        typed, _ = _distinct(lines.query[identified], lines.client[identified])
+        yield "k_anonymous", lines.of_queries(_fewer(lines, np.bincount(typed), rules.k_anonymous))
+    if rules.min_clicks:
+        clicks = np.bincount(lines.query[lines.keep], lines.clicks[lines.keep])
+        yield "min_clicks", lines.of_queries(_fewer(lines, clicks, rules.min_clicks))
+
+
+def _fewer(lines: _Lines, counts: NDArray[np.number], least: float) -> Mask:
+    """Return which queries have fewer than this, without those that are known already."""
+    few = np.ones(len(lines.queries), bool)
+    few[: len(counts)] = counts < least
+    few[: lines.known] = False
+    return few
+
+
+def _bots(lines: _Lines, time: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return the clients with more searches in a clock hour than a person makes."""
+    chosen = lines.keep & (lines.client != NO_CLIENT)
+    client, seconds, _ = _distinct(lines.client[chosen], time[chosen], lines.query[chosen])
+    starts = np.flatnonzero(_changes(client, seconds // HOUR))
+    return client[starts[np.diff(starts, append=len(client)) > most]]
+
+
+def _repeated(lines: _Lines, time: NDArray[np.int64], seconds: int) -> Mask:
+    """Return the clicks that follow the same client's click on the same pair within some seconds."""
+    title = _numbers(token_table(0), lines.log.titles)
+    chosen = np.flatnonzero(lines.keep[: len(title)] & (lines.client[: len(title)] != NO_CLIENT))
+    pair, at = (lines.client[chosen], lines.query[chosen], title[chosen]), time[chosen]
+    order = np.lexsort((at, *pair))
+    later = ~_changes(*(column[order] for column in pair))
+    later[1:] &= np.diff(at[order]) <= seconds
+    repeated = np.zeros(len(lines.keep), bool)
+    repeated[chosen[order[later]]] = True
+    return repeated
+
+
+def _distinct(*columns: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the distinct rows of some columns, sorted."""
+    order = np.lexsort(columns[::-1])
+    ordered = [column[order] for column in columns]
+    new = _changes(*ordered)
+    return [column[new] for column in ordered]
+
+
+def _changes(*columns: NDArray[Any]) -> Mask:
+    """Return which rows differ from the row before. The first one does."""
+    changes = np.ones(len(columns[0]), bool)
+    changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return changes
+
+
+def _listed(queries: Tokens, listed: frozenset[str]) -> Mask:
+    return np.array([text in listed for text in queries[:]], bool)
+
+
+def _long(queries: Tokens, words: int) -> Mask:
+    return np.array([text.count(" ") >= words for text in queries[:]], bool)
+
+
+def hash_clients(clients: Sequence[str] | None, size: int) -> NDArray[np.int64]:
+    """Return 64 bits for each client, NO_CLIENT for a blank one. The hash holds within this process only."""
+    if clients is None:
+        return np.full(size, NO_CLIENT, np.int64)
+    return np.fromiter(map(hash, map(str.strip, clients)), np.int64, size)  # hash("") is 0
+
+
+def _numbers(table: AnyTokenTable, texts: list[str]) -> NDArray[np.int32]:
+    """Return the number of each text in a table of distinct texts."""
+    blocks = (texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE))
+    return np.concatenate([np.zeros(0, np.int32), *(table.read(block).values for block in blocks)])
+
+
+def _mask_log(log: ClickLog, report: CleaningReport) -> ClickLog:
+    """Return a log with the secrets of its texts masked."""
+    parts = [log] if log.shown is None else [log, log.shown]
+    queries = _mask_texts([part.queries for part in parts], report)
+    titles = _mask_texts([part.titles for part in parts], report)
+    parts = [replace(part, queries=q, titles=t) for part, q, t in zip(parts, queries, titles, strict=True)]
+    return replace(parts[0], shown=parts[1]) if parts[1:] else parts[0]
+
+
+def _mask_texts(lists: list[list[str]], report: CleaningReport) -> list[list[str]]:
+    """Mask each distinct text once. Other texts stay as they are in the file."""
+    table = token_table(0)
+    numbers = [_numbers(table, texts) for texts in lists]
+    masked: dict[int, str] = {}
+    for first in range(0, len(table), _AT_ONCE):
+        before = table[first : first + _AT_ONCE]
+        changed = enumerate(zip(report.mask(before), before, strict=True), first)
+        masked |= {row: text for row, (text, old) in changed if text != old}
+    if not masked:
+        return lists
+    rows = np.array(list(masked))
+    copies = [list(texts) for texts in lists]
+    for texts, number in zip(copies, numbers, strict=True):
+        for line in np.flatnonzero(np.isin(number, rows)).tolist():
+            texts[line] = masked[int(number[line])]
+    return copies
+
+
+def _select(log: ClickLog, keep: Mask) -> ClickLog:
+    chosen = keep.tolist()
+    return replace(
+        log,
+        queries=list(compress(log.queries, chosen)),
+        titles=list(compress(log.titles, chosen)),
+        clicks=log.clicks[keep],
+        clients=None if log.clients is None else list(compress(log.clients, chosen)),
+        times=None if log.times is None else log.times[keep],
+        positions=None if log.positions is None else log.positions[keep],
+    )

@@ -1,0 +1,134 @@
+"""Each rule of cleaning on a log worked by hand, and the rules in SQL against those in NumPy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clickvec.data import BadLines, data_folder, dataset
+from clickvec.data.assembly import assemble
+from clickvec.data.cleaning import Cleaning, CleaningReport, Dropped, clean
+from clickvec.data.clicks import ClickLog, collect
+from clickvec.data.events import Events
+from clickvec.data.log_store import LEAST_MEMORY, open_store
+from clickvec.data.sql_cleaning import clean_store
+from clickvec.errors import ClickvecError
+
+Line = tuple[str, str, float, str, int]  # query, title, clicks, client, time
+OFF = Cleaning(merge_minutes=0, k_anonymous=0)
+
+
+def events_of(lines: Sequence[Line]) -> Events:
+    queries, titles, clicks, clients, times = zip(*lines, strict=True)
+    return Events(list(queries), list(titles), np.array(clicks, float), list(clients), np.array(times, np.int64))
+
+
+def log_of(lines: Sequence[Line]) -> ClickLog:
+    return collect([events_of(lines)], BadLines())
+
+
+def left(
+    lines: Sequence[Line], rules: Cleaning, known: Sequence[str] = ()
+) -> tuple[list[tuple[str, str]], list[Dropped]]:
+    log, report = clean(log_of(lines), rules, list(known))
+    return list(zip(log.queries, log.titles, strict=True)), report.dropped
+
+
+def test_a_log_without_clients_stays_as_it_is() -> None:
+    log = ClickLog(["Hotel", "hotel"], ["x", "Y"], np.ones(2))
+    cleaned, report = clean(log, Cleaning())
+    assert (cleaned.queries, cleaned.titles, report.dropped) == (log.queries, log.titles, [])
+
+
+def test_a_client_that_clicks_again_soon_counts_once() -> None:
+    lines = [("q", "t", 1, "u", 0), ("Q", "t", 1, "u", 1800), ("q", "t", 1, "u", 3601), ("q", "t", 1, "v", 0),
+             ("q", "t", 1, "", 0), ("q", "t", 1, "", 0)]  # fmt: skip
+    kept, dropped = left(lines, Cleaning(k_anonymous=0))
+    assert len(kept) == 5
+    assert dropped == [Dropped("merge_minutes", 1, 0)]
+
+
+def test_bots_by_searches_in_an_hour() -> None:
+    person = [(f"q{k}", "t", 1.0, "person", 1200 * k) for k in range(9)]  # 3 in each hour
+    page = [("shown", f"t{k}", float(k == 0), "reader", 50) for k in range(9)]  # one search that shows 9 titles
+    bot = [(f"b{k}", "t", 1.0, "bot", 7200 + k) for k in range(4)]
+    kept, dropped = left(person + page + bot, Cleaning(k_anonymous=0, max_per_hour=3))
+    assert {query for query, _ in kept} == {*(f"q{k}" for k in range(9)), "shown"}
+    assert dropped[0] == Dropped("max_per_hour", 4, 4)
+
+
+def test_lists_lengths_and_rare_queries() -> None:
+    lines = [("Hot  dog", "t", 1, "u", 0), ("one two three", "t", 1, "u", 0), ("rare", "t", 1, "u", 0),
+             ("often", "t", 1, "u", 0), ("often", "s", 1, "u", 0), ("spam", "s", 9, "spammer", 0)]  # fmt: skip
+    rules = Cleaning.with_lists(
+        ["hot dog"], ["spammer "], max_query_words=2, min_clicks=2, merge_minutes=0, k_anonymous=0
+    )
+    kept, dropped = left(lines, rules)
+    assert kept == [("often", "t"), ("often", "s")]
+    assert dropped == [
+        Dropped("drop_clients", 1, 1), Dropped("drop_queries", 1, 1), Dropped("max_query_words", 1, 1),
+        Dropped("min_clicks", 1, 1),
+    ]  # fmt: skip
+
+
+def test_queries_of_few_clients_are_dropped_unless_they_are_known() -> None:
+    lines = [("q", "t", 1, client, 0) for client in ("u", "v", "w")]
+    lines += [
+        ("mine", "t", 1, "u", 9000),
+        ("mine", "t", 1, "u", 90000),
+        ("ours", "t", 1, "u", 0),
+        ("ours", "t", 0, "v", 0),
+    ]
+    lines += [("nobody's", "t", 1, "", k) for k in range(9)]
+    kept, dropped = left(lines, Cleaning())
+    assert {query for query, _ in kept} == {"q"}
+    assert dropped[-1] == Dropped("k_anonymous", 13, 3)
+    assert {query for query, _ in left(lines, Cleaning(), ["ours"])[0]} == {"q", "ours"}
+    assert {query for query, _ in left(lines, Cleaning(k_anonymous=2))[0]} == {"q", "ours"}
+
+
+def test_secrets_are_masked_before_anything_is_counted() -> None:
+    lines = [(f"mail {client}@example.com", "t", 1, client, 0) for client in ("u", "v", "w")]
+    log, report = clean(log_of(lines), Cleaning())
+    assert log.queries == ["mail <email>"] * 3
+    assert report.secrets == {"email": 3}
+    with pytest.raises(ClickvecError, match=r"no click; the rule k_anonymous alone dropped 3 lines.*0"):
+        clean(log_of(lines), Cleaning(keep_secrets=True))
+
+
+QUERIES = st.sampled_from(["a", "A ", "b c", "b c d", "a@b.com", "c@d.org", "hotel"])
+LINES = st.lists(
+    st.tuples(
+        QUERIES, st.sampled_from(["t", "T", "s", "x@y.de"]), st.sampled_from([0.0, 1.0, 1.0, 2.0]),
+        st.sampled_from(["", "u", "v", "w", "x"]), st.integers(0, 9).map(lambda k: 700 * k),
+    ),
+    min_size=1, max_size=40,
+)  # fmt: skip
+RULES = st.builds(
+    Cleaning, st.booleans(), st.sampled_from([frozenset(), frozenset({"v"})]), st.sampled_from([0, 2, 3]),
+    st.sampled_from([0, 12, 30]), st.sampled_from([frozenset(), frozenset({"hotel", "a"})]), st.sampled_from([0, 2]),
+    st.sampled_from([0, 2, 3]), st.sampled_from([0, 2.0, 4.0]),
+)  # fmt: skip
+
+
+@settings(max_examples=20, deadline=None)
+@given(LINES, RULES)
+def test_the_rules_in_sql(tmp_path_factory: pytest.TempPathFactory, lines: list[Line], rules: Cleaning) -> None:
+    lines += [("last", "one", 1.0, client, 0) for client in "abcd"]  # always left
+    folder = tmp_path_factory.mktemp("clean")
+    log, expected = clean(log_of(lines), rules)
+    data, texts = dataset.prepare_with_texts(log, 10, 50)
+    data_folder.save(data, folder / "expected", texts)
+    found = CleaningReport()
+    with open_store(folder / "found", LEAST_MEMORY) as store:
+        store.add(events_of(lines))
+        store.finish(None if rules.keep_secrets else found.mask)
+        clean_store(store, rules, found)
+        made = assemble(store, 10, 50)
+        about = {"max_words": 10, "clicked_titles": made.clicked_titles}
+        data_folder.write(folder / "found", made.arrays, made.trigrams, about, made.texts)
+    assert (found.secrets, found.dropped) == (expected.secrets, expected.dropped)
+    for path in (folder / "expected").iterdir():
+        assert path.read_bytes() == (folder / "found" / path.name).read_bytes(), path.name

@@ -1,0 +1,138 @@
+"""Position bias: estimate from impressions how much more often readers look at the first positions of a list.
+
+The model is the position-based one: a title is clicked if the reader looks at its position and finds it relevant, so
+
+    P(click on title d at position k for query q) = propensity[k] * relevance[q, d].
+
+A pair (q, d) that was shown n[k] times at each position k and clicked C times in all should have got
+
+    C * n[k] * propensity[k] / sum over j of n[j] * propensity[j]
+
+of its clicks at position k: relevance cancels. The propensities are chosen so that, summed over all pairs, the clicks
+expected at every position are the clicks counted there (the maximum of the likelihood of the clicks of each pair, given
+their number). The equations hold in the mean however rarely a pair was shown. Only pairs that were clicked and shown at
+several positions matter, so the order of the results must vary: by tests of rankings, changes of the index, or
+personal results. Using that variation is known as intervention harvesting (Agarwal et al. 2019, "Estimating position
+bias without intrusive interventions"). docs/log.md compares this estimator with theirs and with EM.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+
+MIN_CLICKS = 100  # at a position, on pairs that were shown at several positions; positions with fewer are pooled
+MIN_PROPENSITY = 0.05  # limits the weight of a click, and so the variance of the weights
+_TOLERANCE, _MAX_ITERATIONS = 1e-6, 2_000
+_UNIT = 2.0**20  # sums are taken over multiples of 1 / _UNIT: these are exact, so the order of the pairs has no effect
+
+Ints = NDArray[np.int64]
+
+
+class PositionCounts(NamedTuple):
+    """How often each pair of a query and a title was shown and clicked at each position. A row is a pair at a position.
+
+    The rows of a pair follow each other, in the order of the positions. Pairs without a click, or with only one
+    position, may be left out.
+    """
+
+    pair: Ints  # any number that is different for each pair
+    position: Ints  # from 1
+    shown: Ints
+    clicked: Ints
+
+
+def count_positions(pair: Ints, position: NDArray[np.integer], clicked: NDArray[np.bool_]) -> PositionCounts:
+    """Count impressions, given as columns. Impressions at an unknown position (0) are left out."""
+    known = np.flatnonzero(position > 0)
+    if not len(known):
+        return PositionCounts(*(np.zeros(0, np.int64) for _ in PositionCounts._fields))
+    width = int(position.max()) + 1
+    keys, inverse = np.unique(pair[known].astype(np.int64) * width + position[known], return_inverse=True)
+    shown = np.bincount(inverse, minlength=len(keys))
+    clicks = np.bincount(inverse[clicked[known].astype(bool)], minlength=len(keys))
+    return PositionCounts(keys // width, keys % width, shown, clicks)
+
+
+def estimate_propensities(counts: PositionCounts) -> NDArray[np.float64]:
+    """Return the propensity of each position from 1 on, as a share of the largest, but at least MIN_PROPENSITY.
+
+    Neighbouring positions with few clicks share one. Raise ClickvecError if the order of the results varies too little.
+    """
+    counts = _moved(counts)
+    group = _group_positions(counts)
+    groups = int(group.max(initial=-1)) + 1
+    if groups < 2 or not _are_connected(counts, group, groups):
+        raise ClickvecError(
+            f"the log cannot tell position bias from relevance: {counts.clicked.sum():,} clicks are on titles shown at "
+            f"several positions for the same query, and at least {MIN_CLICKS} at each of two positions are needed; the "
+            "order of the results must vary"
+        )
+    propensity = _solve(counts, group[counts.position - 1], groups)
+    return np.maximum(propensity / propensity.max(), MIN_PROPENSITY)[group]
+
+
+def position_weights(propensities: NDArray[np.float64], clicks_at: Ints) -> NDArray[np.float64]:
+    """Return the weight of a click at each position, from 0 (unknown) on: 1 / propensity.
+
+    `clicks_at` counts the clicks at each position, from 0 on. A click at an unknown position has the mean weight.
+    """
+    weights = 1 / propensities[np.minimum(np.arange(max(len(clicks_at) - 1, 0)), len(propensities) - 1)]
+    known = clicks_at[1:]
+    mean = float((known * weights).sum() / known.sum()) if known.sum() else 1.0
+    return np.concatenate([[mean], weights])
+
+
+def _moved(counts: PositionCounts) -> PositionCounts:
+    """Return the rows of the pairs that were clicked and shown at several positions; pairs are numbered from 0."""
+    starts = np.flatnonzero(np.diff(counts.pair, prepend=-1))
+    if not len(starts):
+        return counts
+    rows = np.diff(starts, append=len(counts.pair))
+    wanted = (rows > 1) & (np.add.reduceat(counts.clicked, starts) > 0)
+    kept = np.repeat(wanted, rows)
+    numbers = np.repeat(np.arange(np.count_nonzero(wanted)), rows[wanted])
+    return PositionCounts(numbers, *(column[kept] for column in counts[1:]))
+
+
+def _group_positions(counts: PositionCounts) -> Ints:
+    """Return the group of each position from 1 on. A group is one position or several neighbours with few clicks."""
+    clicks = np.bincount(counts.position, counts.clicked)[1:]
+    group, total, number = np.zeros(len(clicks), np.int64), 0.0, 0
+    for i, clicked in enumerate(clicks.tolist()):
+        group[i] = number
+        total += clicked
+        if total >= MIN_CLICKS:
+            total, number = 0.0, number + 1
+    return np.minimum(group, max(number - 1, 0))  # the last positions may have too few clicks for a group
+
+
+def _are_connected(counts: PositionCounts, group: Ints, groups: int) -> bool:
+    """Return whether the pairs link all groups of positions, so that all can be compared."""
+    row_group = group[counts.position - 1]
+    same = np.diff(counts.pair) == 0
+    links = np.unique(row_group[:-1][same] * groups + row_group[1:][same])
+    reached = {0}
+    for _ in range(groups):
+        for one, other in zip((links // groups).tolist(), (links % groups).tolist(), strict=True):
+            if one in reached or other in reached:
+                reached |= {one, other}
+    return len(reached) == groups
+
+
+def _solve(counts: PositionCounts, group: Ints, groups: int) -> NDArray[np.float64]:
+    """Return the propensities, by fixed-point iteration."""
+    pairs = int(counts.pair[-1]) + 1
+    of_pair = np.bincount(counts.pair, counts.clicked, pairs)
+    of_group = np.bincount(group, counts.clicked, groups)
+    propensity = np.ones(groups)
+    for _ in range(_MAX_ITERATIONS):
+        relevance = of_pair / np.bincount(counts.pair, counts.shown * propensity[group], pairs)
+        units = np.rint(counts.shown * relevance[counts.pair] * _UNIT)
+        before, propensity = propensity, of_group / (np.bincount(group, units, groups) / _UNIT)
+        propensity /= propensity[0]
+        if np.abs(propensity - before).max() < _TOLERANCE:
+            break
+    return propensity

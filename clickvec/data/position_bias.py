@@ -71,7 +71,8 @@ def estimate_propensities(counts: PositionCounts) -> NDArray[np.float64]:
             "order of the results must vary"
         )
     propensity = _solve(counts, group[counts.position - 1], groups)
-    return np.maximum(propensity / propensity.max(), MIN_PROPENSITY)[group]
+    clipped: NDArray[np.float64] = np.maximum(propensity / propensity.max(), MIN_PROPENSITY)
+    return clipped[group]
 
 
 def position_weights(propensities: NDArray[np.float64], clicks_at: Ints) -> NDArray[np.float64]:

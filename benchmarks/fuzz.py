@@ -63,9 +63,6 @@ def formats() -> dict[str, Format]:
     def resume(at: Path) -> list[str]:
         return ["train", f"{at}/data", f"--out={at}/started", "--resume", "--json", *SMALL]
 
-    def encode(at: Path) -> list[str]:
-        return ["encode", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/started.npy", "--resume"]
-
     def prepare(name: str) -> Callable[[Path], list[str]]:
         return lambda at: ["prepare", f"{at}/{name}", f"--out={at}/new", "--json", "--max-bad=0.5"]
 
@@ -113,7 +110,6 @@ def formats() -> dict[str, Format]:
         "data trigrams.txt": Format("data/trigrams.txt", train, 0.2),
         "recipe.toml": Format("recipe.toml", recipe, 0.2),
         "checkpoint.safetensors": Format("started.run/checkpoint.safetensors", resume, 0.2),
-        "state.json of encode": Format("started.npy.run/state.json", encode),
     }
 
 
@@ -144,27 +140,17 @@ def make_good(at: Path) -> None:
     run(["prepare", f"{at}/clicks.tsv", f"--out={at}/data"])
     run(["train", f"{at}/data", f"--out={at}/model", "--dev", f"{at}/judged.tsv", *SMALL])
     run(["index", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/index"])
-    begin_runs(at)
+    begin_run(at)
 
 
-def begin_runs(at: Path) -> None:
-    """Start a training and an encoding and interrupt them."""
-    from clickvec.model.encoder import Encoder
-    from clickvec.search import vectors
+def begin_run(at: Path) -> None:
+    """Start a training and interrupt it."""
     from clickvec.training.loop import Run
 
     finish = Run.finish
     Run.finish = lambda self, out: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
     run(["train", f"{at}/data", f"--out={at}/started", *SMALL])
     Run.finish = finish  # type: ignore[method-assign]
-    put = vectors._finish
-    vectors._finish = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
-    vectors.SAVE_SECONDS = -1.0
-    try:
-        vectors.write_vectors(vectors.VectorFile(at / "started.npy", at / "titles.tsv"), Encoder.load(at / "model"))
-    except Exception as error:
-        print(f"encoding stopped: {error}", file=sys.stderr)
-    vectors._finish = put
 
 
 def run(arguments: list[str]) -> None:

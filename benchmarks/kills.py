@@ -94,7 +94,6 @@ def kill_once(command: list[str], verb: str, at: Path, moment: float, reference:
             wrong.append("neither the old version nor the new one")
     state = place / f"{out.name}.run"
     resumable = verb == "train" and (state / "checkpoint.safetensors").exists()
-    resumable |= verb == "encode" and (state / "state.json").exists()
     again = run(*command, f"--out={out}", "--resume" if resumable else "--overwrite" if overwrite else "--jobs=1")
     if again.returncode:
         wrong.append(f"the next run failed: {again.stderr.splitlines()[-1:]}")

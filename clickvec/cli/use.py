@@ -8,7 +8,7 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, Resume
+from clickvec.cli.inputs import AsJson, CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite
 from clickvec.cli.streams import print_bytes, print_json, print_message, print_result, print_summary
 from clickvec.render.labels import counted
 from clickvec.text.printable import clean
@@ -44,7 +44,6 @@ def encode(
     out: Out,
     queries: Annotated[bool, typer.Option("--queries", help="Encode with the query tower.")] = False,
     vectors: Annotated[str, typer.Option(help="float32, or int8: normalise these rows before use.")] = "float32",
-    resume: Resume = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -61,18 +60,17 @@ def encode(
     from clickvec.data import BadLines
     from clickvec.data.open_files import name_of
     from clickvec.model.encoder import Encoder
-    from clickvec.search.parquet import wanted
-    from clickvec.search.vectors import VectorFile, check_request, write_vectors
-    from clickvec.storage.outputs import check_output_file
+    from clickvec.search.vectors import check_vectors_output, write_vectors
 
-    check_output_file(out, [model, catalogue])
+    check_vectors_output(out, vectors, overwrite, [model, catalogue])
     columns = inputs.read_columns(column_names, no_header, [catalogue])
-    request = VectorFile(out, catalogue, columns, queries, vectors, overwrite, resume)
-    check_request(request)
     encoder, bad = Encoder.load(model), BadLines()
-    written = write_vectors(request, encoder, max_bad=max_bad, bad=bad, progress=Bar())
+    written = write_vectors(
+        encoder, catalogue, out, columns=columns, queries=queries, vectors=vectors, overwrite=overwrite,
+        max_bad=max_bad, bad=bad, progress=Bar(),
+    )  # fmt: skip
     inputs.report_bad_lines(bad)
-    if written.out_of_step and not wanted(out):
+    if written.out_of_step:
         print_message(
             f"From {name_of(catalogue)}:{written.out_of_step} on, row numbers differ from line numbers, because lines "
             "before it produced no row. Write .parquet to store the ids with the vectors."

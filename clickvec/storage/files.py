@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output_file, check_outside, resolve
-from clickvec.storage.temporary import NO_LINK, temporary_folder
+from clickvec.storage.temporary import temporary_folder
 
 # --- atomic replacement ------------------------------------------------------------------------------------------
 
@@ -49,7 +49,9 @@ def replacing_path(path: Path) -> Iterator[Path]:
     try:
         with temporary_folder(target) as folder:
             yield folder / target.name
-            put_file(folder / target.name, target)
+            _sync(folder / target.name)
+            (folder / target.name).replace(target)
+            _sync(target.parent)
     except OSError as error:
         raise cannot_write(path, error) from None
 
@@ -59,13 +61,6 @@ def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """Do the same as `replacing_path`, but yield the open file."""
     with replacing_path(path) as fresh, fresh.open("w+b") as file:
         yield file
-
-
-def put_file(fresh: Path, path: Path) -> None:
-    """Sync a finished file to disk and rename it to `path`."""
-    _sync(fresh)
-    fresh.replace(path)
-    _sync(path.parent)
 
 
 def check_replaceable(path: Path, marker: str, names: Collection[str] = ()) -> None:
@@ -136,14 +131,6 @@ def _sync(path: Path) -> None:
     except OSError as error:
         if not is_folder or error.errno not in (errno.EACCES, errno.EPERM, errno.EBADF, errno.EINVAL):
             raise
-
-
-def open_to_write(path: Path, *, keep: bool = False) -> BinaryIO:
-    """Open a file for writing without following a link. With `keep`, keep the content of an existing file."""
-    if not keep:
-        path.unlink(missing_ok=True)
-    flags = os.O_RDWR | NO_LINK | getattr(os, "O_BINARY", 0) | (0 if keep else os.O_CREAT | os.O_EXCL)
-    return os.fdopen(os.open(path, flags, 0o666), "r+b")
 
 
 # --- JSON and lines ----------------------------------------------------------------------------------------------

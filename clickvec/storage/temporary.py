@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows: only old leftovers are removed, and two runs with the same output can collide
     fcntl = None  # type: ignore[assignment]
 
-NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _SUFFIX = ".partial"
 _LONGEST_NAME = 200  # bytes of a name that fit into a temporary one; file systems allow 255
 _STALE_SECONDS = 24 * 3600  # the age at which a leftover is removed where there are no locks
@@ -71,7 +71,7 @@ def _lock(path: Path, flags: int = os.O_RDONLY) -> Iterator[bool | None]:
     if fcntl is None:
         yield None
         return
-    handle = os.open(path, flags | NO_LINK, 0o666)
+    handle = os.open(path, flags | _NO_LINK, 0o666)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -188,14 +188,6 @@ def test_a_file_called_minus(files: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [hit.title for hit in Index.open("index")] == ["something else"]
 
 
-def test_a_file_that_is_read_twice_cannot_be_standard_input(files: Path) -> None:
-    titles = (files / "ours-titles.tsv").read_text()
-    call = ("encode", files / "model", "-", "--out")
-    check_tells(refused(*call, files / "out.npy", "--resume", stdin=titles), "standard input", "--resume")
-    pytest.importorskip("pyarrow")
-    check_tells(refused(*call, files / "out.parquet", stdin=titles), "standard input", "Parquet")
-
-
 def test_bad_lines_of_standard_input_are_named(files: Path) -> None:
     rows = "title\n" + "hotels\n" * 200 + "a\tb\n" + "hotels\n"
     done = run("encode", files / "model", "-", "--out", files / "out.npy", stdin=rows)

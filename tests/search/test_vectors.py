@@ -1,8 +1,6 @@
-"""`clickvec encode`: what it writes, and that a run which was killed gives the same bytes when it goes on."""
+"""`clickvec encode`: what it writes, and what it leaves if it is stopped."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -13,23 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import contents, ok, refused, run, sentence, small_disk
+from command import contents, ok, refused, run, small_disk
 from tiny import TEXTS, tiny_model
 
-from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, shrink_vectors
 from clickvec.search import vectors
-from clickvec.search.vectors import VectorFile, write_vectors
+from clickvec.search.vectors import write_vectors
 
 ROWS = 24_000
 ReadTable = Callable[[Path], Any]
-# The program, saving its state after every batch; and then it takes its time, so that it can be killed before it ends.
-SAVING = (
-    sys.executable, "-c",
-    "import time; from clickvec.cli import app as cli, use; from clickvec.search import vectors; "
-    "vectors.SAVE_SECONDS = 0; use.Bar = lambda: lambda *_: time.sleep(0.1); cli.main()",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +36,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model and a dozen titles, in batches of three, of which every one is made safe."""
+    """A model and a dozen titles, in batches of three."""
     monkeypatch.setattr(vectors, "BATCH_SIZE", 3)
-    monkeypatch.setattr(vectors, "SAVE_SECONDS", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so that a test knows which batch comes when
     tiny_model(tmp_path / "model")
     (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS, *TEXTS[:4]]))
@@ -70,191 +60,46 @@ class Stop:
         return self.encoder.encode_document(texts)
 
 
-def begin(
-    few: Path,
-    out: Path,
-    batches: int,
-    how: type[BaseException] = KeyboardInterrupt,
-    max_bad: float = 0.01,
-    **options: Any,  # noqa: ANN401
-) -> None:
-    """A run into `out` that ends after some batches."""
-    encoder: Any = Stop(Encoder.load(few / "model"), batches, how)
-    with pytest.raises((how, ClickvecError)):
-        write_vectors(VectorFile(out, few / "titles.txt", **options), encoder, max_bad=max_bad)
+# --- stopped and refused -----------------------------------------------------------------------------------------
 
 
-# --- killed ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ending", ["npy", "parquet"])
-def test_killed_again_and_again_it_gives_the_same_bytes(many: Path, tmp_path: Path, ending: str) -> None:
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
-    whole, out = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
-    call = ("encode", many / "model", many / "titles.tsv", "--vectors", "int8", "--out")
-    ok(*call, whole)
-    done, kills = 0, 0
-    for least in (1, 5_000, 9_000):
-        command = [*SAVING, *map(str, (*call, out, *(["--resume"] if kills else [])))]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            done = wait_for_rows(tmp_path / f"out.{ending}.run" / "state.json", least, running)
-            running.kill()
-        kills += running.returncode == -signal.SIGKILL
-        assert not out.exists()
-    assert kills == 3
-    assert 9_000 <= done < ROWS
-    ended = run(*call, out, "--resume")
-    assert ended.out == f"{out}: {ROWS:,} vectors of 32 dimensions\n"
-    assert "1 of 24,001 lines" in ended.err
-    assert "1 of 24,000 texts have no" in ended.err
-    assert out.read_bytes() == whole.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [out.name, whole.name]
-
-
-def wait_for_rows(state: Path, least: int, running: subprocess.Popen[str]) -> int:
-    """The rows that are safe, as soon as there are enough."""
-    deadline = time.monotonic() + 60
-    while running.poll() is None and time.monotonic() < deadline:
-        if state.exists() and (rows := int(json.loads(state.read_text())["rows"])) >= least:
-            return rows
-        time.sleep(0.002)
-    raise AssertionError(running.communicate())
-
-
-def test_ctrl_c_says_how_to_go_on_and_two_runs_do_not_meet(many: Path, tmp_path: Path) -> None:
-    call = ("encode", many / "model", many / "titles.tsv", "--out", tmp_path / "out.npy")
-    with subprocess.Popen(
-        [*SAVING, *map(str, call)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        wait_for_rows(tmp_path / "out.npy.run" / "state.json", 1, running)
-        running.send_signal(signal.SIGSTOP)  # it holds still while others try
-        for way in ("--resume", "--overwrite"):
-            assert "out.npy is in use by another process" in refused(*call, way)
-        assert "out.npy.run holds an interrupted run" in refused(*call)
-        running.send_signal(signal.SIGINT)
-        running.send_signal(signal.SIGCONT)
-        out, err = running.communicate(timeout=60)
-    assert (running.returncode, out) == (130, "")
-    assert sentence(err).startswith("stopped after ")
-    assert sentence(err).endswith("--resume")
-    ok(*call, "--resume")
-    ok(*call[:-1], tmp_path / "whole.npy")
-    assert (tmp_path / "out.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
-
-
-@pytest.mark.parametrize("precision", VECTOR_TYPES)
-@pytest.mark.parametrize("batches", range(1, 5))
+@pytest.mark.parametrize("batches", range(4))
 @pytest.mark.parametrize("how", [KeyboardInterrupt, MemoryError])
-def test_stopped_after_any_batch(few: Path, batches: int, precision: str, how: type[BaseException]) -> None:
-    call = ("encode", few / "model", few / "titles.txt", "--vectors", precision, "--out")
-    ok(*call, few / "whole.npy")
-    if batches < 4:
-        begin(few, few / "out.npy", batches, how, vectors=precision)
-        rows = few / "out.npy.run" / "vectors.npy"
-        rows.write_bytes(rows.read_bytes() + b"unsafe")
-        ok(*call, few / "out.npy", "--resume")
-    else:
-        ok(*call, few / "out.npy")
-    assert (few / "out.npy").read_bytes() == (few / "whole.npy").read_bytes()
-    assert not (few / "out.npy.run").exists()
-
-
-def test_stopped_before_anything_is_safe_it_leaves_nothing(few: Path) -> None:
+def test_stopped_after_any_batch_it_leaves_what_was_there(few: Path, batches: int, how: type[BaseException]) -> None:
     before = contents(few)
-    for how in (KeyboardInterrupt, MemoryError):
-        for out in (few / "out.npy", few / "new" / "deep" / "out.npy"):
-            begin(few, out, 0, how)
-        assert contents(few) == before
-        assert not (few / "new").exists()
-    assert "written as .npy or .parquet" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x.csv")
-    assert "nothing to resume" in refused("encode", few / "model", few / "titles.txt", "--out", few / "x", "--resume")
+    for out in (few / "out.npy", few / "new" / "deep" / "out.npy"):
+        encoder: Any = Stop(Encoder.load(few / "model"), batches, how)
+        with pytest.raises(how):
+            write_vectors(encoder, few / "titles.txt", out)
     assert contents(few) == before
 
 
-# --- refused -----------------------------------------------------------------------------------------------------
-
-
-def test_only_the_same_run_goes_on(few: Path) -> None:
-    begin(few, few / "out.npy", 2)
-    tiny_model(few / "other", seed=1)
-    (few / "more.txt").write_text((few / "titles.txt").read_text() + "one more\n")
-    before = contents(few)
-    model, titles, out = few / "model", few / "titles.txt", ("--out", few / "out.npy", "--resume")
-    for arguments, what in (
-        ((few / "other", titles, *out), "another model"),
-        ((model, few / "more.txt", *out), "other titles or columns"),
-        ((model, titles, *out, "--no-header"), "other titles or columns"),
-        ((model, titles, *out, "--queries"), "the other tower"),
-        ((model, titles, *out, "--vectors", "int8"), "--vectors float32"),
-    ):
-        said = refused("encode", *arguments)
-        for part in ("out.npy.run", what, "--overwrite"):
-            assert part in said
-    assert contents(few) == before
-    ok("encode", few / "other", few / "more.txt", "--out", few / "out.npy", "--overwrite")
-    assert len(np.load(few / "out.npy")) == 13
-    assert not (few / "out.npy.run").exists()
+def test_a_killed_run_leaves_nothing_behind_the_next(many: Path, tmp_path: Path) -> None:
+    call = ("encode", many / "model", many / "titles.tsv", "--out", tmp_path / "out.npy")
+    slow = "import time; from clickvec.cli import app, use; use.Bar = lambda: lambda *_: time.sleep(0.1); app.main()"
+    with subprocess.Popen([sys.executable, "-c", slow, *map(str, call)], stderr=subprocess.PIPE) as running:
+        while not any(file.stat().st_size > 1000 for file in tmp_path.glob(".*/out.npy")):
+            assert running.poll() is None
+            time.sleep(0.002)
+        running.kill()
+    assert not (tmp_path / "out.npy").exists()
+    done = run(*call)
+    assert done.out == f"{tmp_path / 'out.npy'}: {ROWS:,} vectors of 32 dimensions\n"
+    assert "1 of 24,001 lines" in done.err
+    assert "1 of 24,000 texts have no" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
 
 
 def test_what_is_there_is_not_lost(few: Path) -> None:
     call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy")
-    begin(few, few / "out.npy", 2)
-    (few / "out.npy").write_text("mine")  # it came while the run was stopped
-    assert "out.npy already exists" in refused(*call, "--resume")
+    (few / "out.npy").write_text("mine")
+    assert "out.npy already exists" in refused(*call)
+    with small_disk(400):
+        assert refused(*call, "--overwrite").startswith(f"cannot write {few / 'out.npy'}: File too large")
     assert (few / "out.npy").read_text() == "mine"
-    begin(few, few / "out.npy", 2, overwrite=True)
-    assert (few / "out.npy").read_text() == "mine"
-    ok(*call, "--resume")  # that it may be replaced was said at the beginning
+    ok(*call, "--overwrite")
     assert len(np.load(few / "out.npy")) == 12
-    assert "nothing to resume" in refused(*call, "--resume")
-    assert "out.npy is finished" in refused(*call, "--resume", "--overwrite")
-
-
-def test_a_folder_of_somebody_else(few: Path) -> None:
-    call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy", "--overwrite")
-    (few / "out.npy.run").mkdir()
-    (few / "out.npy.run" / "checkpoint.safetensors").write_text("mine")
-    assert "out.npy.run holds checkpoint.safetensors, but" in refused(*call)
-    assert (few / "out.npy.run" / "checkpoint.safetensors").read_text() == "mine"
-    (few / "out.npy.run" / "checkpoint.safetensors").unlink()
-    (few / "out.npy.run").rmdir()
-    (few / "out.npy.run").write_text("mine")
-    assert "out.npy.run is a file" in refused(*call)
-    assert (few / "out.npy.run").read_text() == "mine"
-
-
-def test_a_damaged_state(few: Path) -> None:
-    call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy")
-    state, rows = few / "out.npy.run" / "state.json", few / "out.npy.run" / "vectors.npy"
-    begin(few, few / "out.npy", 2)
-    whole = state.read_text()
-    rows.write_bytes(rows.read_bytes()[:150])
-    assert "is damaged: rows are missing" in refused(*call, "--resume")
-    for damage in ({}, {"rows": "1"}, {"vectors": "int4"}):
-        state.write_text(json.dumps({"rows": 1} if not damage else json.loads(whole) | damage))
-        said = refused(*call, "--resume")
-        assert "state.json is damaged" in said
-        assert "start again with --overwrite" in said
-    state.write_text("{")
-    assert "state.json cannot be read" in refused(*call, "--resume")
-    rows.unlink()
-    assert "holds no rows that are safe; start without --resume" in refused(*call, "--resume")
-    ok(*call)
-    assert sorted(path.name for path in few.iterdir()) == ["model", "out.npy", "titles.txt"]
-
-
-def test_a_full_disk_after_some_rows_says_how_to_go_on(few: Path) -> None:
-    (few / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS * 20]))
-    call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.npy")
-    with small_disk(2000):
-        said = refused(*call)
-    assert said.startswith(f"cannot write {few / 'out.npy'}: File too large")
-    assert said.endswith("--resume")
-    ok(*call, "--resume")
-    found = np.load(few / "out.npy")
-    ok(*call[:-1], few / "whole.npy")
-    np.testing.assert_array_equal(found, np.load(few / "whole.npy"))
+    assert "written as .npy or .parquet" in refused(*call[:-1], few / "x.csv")
 
 
 # --- what is written ---------------------------------------------------------------------------------------------
@@ -278,8 +123,7 @@ def test_the_rows_are_those_of_the_encoder(precision: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("ending", ["npy", "parquet"])
-@pytest.mark.parametrize("stopped", [False, True])
-def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, ending: str, stopped: bool) -> None:
+def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, ending: str) -> None:
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     titles, out = few / "titles.txt", few / f"out.{ending}"
@@ -287,9 +131,7 @@ def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, e
     titles.write_text("\n".join(lines) + "\n")
     in_step = few / "in_step.txt"
     in_step.write_text("\n".join(["title", *TEXTS, "", "a\tb\tc\td"]) + "\n")
-    if stopped:
-        begin(few, out, 2, max_bad=0.5)
-    done = run("encode", few / "model", titles, "--max-bad", "0.5", "--out", out, *(["--resume"] if stopped else []))
+    done = run("encode", few / "model", titles, "--max-bad", "0.5", "--out", out)
     assert done.out == f"{out}: 9 vectors of 7 dimensions\n"
     said = done.err.splitlines()
     assert any(line.startswith("2 of 9 texts have no") for line in said)
@@ -303,9 +145,7 @@ def test_it_says_which_rows_are_zeros_and_where_rows_and_lines_part(few: Path, e
 def test_a_link_is_followed(few: Path) -> None:
     (few / "there").mkdir()
     (few / "link.npy").symlink_to("there/out.npy")
-    begin(few, few / "link.npy", 2)
-    assert (few / "there" / "out.npy.run" / "state.json").exists()
-    ok("encode", few / "model", few / "titles.txt", "--out", few / "link.npy", "--resume")
+    ok("encode", few / "model", few / "titles.txt", "--out", few / "link.npy")
     assert (few / "link.npy").is_symlink()
     assert [path.name for path in (few / "there").iterdir()] == ["out.npy"]
 
@@ -325,17 +165,6 @@ def test_titles_from_a_pipe_are_read_once(few: Path) -> None:
     thread.join()
     ok("encode", few / "model", few / "titles.txt", "--out", few / "whole.npy")
     assert (few / "piped.npy").read_bytes() == (few / "whole.npy").read_bytes()
-    said = refused("encode", few / "model", pipe, "--out", few / "out.npy", "--resume")
-    assert "pipe is not a regular file" in said
-
-
-def test_a_run_from_a_pipe_that_is_stopped_leaves_nothing(few: Path) -> None:
-    thread = feed(few / "pipe", (few / "titles.txt").read_text())
-    encoder: Any = Stop(Encoder.load(few / "model"), 2)
-    with pytest.raises(KeyboardInterrupt):
-        write_vectors(VectorFile(few / "out.npy", few / "pipe"), encoder)
-    thread.join()
-    assert sorted(path.name for path in few.iterdir()) == ["model", "pipe", "titles.txt"]
 
 
 # --- Parquet -----------------------------------------------------------------------------------------------------
@@ -363,7 +192,7 @@ def test_parquet_has_ids_titles_and_the_same_vectors(
     read_parquet: ReadTable,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("clickvec.search.parquet.GROUP_ROWS", 5)
+    monkeypatch.setattr(vectors, "GROUP_BATCHES", 2)
     titles = few / "titles.tsv"
     titles.write_text("id\ttitle\n" + "".join(f"x{number}\t{text}\n" for number, text in enumerate(TEXTS)) + "bad\n")
     call = ("encode", few / "model", titles, "--vectors", precision, "--max-bad", "0.5", "--out")
@@ -383,22 +212,3 @@ def test_parquet_has_ids_titles_and_the_same_vectors(
         "titles.tsv",
         "titles.txt",
     ]
-
-
-def test_stopped_while_parquet_is_made(few: Path, read_parquet: ReadTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = ("encode", few / "model", few / "titles.txt", "--out", few / "out.parquet")
-
-    def stop(*_: object) -> None:
-        (few / "out.parquet.run" / "vectors.parquet").write_text("half")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("clickvec.search.parquet.write", stop)
-        said = refused(*call, status=130)
-        assert "12 titles" in said
-        assert "--resume" in said
-    assert not (few / "out.parquet").exists()
-    ok(*call, "--resume")
-    assert read_parquet(few / "out.parquet").num_rows == 12
-    ok(*call[:-1], few / "whole.parquet")
-    assert (few / "out.parquet").read_bytes() == (few / "whole.parquet").read_bytes()

@@ -91,21 +91,11 @@ def test_without_locks_only_old_leftovers_are_removed(tmp_path: Path, monkeypatc
 # --- links planted where a run writes ----------------------------------------------------------------------------
 
 
-def test_no_link_is_followed_to_a_lock_or_a_file_of_a_run(tmp_path: Path) -> None:
-    victim, model = tmp_path / "victim", tiny_model(tmp_path / "model")
-    titles = tmp_path / "titles.tsv"
-    titles.write_text("title\n" + "".join(f"{text}\n" for text in TEXTS))
-    victim.write_text("precious")
+def test_no_link_is_followed_to_a_lock(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "made")
     with pytest.raises(OSError, match="symbolic links"), locked(tmp_path, "it"):
         pass
     assert not (tmp_path / "made").exists()
-    run_folder = tmp_path / "out.npy.run"
-    run_folder.mkdir()
-    (run_folder / "vectors.npy").symlink_to(victim)
-    ok("encode", model, titles, "--out", tmp_path / "out.npy")
-    assert victim.read_text() == "precious"
-    assert (tmp_path / "out.npy").is_file()
 
 
 def test_no_link_is_followed_while_training(tmp_path: Path) -> None:

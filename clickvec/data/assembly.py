@@ -85,8 +85,8 @@ class _Assembly:
     def _ragged(self, name: str) -> "_RaggedFile":
         return _RaggedFile(self._array(f"{name}.values", np.int32), self._array(f"{name}.offsets", np.int64))
 
-    def _array(self, name: str, dtype: type) -> DiskArray:
-        self._arrays[name] = DiskArray(self._folder / f"array.{name}", dtype)
+    def _array(self, name: str, dtype: type, version: str = "array") -> DiskArray:
+        self._arrays[name] = DiskArray(self._folder / f"{version}.{name}", dtype)
         return self._arrays[name]
 
     def _rows(self, sql: str) -> Iterator[list[NDArray[Any]]]:
@@ -201,12 +201,14 @@ class _Assembly:
 
     def _count_tokens(self, name: str, tokens: Numbered, pairs: NDArray[np.int64], times: NDArray[np.float64]) -> None:
         """Add how often each token occurs in the texts of all pairs, and replace provisional numbers."""
-        values, offsets = self._arrays[f"{name}.values"].mapped(), self._arrays[f"{name}.offsets"]
+        provisional, offsets = self._arrays[f"{name}.values"], self._arrays[f"{name}.offsets"]
+        values = provisional if tokens.numbers is None else self._array(f"{name}.values", np.int32, "final")
         for first in range(0, len(pairs), _TEXTS_AT_ONCE):
             ends = offsets.read(first, first + _TEXTS_AT_ONCE + 1)
-            row = values[ends[0] : ends[-1]]
-            row[:] = tokens.of(row)
-            np.add.at(times, row, np.repeat(pairs[first : first + len(ends) - 1], np.diff(ends)))
+            block = tokens.of(provisional.read(ends[0], ends[-1]))
+            np.add.at(times, block, np.repeat(pairs[first : first + len(ends) - 1], np.diff(ends)))
+            if values is not provisional:
+                values.append(block)
 
 
 class _RaggedFile:

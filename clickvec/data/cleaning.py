@@ -73,12 +73,12 @@ class CleaningReport:
         self.secrets += found
         return list(map(canonical, masked)) if found else masked
 
-    def check_left(self, name: str, left: int) -> None:
+    def check_left(self, left: int) -> None:
         """Raise if no click is left."""
         if not left:
             most = max(self.dropped, key=lambda dropped: dropped.lines)
             raise ClickvecError(
-                f"{name}: cleaning leaves no click; the rule {most.rule} alone dropped {most.lines:,} lines. Relax it, "
+                f"cleaning leaves no click; the rule {most.rule} alone dropped {most.lines:,} lines. Relax it, "
                 f"or turn it off with 0"
             )
 
@@ -113,7 +113,7 @@ def clean(log: ClickLog, rules: Cleaning, known: Tokens = ()) -> tuple[ClickLog,
         after = lines.left()
         report.dropped.append(Dropped(rule, before[0] - after[0], before[1] - after[1]))
     if not lines.keep.all():
-        report.check_left("the click log", int(lines.keep[: len(log)].sum()))
+        report.check_left(int(lines.keep[: len(log)].sum()))
         shown = None if log.shown is None else _select(log.shown, lines.keep[len(log) :])
         log = replace(_select(log, lines.keep[: len(log)]), shown=shown if shown else None)
     return log, report

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.cleaning import hash_clients
+from clickvec.data.dataset import Before
 from clickvec.data.events import Events
+from clickvec.data.judged import Judged
 from clickvec.data.numbering import Change, Numbered, Numbering, insert
 from clickvec.data.numbers import NO_TIME
 from clickvec.errors import ClickvecError, missing_extra
@@ -23,6 +25,7 @@ from clickvec.storage import files
 from clickvec.storage.disk_arrays import DiskArray
 from clickvec.storage.outputs import resolve
 from clickvec.storage.temporary import temporary_folder
+from clickvec.text.trigrams import Tokens
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,14 +33,22 @@ if TYPE_CHECKING:
 LEAST_MEMORY = 500_000_000
 _PYTHON_MEMORY = 300_000_000  # what the process needs beside DuckDB and the token tables
 _ROWS_AT_ONCE = 2**19  # lines that are moved to DuckDB at a time
-_COLUMNS = {"query": "int32", "title": "int32", "clicks": "float64", "client": "int64", "time": "int64"}
+_TEXTS_AT_ONCE = 2**15
+_COLUMNS = {
+    "line": "int64", "query": "int32", "title": "int32", "clicks": "float64", "client": "int64", "time": "int64",
+}  # fmt: skip
+_SEEDS = {"title": "int32", "line": "int64", "clicked": "bool"}
+# Numbers of lines that are not in the log, in this order. No log has as many lines.
+_FIRST_SEED, _FIRST_PAIR, _FIRST_SHOWN, _FIRST_JUDGED = (-rank * 10**15 for rank in (4, 3, 2, 1))
 
 
 class Store:
     """The lines of a click log on disk. Add all blocks first, then call `finish`; `database` then has a table `lines`.
 
     Its columns are line, query, title (numbers of the texts in `queries` and `titles`), clicks, client (NO_CLIENT if
-    unknown) and time (null if unknown).
+    unknown) and time (null if unknown). A line with 0 clicks is a title that was shown and not clicked; with fewer, one
+    that was judged relevant. Negative lines are not in the log. The table `seeds` has the titles of a data folder that
+    the log is appended to, in their order.
     """
 
     queries: Numbered
@@ -45,28 +56,79 @@ class Store:
 
     def __init__(self, folder: Path, memory: int, database: "DuckDBPyConnection") -> None:
         self.folder, self.memory, self.database = folder, memory, database
-        self.clicked = 0  # lines with a click
+        self.lines = self.clicked = 0  # lines of the log, and those with a click
         self.has_clients, self.has_times = False, True
         self._queries = Numbering(folder / "queries", 0, memory // 8)
         self._titles = Numbering(folder / "titles", 0, memory // 8)
         self._columns = {name: DiskArray(folder / f"lines.{name}", dtype) for name, dtype in _COLUMNS.items()}
+        self._seeds = {name: DiskArray(folder / f"seeds.{name}", dtype) for name, dtype in _SEEDS.items()}
         self._pool = ThreadPoolExecutor(2)
         self._pending: list[Future[None]] = []
+
+    # --- reading -------------------------------------------------------------------------------------------------
 
     def add(self, events: Events) -> None:
         """Add some lines. Their texts are numbered in other threads, while the caller parses the next lines."""
         self._wait()
         size = len(events.queries)
+        self._add_numbers(
+            np.arange(self.lines, self.lines + size),
+            events.clicks,
+            hash_clients(events.clients, size),
+            np.full(size, NO_TIME) if events.times is None else events.times,
+        )
+        self.lines += size
         self.clicked += int(np.count_nonzero(events.clicks))
         self.has_clients |= events.clients is not None
         self.has_times &= events.times is not None
-        self._columns["clicks"].append(events.clicks)
-        self._columns["client"].append(hash_clients(events.clients, size))
-        self._columns["time"].append(np.full(size, NO_TIME) if events.times is None else events.times)
         self._pending = [
             self._pool.submit(self._number, self._queries, events.queries, "query"),
             self._pool.submit(self._number, self._titles, events.titles, "title"),
         ]
+
+    def add_judged(self, judged: Judged) -> None:
+        """Add the titles of a judged set: those of grade 0 were shown and not clicked."""
+        self._wait()
+        line = _FIRST_JUDGED
+        for query in judged:
+            size = len(query.titles)
+            clicks = -np.asarray(query.grades, np.float64)
+            self._add_numbers(np.arange(line, line + size), clicks, np.zeros(size), np.full(size, NO_TIME))
+            self._number(self._queries, [query.query] * size, "query")
+            self._number(self._titles, query.titles, "title")
+            line += size
+
+    def add_folder(self, before: Before) -> None:
+        """Add what a data folder holds."""
+        self._wait()
+        data, texts = before
+        queries, titles = _numbers(self._queries, texts.queries), _numbers(self._titles, texts.titles)
+        self.has_times &= texts.query_times is not None
+        times = np.full(len(queries), NO_TIME) if texts.query_times is None else texts.query_times
+        sums = data.pair_clicks if texts.pair_sums is None else np.asarray(texts.pair_sums)
+        for first in range(0, len(sums), _ROWS_AT_ONCE):
+            block = slice(first, first + _ROWS_AT_ONCE)
+            query, title = data.pair_query[block], data.pair_title[block]
+            lines = _FIRST_PAIR + first + np.arange(len(query))
+            self._add_numbers(lines, sums[block], np.zeros(len(query)), times[query])
+            self._columns["query"].append(queries[query])
+            self._columns["title"].append(titles[title])
+        for first, rows in data.shown.blocks(_ROWS_AT_ONCE):
+            query = np.repeat(np.arange(first, first + len(rows.lengths)), rows.lengths)
+            lines = _FIRST_SHOWN + data.shown.offsets[first] + np.arange(len(query))
+            self._add_numbers(lines, np.zeros(len(query)), np.zeros(len(query)), times[query])
+            self._columns["query"].append(queries[query])
+            self._columns["title"].append(titles[rows.values])
+        self._seeds["title"].append(titles)
+        self._seeds["line"].append(_FIRST_SEED + np.arange(len(titles)))
+        self._seeds["clicked"].append(np.arange(len(titles)) < data.clicked_titles)
+
+    def _add_numbers(
+        self, lines: NDArray[Any], clicks: NDArray[Any], clients: NDArray[Any], times: NDArray[np.int64]
+    ) -> None:
+        columns = {"line": lines, "clicks": clicks, "client": clients, "time": times}
+        for name, values in columns.items():
+            self._columns[name].append(values)
 
     def _number(self, numbering: Numbering, texts: Sequence[str], column: str) -> None:
         self._columns[column].append(numbering.read(texts).values)
@@ -75,30 +137,43 @@ class Store:
         for work in self._pending:
             work.result()
 
-    def finish(self, change: Change | None = None) -> None:
-        """Number the texts, after `change`, and fill the table of lines."""
-        import pyarrow
+    # --- after reading -------------------------------------------------------------------------------------------
 
+    def finish(self, change: Change | None = None) -> None:
+        """Number the texts, after `change`, and fill the tables of lines and seeds."""
         self._wait()
         self.queries = self._queries.finish(self.database, change)
         self.titles = self._titles.finish(self.database, change)
         self.database.execute(
-            "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT)"
+            "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT);"
+            "CREATE TABLE seeds (title INTEGER, line BIGINT, clicked BOOLEAN)"
         )
-        self.database.execute("CREATE TABLE seeds (title INTEGER, line BIGINT, clicked BOOLEAN)")
-        for start in range(0, len(self._columns["query"]), _ROWS_AT_ONCE):
-            block = {name: column.read(start, start + _ROWS_AT_ONCE) for name, column in self._columns.items()}
-            block["query"], block["title"] = self.queries.of(block["query"]), self.titles.of(block["title"])
-            unknown = block["time"] == NO_TIME
-            time = pyarrow.array(block.pop("time"), mask=unknown)
-            lines = np.arange(start, start + len(unknown))
-            insert(self.database, "lines", pyarrow.table({"line": lines, **block, "time": time}))
-        for column in self._columns.values():
+        self._fill("lines", self._columns)
+        self._fill("seeds", self._seeds)
+
+    def _fill(self, table: str, columns: dict[str, DiskArray]) -> None:
+        import pyarrow
+
+        for start in range(0, len(columns["line"]), _ROWS_AT_ONCE):
+            block: dict[str, Any] = {
+                name: column.read(start, start + _ROWS_AT_ONCE) for name, column in columns.items()
+            }
+            block["title"] = self.titles.of(block["title"])
+            if "query" in block:
+                block["query"] = self.queries.of(block["query"])
+                block["time"] = pyarrow.array(block["time"], mask=block["time"] == NO_TIME)
+            insert(self.database, table, pyarrow.table(block))
+        for column in columns.values():
             column.path.unlink()
 
     def close(self) -> None:
         """Wait for the threads."""
         self._pool.shutdown()
+
+
+def _numbers(numbering: Numbering, texts: Tokens) -> NDArray[np.int32]:
+    blocks = (texts[first : first + _TEXTS_AT_ONCE] for first in range(0, len(texts), _TEXTS_AT_ONCE))
+    return np.concatenate([np.zeros(0, np.int32), *(numbering.read(block).values for block in blocks)])
 
 
 @contextmanager

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickvec.data import BadLines, data_folder, dataset
-from clickvec.data.assembly import assemble
-from clickvec.data.cleaning import Cleaning, CleaningReport, Dropped, clean
+from clickvec.data import BadLines
+from clickvec.data.cleaning import Cleaning, Dropped, clean
 from clickvec.data.clicks import ClickLog, collect
 from clickvec.data.events import Events
-from clickvec.data.log_store import LEAST_MEMORY, open_store
-from clickvec.data.sql_cleaning import clean_store
+from clickvec.data.log_store import LEAST_MEMORY
+from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
 
 Line = tuple[str, str, float, str, int]  # query, title, clicks, client, time
-OFF = Cleaning(merge_minutes=0, k_anonymous=0)
 
 
 def events_of(lines: Sequence[Line]) -> Events:
@@ -113,22 +111,17 @@ RULES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(LINES, RULES)
 def test_the_rules_in_sql(tmp_path_factory: pytest.TempPathFactory, lines: list[Line], rules: Cleaning) -> None:
     lines += [("last", "one", 1.0, client, 0) for client in "abcd"]  # always left
     folder = tmp_path_factory.mktemp("clean")
-    log, expected = clean(log_of(lines), rules)
-    data, texts = dataset.prepare_with_texts(log, 10, 50)
-    data_folder.save(data, folder / "expected", texts)
-    found = CleaningReport()
-    with open_store(folder / "found", LEAST_MEMORY) as store:
-        store.add(events_of(lines))
-        store.finish(None if rules.keep_secrets else found.mask)
-        clean_store(store, rules, found)
-        made = assemble(store, 10, 50)
-        about = {"max_words": 10, "clicked_titles": made.clicked_titles}
-        data_folder.write(folder / "found", made.arrays, made.trigrams, about, made.texts)
+    expected, found = (
+        write_data_folder(
+            [events_of(lines)], folder / name, Preparation(cleaning=rules, memory=memory), check=lambda _: None
+        )
+        for name, memory in (("expected", None), ("found", LEAST_MEMORY))
+    )
     assert (found.secrets, found.dropped) == (expected.secrets, expected.dropped)
     for path in (folder / "expected").iterdir():
         assert path.read_bytes() == (folder / "found" / path.name).read_bytes(), path.name

@@ -1,5 +1,9 @@
-"""A log that goes through DuckDB gives the same data folder as in memory, byte for byte."""
+"""A log that goes through DuckDB gives the same data folder as in memory, byte for byte, also if it is appended."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,49 +13,43 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clickvec.data import BadLines, data_folder, dataset
-from clickvec.data.assembly import assemble
-from clickvec.data.clicks import ClickLog, collect
+from clickvec.data import BadLines, Judged, JudgedQuery, data_folder, dataset
+from clickvec.data.cleaning import Cleaning
 from clickvec.data.events import Events
-from clickvec.data.log_store import LEAST_MEMORY, Store, open_store
+from clickvec.data.log_store import LEAST_MEMORY, open_store
 from clickvec.data.numbering import Numbering
+from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
 
 pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
-Line = tuple[str, str, float, str, int]
+Line = tuple[str, str, float, int]  # query, title, clicks, time
 WORDS = ["a", "A", "b", "bath  tub", "上海", "ＨＯＴＥＬ", "naïve", "İ", "Σ", "ﬁ", "½", "x" * 30, "1", "é", "\u2028"]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=13).map(" ".join).filter(str.strip)
 CLICKS = st.sampled_from([0.0, 1.0, 2.0]) | st.sampled_from([0.0, 0.1, 0.3, 1e12, 1 / 3])
-LINES = st.lists(
-    st.tuples(TEXTS, TEXTS, CLICKS, st.sampled_from(["", "u1", "u2"]), st.integers(0, 10**10)), min_size=1, max_size=20
-)
+LINES = st.lists(st.tuples(TEXTS, TEXTS, CLICKS, st.integers(0, 10**10)), min_size=1, max_size=20)
+FEW = st.sampled_from(["a", "A ", "b", "a b", "b  a", "c d e", "x"])
+DAY = st.lists(st.tuples(FEW, FEW, CLICKS, st.integers(0, 10**10)), min_size=1, max_size=12)
+LAST = ("last", "one", 1.0, 5)  # every log needs a click
+RULES = Cleaning(k_anonymous=0, merge_minutes=0)
 
 
-def blocks_of(lines: Sequence[Line], size: int) -> list[Events]:
+def blocks_of(lines: Sequence[Line], size: int = 7) -> list[Events]:
     blocks = []
     for first in range(0, len(lines), size):
-        queries, titles, clicks, clients, times = zip(*lines[first : first + size], strict=True)
-        blocks.append(Events(list(queries), list(titles), np.array(clicks), list(clients), np.array(times)))
+        queries, titles, clicks, times = zip(*lines[first : first + size], strict=True)
+        blocks.append(Events(list(queries), list(titles), np.array(clicks), None, np.array(times)))
     return blocks
 
 
-def in_memory(lines: Sequence[Line], out: Path, max_words: int = 4, max_trigrams: int = 20) -> ClickLog:
-    log = collect(blocks_of(lines, 7), BadLines())
-    data, texts = dataset.prepare_with_texts(log, max_words, max_trigrams)
-    data_folder.save(data, out, texts)
-    return log
-
-
-def write_store(store: Store, out: Path, max_words: int = 4, max_trigrams: int = 20) -> None:
-    made = assemble(store, max_words, max_trigrams)
-    about = {"max_words": max_words, "clicked_titles": made.clicked_titles}
-    data_folder.write(out, made.arrays, made.trigrams, about, made.texts)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def write(lines: Sequence[Line], out: Path, on_disk: bool, block: int = 7, shown: Judged | None = None,
+          append: bool = False) -> dict[str, bytes]:  # fmt: skip
+    memory = LEAST_MEMORY if on_disk else None
+    preparation = Preparation(4, 20, RULES, shown, append, memory)
+    write_data_folder(blocks_of(lines, block), out, preparation, check=lambda _: None)
+    dataset.check(data_folder.load(out))
+    return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
 @contextmanager
@@ -63,24 +61,51 @@ def small_tables(size: int) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(LINES, st.integers(1, 5), st.sampled_from([1, 200, 10**9]))
-@example([("a", "b", 1.0, "", 0)], 1, 1)
-@example([("a", "x", 0.0, "", 0), ("b", "y", 1.0, "", 0), ("b", "x", 0.0, "", 0), ("b", "y", 0.0, "", 0)], 2, 1)
+@example([("a", "b", 1.0, 0)], 1, 1)
+@example([("a", "x", 0.0, 0), ("b", "y", 1.0, 0), ("b", "x", 0.0, 0), ("b", "y", 0.0, 0)], 2, 1)
 def test_the_folder_is_that_of_the_log_in_memory(
     tmp_path_factory: pytest.TempPathFactory, lines: list[Line], block: int, table: int
 ) -> None:
-    lines.append(("last", "one", 1.0, "u3", 5))  # at least one click
     folder = tmp_path_factory.mktemp("store")
-    in_memory(lines, folder / "expected")
-    with small_tables(table), open_store(folder / "found", LEAST_MEMORY) as store:
-        for events in blocks_of(lines, block):
-            store.add(events)
-        store.finish()
-        write_store(store, folder / "found")
-    assert contents(folder / "found") == contents(folder / "expected")
+    expected = write([*lines, LAST], folder / "expected", on_disk=False)
+    with small_tables(table):
+        assert write([*lines, LAST], folder / "found", on_disk=True, block=block) == expected
     assert sorted(path.name for path in folder.iterdir()) == ["expected", "found"]
-    dataset.check(data_folder.load(folder / "found"))
+
+
+@settings(max_examples=10, deadline=None)
+@given(DAY, DAY, st.tuples(st.booleans(), st.booleans()))
+def test_appending_equals_preparing_both_logs(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Line], second: list[Line], on_disk: tuple[bool, bool]
+) -> None:
+    clicked = {" ".join(query.lower().split()) for query, _, clicks, _ in first if clicks}
+    # What was shown for a query without a click is not kept.
+    first = [line for line in first if line[2] or " ".join(line[0].lower().split()) in clicked]
+    folder = tmp_path_factory.mktemp("append")
+    expected = write([*first, LAST, *second, LAST], folder / "both", on_disk=False)
+    write([*first, LAST], folder / "data", on_disk[0])
+    assert write([*second, LAST], folder / "data", on_disk[1], append=True) == expected
+
+
+@settings(max_examples=6, deadline=None)
+@given(DAY, st.lists(st.tuples(FEW, st.lists(st.tuples(FEW, st.integers(0, 2)), max_size=4)), max_size=4))
+def test_a_judged_set_of_shown_titles(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[Line], judged: list[tuple[str, list[tuple[str, int]]]]
+) -> None:
+    shown = Judged(
+        tuple(
+            JudgedQuery(
+                str(k), query, ("",) * len(rows), tuple(t for t, _ in rows), np.array([g for _, g in rows], int)
+            )
+            for k, (query, rows) in enumerate(judged)
+        ),
+        BadLines(),
+    )
+    folder = tmp_path_factory.mktemp("shown")
+    expected = write([*lines, LAST], folder / "expected", on_disk=False, shown=shown)
+    assert write([*lines, LAST], folder / "found", on_disk=True, shown=shown) == expected
 
 
 def test_the_store_is_removed_after_an_error(tmp_path: Path) -> None:
@@ -93,3 +118,32 @@ def test_the_store_is_removed_after_an_error(tmp_path: Path) -> None:
 def test_too_little_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="10 MB; give at least 500 MB"), open_store(tmp_path / "out", 10**7):
         pass
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.data.test_log_store import LAST, write
+from clickvec.data import {module}
+{module}.{name} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+write([LAST], Path(sys.argv[1]), on_disk=True, append=True)
+"""
+
+
+@pytest.mark.parametrize(("module", "name"), [("preparation", "assemble"), ("data_folder", "write_arrays")])
+def test_a_kill_while_appending_leaves_the_old_folder(tmp_path: Path, module: str, name: str) -> None:
+    before = write([("a", "b", 1.0, 0)], tmp_path / "data", on_disk=False)
+    program = KILLED.format(module=module, name=name)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "data"], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    write([LAST], tmp_path / "data", on_disk=True, append=True)  # removes what the killed run left
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_folder_without_texts_cannot_be_appended_to(tmp_path: Path) -> None:
+    write([LAST], tmp_path / "data", on_disk=False)
+    data_folder.save(data_folder.load(tmp_path / "data"), tmp_path / "data")
+    with pytest.raises(ClickvecError, match=r"data was made by an earlier clickvec and has no texts.*prepare"):
+        write([LAST], tmp_path / "data", on_disk=False, append=True)

@@ -15,6 +15,9 @@ from clickvec.storage.outputs import check_new_file
 def doctor(
     logs: Annotated[list[Path], typer.Argument(parser=input_path, help="Click logs, as for prepare; - is stdin.")],
     html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="Train on samples: is the log enough to beat BM25? Takes minutes.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show examples for all findings.")] = False,
     recipe: Annotated[str, typer.Option(help="The recipe to measure the cost of training with.")] = "default",
     settings: inputs.Settings = None,
@@ -40,7 +43,7 @@ def doctor(
     bad = BadLines()
     blocks = read_events(logs, columns, bad=bad)
     with tuned_for_training():
-        found = examine(blocks, bad, describe_files(logs), chosen, device=device, progress=Bar())
+        found = examine(blocks, bad, describe_files(logs), chosen, forecast=forecast, device=device, progress=Bar())
     columns.check_used()
     if html:
         from clickvec.render.html.doctor_page import write_page

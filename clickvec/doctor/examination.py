@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from clickvec.config import Recipe
@@ -19,8 +20,11 @@ from clickvec.doctor.position_findings import positions_finding
 from clickvec.doctor.sample_findings import sample_findings, sample_note
 from clickvec.doctor.secret_count import SecretCounter
 from clickvec.doctor.text_hashes import canonical_texts, hash_texts
-from clickvec.doctor.training_findings import cost_finding, false_negatives_finding
+from clickvec.doctor.training_findings import cost_finding, false_negatives_finding, no_cost_finding
+from clickvec.errors import missing_extra
 from clickvec.progress import Progress, ignore
+
+FORECAST_LINES = 500_000  # clicked lines that a forecast may use
 
 
 @dataclass(frozen=True)
@@ -41,37 +45,52 @@ class Examination:
 
 
 def examine(
-    blocks: Iterable[Events], bad: BadLines, source: str, recipe: Recipe, *, device: str = "auto",
-    progress: Progress | None = None,
+    blocks: Iterable[Events], bad: BadLines, source: str, recipe: Recipe, *, forecast: bool = False,
+    device: str = "auto", progress: Progress | None = None,
 ) -> Examination:  # fmt: skip
     """Read the lines of a log once and return the findings. Raise ClickvecError if no line has a click.
 
     `bad` is where the reader of the blocks counts bad lines. Part of the sample is trained on, to measure the cost of
-    training with the recipe.
+    training with the recipe. With `forecast`, four models are trained, which takes minutes.
     """
+    if forecast and find_spec("torch") is None:
+        raise missing_extra("torch", "train")
     started, report = time.monotonic(), progress or ignore
-    sampler, secrets = LineSampler(), SecretCounter()
+    samplers, secrets = [LineSampler()], SecretCounter()
+    if forecast:
+        samplers.append(LineSampler(FORECAST_LINES))
     with closing(LineCounter()) as counter:
         for events in blocks:
             counter.add(events)
-            sampler.add(events)
+            for sampler in samplers:
+                sampler.add(events)
             secrets.add(events)
             report("reading", counter.lines, None)
         bad.check(source, 1.0, counter.clicked, "pair with a click")
         read_seconds = time.monotonic() - started
         counted = counter.finish()
         negatives = false_negatives(counter.pairs, counted.titles, counted.pairs, recipe.batch_size)
-    sample = _masked(sampler.finish())
+    sample, *larger = (_masked(sampler.finish()) for sampler in samplers)
     text_of = dict(zip(hash_texts(canonical_texts(sample.titles)).tolist(), sample.titles, strict=True))
-    findings = (
+    findings = [
         *count_findings(bad, counted, text_of, recipe.max_words),
         *sample_findings(sample),
         positions_finding(counted),
         secrets.finding(),
         false_negatives_finding(negatives),
-        cost_finding(sample, counted, recipe, device, read_seconds),
-    )
-    return Examination(source, sample_note(sample), time.monotonic() - started, findings)
+    ]
+    if find_spec("torch") is None:
+        findings.append(no_cost_finding())
+    else:
+        from clickvec.doctor.training_cost import measure_cost  # imports torch
+
+        cost = measure_cost(sample, counted.pairs, counted.queries, len(counted.titles.keys), recipe, device)
+        findings.append(cost_finding(cost, counted, read_seconds))
+        if larger:
+            from clickvec.doctor.forecast_finding import forecast_finding
+
+            findings.append(forecast_finding(larger[0], counted.pairs, cost, recipe, device, progress))
+    return Examination(source, sample_note(sample), time.monotonic() - started, tuple(findings))
 
 
 def _masked(sample: Sample) -> Sample:

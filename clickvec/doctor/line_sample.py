@@ -20,6 +20,7 @@ class Sample:
     titles: list[str]
     clicks: list[float]
     lines: int  # clicked lines that the sample was drawn from
+    times: list[int] | None = None  # seconds since 1970, UTC
 
     def __len__(self) -> int:
         """The number of sampled lines."""
@@ -43,9 +44,11 @@ class LineSampler:
         self._kept: list[_Line] = []
         self._limit = 1.0  # no line with a larger key can be in the sample
         self._lines = 0
+        self._has_times = True
 
     def add(self, events: Events) -> None:
         """Draw from a block of lines."""
+        self._has_times &= events.times is not None
         clicked = np.flatnonzero(events.clicks > 0)
         keys = self._rng.random(len(clicked))
         chosen = keys < self._limit
@@ -68,6 +71,7 @@ class LineSampler:
     def finish(self) -> Sample:
         """Return the sample."""
         self._drop()
-        lines = sorted(self._kept, key=lambda line: (line.time, line.number))
+        lines = sorted(self._kept, key=lambda line: (line.time if self._has_times else 0, line.number))
+        times = [line.time for line in lines] if self._has_times else None
         columns = ([line.query for line in lines], [line.title for line in lines], [line.clicks for line in lines])
-        return Sample(*columns, self._lines)
+        return Sample(*columns, self._lines, times)

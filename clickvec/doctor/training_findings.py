@@ -1,12 +1,13 @@
 """Findings about training: false negatives to expect, and the time that it will take here."""
 
-from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from clickvec.config import Recipe
 from clickvec.doctor.false_negatives import FalseNegatives
 from clickvec.doctor.finding import NOTHING, Finding, count_of, percent
 from clickvec.doctor.line_counts import Counted
-from clickvec.doctor.line_sample import Sample
+
+if TYPE_CHECKING:  # it imports torch
+    from clickvec.doctor.training_cost import Cost
 
 MANY_UNKNOWN = 1.0  # unknown false negatives for each pair, with half of the clicks
 
@@ -31,14 +32,14 @@ def false_negatives_finding(found: FalseNegatives) -> Finding:
     return Finding("false_negatives", "False negatives", text, advice, numbers, act=act)
 
 
-def cost_finding(sample: Sample, counted: Counted, recipe: Recipe, device: str, read_seconds: float) -> Finding:
-    """Train for a few seconds, and report how long the whole training will take."""
-    if find_spec("torch") is None:
-        text = "Not measured, because torch is not installed."
-        return Finding("cost", "Training", text, "Install it: pip install 'clickvec[train]'.", {"seconds": None})
-    from clickvec.doctor.training_cost import measure_cost  # imports torch
+def no_cost_finding() -> Finding:
+    """Report that the time of training was not measured."""
+    text = "Not measured, because torch is not installed."
+    return Finding("cost", "Training", text, "Install it: pip install 'clickvec[train]'.", {"seconds": None})
 
-    cost = measure_cost(sample, counted.pairs, counted.queries, len(counted.titles.keys), recipe, device)
+
+def cost_finding(cost: "Cost", counted: Counted, read_seconds: float) -> Finding:
+    """Report how long training will take."""
     text = (
         f"About {duration(cost.seconds)} on {cost.device} for {count_of(cost.epochs, 'epoch')} of {counted.pairs:,} "
         f"pairs, plus {duration(read_seconds)} to read the log: {cost.pairs_per_second:,.0f} pairs/s in "

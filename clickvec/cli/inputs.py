@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
     from clickvec.data.dataset import Dataset
+    from clickvec.evaluation.held_out_clicks import Collection
+    from clickvec.training.measuring import Dev
 
 
 def input_path(text: str) -> Path:
@@ -130,14 +132,39 @@ def prepare_dataset(
     return dataset.prepare(log, max_words, max_trigrams, judged)
 
 
+def hold_out_and_prepare(
+    logs: list[Path],
+    shown: Path | None,
+    catalogue: Path | None,
+    recipe: "Recipe",
+    max_bad: float,
+    columns: "Columns",
+) -> "tuple[Dataset, Dev | None, Collection | None]":
+    """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
+    from clickvec.data import dataset
+    from clickvec.training.measuring import hold_out_clicks
+
+    titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
+    parts = hold_out_clicks(read_log(logs, max_bad, columns), titles)
+    judged = read_judged_set(shown, max_bad, columns) if shown else None
+    data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
+    return data, parts.dev, parts.test
+
+
+def is_data_folder(path: Path) -> bool:
+    """Tell whether a path names a data folder, and not a click log."""
+    from clickvec.data.open_files import STDIN
+
+    return path != STDIN and (path / "data.json").exists()
+
+
 def open_dataset(
     logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
 ) -> "Dataset":
     """Open a data folder, or prepare click logs."""
-    from clickvec.data.open_files import STDIN
     from clickvec.training.trainer import load_checked
 
-    prepared = [path for path in logs if path != STDIN and (path / "data.json").exists()]
+    prepared = list(filter(is_data_folder, logs))
     if not prepared:
         return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
     if len(logs) > 1:

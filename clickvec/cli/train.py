@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from clickvec.config import TOWERS
 from clickvec.errors import missing_extra
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
+
+if TYPE_CHECKING:
+    from clickvec.model.folder import Model
+    from clickvec.training.measuring import Dev
 
 
 def prepare(
@@ -58,7 +62,15 @@ def train(
         typer.Argument(parser=input_path, help="Click logs, or one data folder made by prepare; - is stdin."),
     ],
     out: Out,
-    dev: Annotated[Path | None, input_option("A judged set to measure after each epoch.")] = None,
+    dev: Annotated[
+        Path | None, input_option("A judged set to choose the epoch. Default: clicks that are held out of training.")
+    ] = None,
+    catalogue: Annotated[
+        Path | None, input_option("More titles to search when the model is measured. Default: those of the log.")
+    ] = None,
+    no_hold_out: Annotated[
+        bool, typer.Option("--no-hold-out", help="Train on all clicks and measure nothing.")
+    ] = False,
     shown: Shown = None,
     recipe: Annotated[str, typer.Option(help="default: the best settings so far; paper: the paper's.")] = "default",
     tower: Annotated[str | None, typer.Option(help=", ".join(TOWERS))] = None,
@@ -72,11 +84,15 @@ def train(
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model from a click log and write it to --out."""
+    """Train a model from a click log and write it to --out.
+
+    Two small parts of the queries are held out of training. One chooses the epoch; the other gives the figures, beside
+    tuned BM25, over all titles of the log and of --catalogue.
+    """
     from clickvec import config
     from clickvec.training.process_settings import tuned_for_training
 
-    check_output(out, [*logs, dev, shown, recipe_file])
+    check_output(out, [*logs, dev, shown, catalogue, recipe_file])
     by_tower = [f"tower={tower}"] if tower else []
     chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
     if find_spec("torch") is None:
@@ -89,16 +105,43 @@ def train(
 
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)
-        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown))
-        data = inputs.open_dataset(logs, shown, chosen, max_bad, columns)
-        judged = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue))
+        measured: Dev | None = None
+        test = None
+        if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
+            data = inputs.open_dataset(logs, shown, chosen, max_bad, columns)
+            measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+        else:
+            data, measured, test = inputs.hold_out_and_prepare(logs, shown, catalogue, chosen, max_bad, columns)
         columns.check_used()
         model = run_training(
-            data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite,
+            data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
             source=inputs.file_names(logs), progress=Bar(),
         )  # fmt: skip
     facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
-    inputs.print_outcome(f"{out}: {headline(model)}", facts, as_json)
+    inputs.print_outcome(f"{out}: {headline(model)}", facts | _held_out_facts(model), as_json)
+    if not as_json and "held_out" in model.training:
+        _print_figures(model.training["held_out"])
+
+
+def _held_out_facts(model: "Model") -> dict[str, Any]:
+    return {"held_out": model.training["held_out"]} if "held_out" in model.training else {}
+
+
+def _print_figures(figures: dict[str, Any]) -> None:
+    """Print the figures on held-out clicks as a table, and what they are."""
+    from clickvec.evaluation.bm25 import describe_settings
+    from clickvec.render.terminal.screen import Screen, this_screen
+    from clickvec.training.measuring import figures_table
+
+    screen = Screen(1_000, this_screen().colour)
+    head, *rows = figures_table(figures)
+    print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
+    queries = counted(figures["queries"], "held-out query", "held-out queries")
+    print_message(
+        f"{queries} over {counted(figures['titles'], 'title')}, in per cent, with 95% confidence intervals; BM25 is "
+        f"tuned on other held-out queries ({describe_settings(figures['bm25'])})"
+    )
 
 
 def evaluate(

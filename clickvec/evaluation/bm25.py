@@ -1,6 +1,6 @@
 """BM25 on titles: the word-matching baseline that every model is measured beside."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from typing import Any
@@ -24,6 +24,12 @@ BM25_GRID: tuple[dict[str, Any], ...] = tuple(
     for k1, b in ((0.3, 1.0), (0.8, 0.75), (0.8, 1.0), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))
 )
 _REPORTED = 100  # queries between two reports of progress
+
+
+def describe_settings(settings: Mapping[str, Any]) -> str:
+    """Return the settings of BM25 for people: `words, k1 = 1.2, b = 0.75`."""
+    full = {"tokens": "words", "k1": K1, "b": B, **settings}
+    return f"{full['tokens']}, k1 = {full['k1']:g}, b = {full['b']:g}"
 
 
 class BM25(Ranker):

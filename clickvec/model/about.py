@@ -37,8 +37,19 @@ def about_model(model: Model) -> dict[str, Any]:
         "fingerprint": model.fingerprint,
         "data": model.training.get("data", {}),
         "kept": model.training.get("kept", {}),
+        **_held_out(model.training.get("held_out")),
         "recipe": model.training.get("recipe", {}),
     }
+
+
+def _held_out(figures: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the figures on held-out clicks, if there were any: of each system by each measure."""
+    if not figures:
+        return {}
+    measures = {
+        f"{system['system']} {name}": system[name] for system in figures["systems"] for name in system["intervals"]
+    }
+    return {"held-out clicks": {"queries": figures["queries"], "titles": figures["titles"], **measures}}
 
 
 def computed_by(tower: Tower) -> str:

@@ -4,8 +4,10 @@ import dataclasses
 from typing import Any
 
 from clickvec.config import Recipe
+from clickvec.evaluation.bm25 import describe_settings
 from clickvec.model.folder import Model
 from clickvec.text.printable import clean
+from clickvec.training.measuring import figures_table
 
 
 def training(
@@ -35,10 +37,25 @@ def write(model: Model) -> str:
         "| | |", "|---|---|",
         *(f"| {name} | {_number(value)} |" for name, value in kept.items() if not isinstance(value, dict)),
         *(f"| dev {name} | {value:.2f} |" for name, value in kept.get("dev", {}).items()), "",
+        *_held_out(about.get("held_out")),
         "## Recipe", "",
         "```toml", *(f"{name} = {_toml(value)}" for name, value in about["recipe"].items()), "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _held_out(figures: dict[str, Any] | None) -> list[str]:
+    """Return the section about held-out clicks, if there were any."""
+    if figures is None:
+        return []
+    head, *rows = figures_table(figures)
+    return [
+        "## Held-out clicks", "",
+        f"{figures['queries']:,} queries that are not in training, and {figures['titles']:,} titles that each system",
+        "searches for the clicked ones. In per cent, with 95% confidence intervals (bootstrap over queries).",
+        f"BM25 is tuned on other held-out queries: {describe_settings(figures['bm25'])}.", "",
+        f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), "",
+    ]  # fmt: skip
 
 
 def headline(model: Model) -> str:

@@ -22,6 +22,7 @@ from clickvec.config import REMOVED, RENAMED, Recipe
 from clickvec.data import Judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.folder import check_model_output
 from clickvec.storage import files
 from clickvec.storage.arrays import read_metadata, write_arrays
@@ -161,7 +162,7 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
     return state
 
 
-def name_data(data: Dataset, dev: Judged | None) -> str:
+def name_data(data: Dataset, dev: Judged | Collection | None) -> str:
     """Return a hash of the data and the dev set."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.tokens, data.queries, data.titles, data.shown):
@@ -169,6 +170,10 @@ def name_data(data: Dataset, dev: Judged | None) -> str:
         digest.update(np.ascontiguousarray(rows.offsets).data)
     for column in (data.pair_query, data.pair_title, data.pair_clicks):
         digest.update(np.ascontiguousarray(column).data)
+    if isinstance(dev, Collection):
+        clicked = [sorted(rows) for rows in dev.clicked]
+        digest.update(json.dumps([dev.queries, clicked, dev.catalogue.titles]).encode())
+        return digest.hexdigest()[:32]
     for query in dev or ():
         digest.update(json.dumps([query.query, query.doc_ids, query.titles, query.grades.tolist()]).encode())
     return digest.hexdigest()[:32]

@@ -22,20 +22,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
-from clickvec.data import Judged, dataset
+from clickvec.data import dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.evaluation.neural import Neural
 from clickvec.model import folder
-from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.device import make_updater, pick_device
+from clickvec.training.measuring import Dev, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.objective import unit
 from clickvec.training.towers import TowerPair, make_batch
@@ -52,10 +51,13 @@ SHUFFLE, MINE = (
 
 
 def run_training(
-    data: Dataset, recipe: Recipe, out: str | Path, *, dev: Judged | None = None, device: str = "auto",
-    resume: bool = False, overwrite: bool = False, source: str = "", progress: Progress | None = None,
+    data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
+    device: str = "auto", resume: bool = False, overwrite: bool = False, source: str = "",
+    progress: Progress | None = None,
 ) -> Model:  # fmt: skip
     """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
+
+    `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`.
 
     Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
@@ -76,7 +78,7 @@ def run_training(
             elif overwrite:
                 clear(run_folder)
             run.all_epochs()
-            run.finish(path)
+            run.finish(path, test)
             shutil.rmtree(run_folder, ignore_errors=True)
         return folder.open_model(path)
 
@@ -90,7 +92,7 @@ def run_training(
         return future.result()
 
 
-def _check_inputs(data: Dataset, recipe: Recipe, dev: Judged | None) -> None:
+def _check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
     """Refuse what would only fail, or mislead, an hour later."""
     if data.max_words != recipe.max_words:
         raise ClickvecError(
@@ -104,7 +106,7 @@ def _check_inputs(data: Dataset, recipe: Recipe, dev: Judged | None) -> None:
         )
     if recipe.patience and dev is None:
         raise ClickvecError("patience needs a dev set; add --dev")
-    if dev is not None and not with_relevant(dev):
+    if dev is not None and not isinstance(dev, Collection) and not with_relevant(dev):
         raise ClickvecError("the dev set has no query with a relevant title (grade 1 or more), so it measures nothing")
 
 
@@ -112,7 +114,7 @@ class Run:
     """One training run: towers, updater, sampler, and how far it is."""
 
     def __init__(
-        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Judged | None = None,
+        self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
         stop: threading.Event | None = None,
     ) -> None:  # fmt: skip
@@ -214,8 +216,7 @@ class Run:
             "seconds": state.seconds, "masked": state.masked, "mean_cosine": mean_cosine,
         }  # fmt: skip
         if self.dev is not None:
-            result = evaluate([Neural(Encoder(self.model(arrays)), "dev")], self.dev)
-            row["dev"] = dict(zip(result.measures, result.means[0].tolist(), strict=True))
+            row["dev"] = dev_scores(self.model(arrays), self.dev)
             if row["dev"]["NDCG@10"] > state.best_score:
                 state.best_epoch, state.best_score = state.epoch + 1, row["dev"]["NDCG@10"]
         state.history.append(row)
@@ -282,13 +283,15 @@ class Run:
         about = card.training(recipe, self._facts, self.source, self.state.history, self._kept_epoch())
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
-    def finish(self, out: Path) -> None:
-        """Write the model to keep, with the history of the whole run."""
+    def finish(self, out: Path, test: Collection | None = None) -> None:
+        """Write the model to keep, with the history of the whole run and the figures on test."""
         if self._kept_epoch() == self.state.epoch:
             arrays = self.towers.to_arrays()
         else:
             arrays = dict(folder.open_model(self.folder / "best").weights)
         model = self.model(arrays)._replace(metrics=self._metrics())
+        if test is not None and isinstance(self.dev, Collection):
+            model.training["held_out"] = held_out_figures(model, self.dev, test, self.progress)
         folder.save_model(model._replace(card=card.write(model)), out)
 
 

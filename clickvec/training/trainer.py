@@ -10,12 +10,15 @@ from clickvec.config import Recipe, RecipeSettings
 from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
+from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.loop import run_training
+from clickvec.training.measuring import Dev, hold_out_clicks
 
+HELD_OUT = "held-out"
 IF_EXISTS = ("error", "resume", "overwrite")
 
 
@@ -24,7 +27,7 @@ def train(
     /,
     out: str | Path,
     *,
-    dev: Judged | str | Path | None = None,
+    dev: Judged | str | Path | None = HELD_OUT,
     recipe: str | Recipe = "default",
     device: str = "auto",
     progress: Progress | None = None,
@@ -34,10 +37,13 @@ def train(
     """Train a model on clicks, write it to the folder `out`, and return its encoder.
 
     `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
-    prepare`. `dev` is a judged set or its path: it is measured after each epoch, and the recipe `default` keeps the
-    epoch with the best NDCG@10. `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as
-    `epochs=10`. `device` is `cpu`, `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists`
-    says what to do. Messages go to the logger `clickvec`.
+    prepare`. `dev` is measured after each epoch, and the recipe `default` keeps the epoch with the best NDCG@10. By
+    default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
+    `encoder.model.training["held_out"]` and the model card hold. A data folder or a small log holds nothing out. `dev`
+    may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `recipe` is
+    `default`, `paper` or a `Recipe`; the keywords are its settings, such as `epochs=10`. `device` is `cpu`, `cuda`,
+    `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists` says what to do. Messages go to the
+    logger `clickvec`.
 
     Ctrl-C raises `Interrupted` and leaves a run that `if_exists="resume"` continues, with the same weights at the end.
     Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
@@ -50,6 +56,10 @@ def train(
     pick_device(device)
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         clicks = load_checked(Path(clicks))
+    measured: Dev | None = None
+    if dev != HELD_OUT:
+        measured = read_judged(dev) if isinstance(dev, str | Path) else dev
+    test: Collection | None = None
     source = ", ".join(Path(path).name for path in _paths(clicks))
     if isinstance(clicks, Dataset):
         data = clicks
@@ -57,11 +67,12 @@ def train(
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
         pairs = clicks if isinstance(clicks, ClickLog) else read_clicks(clicks)
+        if dev == HELD_OUT:
+            pairs, measured, test = hold_out_clicks(pairs)
         data = dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams)
-    judged = read_judged(dev) if isinstance(dev, str | Path) else dev
     model = run_training(
-        data, chosen, out, dev=judged, device=device, resume=resume, overwrite=overwrite, source=source,
-        progress=progress,
+        data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
+        source=source, progress=progress,
     )  # fmt: skip
     return Encoder(model, out.resolve())
 

@@ -30,7 +30,7 @@ torch = pytest.importorskip("torch")
 
 from interrupt import watch_updates  # noqa: E402
 
-from clickvec.training import alarms, loop  # noqa: E402
+from clickvec.training import alarms, loop, measuring  # noqa: E402
 from clickvec.training.update import Plain, Seed  # noqa: E402
 
 SURE = {"learning_rate": 0.01, "initial_scale": 0.1, "epochs": 6}
@@ -328,7 +328,7 @@ def test_the_best_or_the_last_model_is_kept_and_patience_ends_the_run(
         def __init__(self) -> None:
             self.means = np.array([[1.0, 1.0, next(scores)]])
 
-    monkeypatch.setattr(loop, "evaluate", lambda rankers, judged: Fake())
+    monkeypatch.setattr(measuring, "evaluate", lambda rankers, judged: Fake())
     chosen = recipe("default", keep=keep, **(SMALL | {"epochs": 5, "patience": 2}))
     model = loop.run_training(data, chosen, tmp_path / "model", dev=dev)
     assert model.training["kept_epoch"] == kept

@@ -1,0 +1,77 @@
+"""What a run is measured on: a judged set, or two parts of the clicks that are held out of training."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from clickvec.data import ClickLog, Judged
+from clickvec.data.held_out import fewest_queries, hold_out
+from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure, tune_bm25
+from clickvec.evaluation.judged_lists import evaluate
+from clickvec.evaluation.neural import Neural
+from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model
+from clickvec.progress import Progress
+
+log = logging.getLogger(__name__)
+
+Dev = Judged | Collection  # what chooses the epoch: judged lists, or searches of the whole catalogue
+
+
+class Parts(NamedTuple):
+    """The clicks to train on, and what the model is measured on after each epoch (dev) and at the end (test)."""
+
+    train: ClickLog
+    dev: Dev | None = None
+    test: Collection | None = None
+
+
+def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
+    """Hold two parts of the clicks out of training. The catalogue is the titles of the log, and more `titles`.
+
+    If the log has too few queries, log a warning and return all of it for training.
+    """
+    held = hold_out(clicks)
+    if held is None:
+        log.warning(
+            "No clicks are held out: the log has fewer than %d different queries. The last epoch is kept, and nothing "
+            "is measured. To measure, give a judged set with --dev.", fewest_queries()
+        )  # fmt: skip
+        return Parts(clicks)
+    catalogue = Catalogue(clicks.titles)
+    catalogue.add(titles)
+    dev, test = collection(held.dev, catalogue), collection(held.test, catalogue)
+    log.info(
+        "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",
+        f"{len(dev.queries):,}", f"{len(test.queries):,}",
+        "the latest ones" if clicks.times is not None else "by a hash of their words", f"{len(catalogue.titles):,}",
+    )  # fmt: skip
+    return Parts(held.train, dev, test)
+
+
+def dev_scores(model: Model, dev: Dev) -> dict[str, float]:
+    """Measure a model on dev. NDCG@10 is always among the measures."""
+    ranker = Neural(Encoder(model), "dev")
+    result = measure([ranker], dev.sample(MOST_DEV)) if isinstance(dev, Collection) else evaluate([ranker], dev)
+    return dict(zip(result.measures, result.means[0].tolist(), strict=True))
+
+
+def held_out_figures(model: Model, dev: Collection, test: Collection, progress: Progress) -> dict[str, Any]:
+    """Measure a model on test beside BM25, which is tuned on dev. Return plain values for the model card."""
+    bm25, settings = tune_bm25(dev, progress)
+    bm25.name = "BM25 (tuned)"
+    result = measure([Neural(Encoder(model), "model"), bm25], test, progress)
+    return {
+        "queries": len(test.queries), "titles": len(test.catalogue.titles), "bm25": settings,
+        "systems": result.as_json(intervals=True)["systems"],
+    }  # fmt: skip
+
+
+def figures_table(figures: dict[str, Any]) -> list[list[str]]:
+    """Return the figures of the model card as a table: a header, then a row for each system."""
+    first, *_ = figures["systems"]
+    rows = []
+    for system in figures["systems"]:
+        cells = (f"{system[name]:.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in system["intervals"].items())
+        rows.append([system["system"], *cells])
+    return [["held-out clicks", *first["intervals"]], *rows]

@@ -1,0 +1,151 @@
+"""Training on clicks alone: what is held out, what chooses the epoch, and the figures in the model card."""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import ok
+
+from clickvec.data import ClickLog
+from clickvec.data.held_out import hold_out, near_duplicate_key
+from clickvec.evaluation.held_out_clicks import MEASURES, Collection
+from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.result import Evaluation
+from clickvec.lab.simulate import write
+from clickvec.progress import Progress
+
+pytest.importorskip("torch")
+
+import clickvec
+from clickvec.model.encoder import Encoder
+from clickvec.training import loop, measuring
+from clickvec.training.measuring import hold_out_clicks
+
+SMALL = {"cells": 8, "epochs": 2, "hard_negatives": 0}
+OPTIONS = ("--set", "cells=8", "--set", "epochs=2", "--set", "hard_negatives=0")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    write(folder, 12_000, 0, 20, 20, log=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def log(site: Path) -> ClickLog:
+    return clickvec.read_clicks(site / "clicks.tsv.gz")
+
+
+def test_what_is_held_out_is_not_trained_on(log: ClickLog, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    parts = hold_out_clicks(log, ["a title that nobody clicked"])
+    assert isinstance(parts.dev, Collection)
+    assert parts.test is not None
+    trained = set(map(near_duplicate_key, parts.train.queries))
+    for held in (parts.dev, parts.test):
+        assert not trained & set(map(near_duplicate_key, held.queries))
+        assert "a title that nobody clicked" in held.catalogue.titles
+        assert set(log.titles) <= {*held.catalogue.titles, *log.titles}
+        assert len(held.catalogue.titles) == len({*log.titles, "a title that nobody clicked"})
+    assert f"{len(parts.test.queries):,} to measure, by a hash" in caplog.text
+
+
+def test_the_verb_prints_the_figures(site: Path, log: ClickLog, tmp_path: Path) -> None:
+    printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *OPTIONS)
+    summary, head, _, model, bm25 = printed.splitlines()
+    assert "dev MRR@10" in summary
+    assert head.split() == ["held-out", "clicks", *MEASURES]
+    assert model.startswith("model ")
+    assert bm25.startswith("BM25 (tuned) ")
+    figures = Encoder.load(tmp_path / "m").model.training["held_out"]
+    held = hold_out(log)
+    assert held is not None
+    assert figures["queries"] == len(set(held.test.queries))
+    low, high = figures["systems"][0]["intervals"]["NDCG@10"]
+    assert 0 <= low <= figures["systems"][0]["NDCG@10"] <= high <= 100
+    for system in figures["systems"]:
+        cell = f"{system['NDCG@10']:.1f} [{system['intervals']['NDCG@10'][0]:.1f}, "
+        assert cell in (tmp_path / "m" / "README.md").read_text()
+        assert cell in printed
+    assert "held-out clicks: queries" in ok("info", tmp_path / "m")
+    facts = json.loads(ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", "--overwrite", *OPTIONS, "--json"))
+    assert facts["held_out"] == figures  # the same clicks are held out again
+
+
+def test_python_holds_out_what_the_verb_does(log: ClickLog, tmp_path: Path) -> None:
+    one = clickvec.train(log, tmp_path / "one", **SMALL)
+    held = hold_out(log)
+    assert held is not None
+    rest = clickvec.train(held.train, tmp_path / "rest", dev=None, **SMALL)
+    np.testing.assert_array_equal(one.encode_query(["bath tub"]), rest.encode_query(["bath tub"]))
+    assert "held_out" in one.model.training
+    assert "held_out" not in rest.model.training
+
+
+def test_no_hold_out_trains_on_everything(site: Path, log: ClickLog, tmp_path: Path) -> None:
+    printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "all", "--no-hold-out", *OPTIONS)
+    assert len(printed.splitlines()) == 1
+    everything = clickvec.train(log, tmp_path / "same", dev=None, **SMALL)
+    assert Encoder.load(tmp_path / "all").fingerprint == everything.fingerprint
+    assert everything.model.training["data"]["pairs"] == len(set(zip(log.queries, log.titles, strict=True)))
+
+
+def test_held_out_clicks_choose_the_epoch(log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([50.0, 30.0, 40.0])
+    monkeypatch.setattr(loop, "dev_scores", lambda model, dev: {"NDCG@10": next(scores)})
+    encoder = clickvec.train(log, tmp_path / "m", **(SMALL | {"epochs": 3}))
+    assert encoder.model.training["kept_epoch"] == 1
+
+
+def test_dev_is_a_sample_of_many_queries(log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, measure = list[int](), measuring.measure
+
+    def noted(rankers: Sequence[Ranker], test: Collection, progress: Progress | None = None) -> Evaluation:
+        asked.append(len(test.queries))
+        return measure(rankers, test, progress)
+
+    monkeypatch.setattr(measuring, "MOST_DEV", 7)
+    monkeypatch.setattr(measuring, "measure", noted)
+    clickvec.train(log, tmp_path / "m", **SMALL)
+    assert asked[:2] == [7, 7]
+    assert asked[2] > 7  # test is not sampled
+
+
+def test_a_small_log_says_that_nothing_is_held_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = ClickLog([f"query {row}" for row in range(40)], [f"title {row}" for row in range(40)], np.ones(40))
+    encoder = clickvec.train(log, tmp_path / "m", **SMALL)
+    assert encoder.model.training["kept_epoch"] == 2
+    assert "held_out" not in encoder.model.training
+    assert "fewer than 500 different queries" in caplog.text
+    assert "--dev" in caplog.text
+
+
+def test_a_catalogue_is_searched_too(site: Path, tmp_path: Path) -> None:
+    more, arguments = tmp_path / "titles.tsv", ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *OPTIONS)
+    more.write_text("".join(f"{text}\n" for text in ["title", *(f"unheard of {row}" for row in range(100))]))
+    alone = json.loads(ok(*arguments, "--json"))["held_out"]
+    both = json.loads(ok(*arguments, "--json", "--overwrite", "--catalogue", more))["held_out"]
+    assert both["titles"] == alone["titles"] + 100
+    assert both["queries"] == alone["queries"]
+
+
+def test_an_interrupted_run_resumes_with_the_same_figures(
+    log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = clickvec.train(log, tmp_path / "whole", **SMALL)
+
+    def fail(*_: object) -> None:
+        raise OSError("killed while it was measured")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "held_out_figures", fail)
+        with pytest.raises(OSError, match="killed"):
+            clickvec.train(log, tmp_path / "cut", **SMALL)
+    assert not (tmp_path / "cut").exists()
+    resumed = clickvec.train(log, tmp_path / "cut", if_exists="resume", **SMALL)
+    assert resumed.fingerprint == whole.fingerprint
+    assert resumed.model.training["held_out"] == whole.model.training["held_out"]

@@ -1,10 +1,10 @@
 """A log with planted trouble, and the truth about it: position bias, bots, secrets and misspellings.
 
-People see the same pages as in the clean log, but the site's search engine ranks by shared words more than by
-relevance, and readers look at position k with probability 1/k: clicks alone overrate what the engine ranks high. Some
-people paste secrets, or harmless numbers that look like them. Bots search at inhuman rates: one kind never clicks, one
-clicks every first title, and one clicks one irrelevant title again and again. Some people search a lot, but not faster
-than a person can.
+The site's search engine ranks by shared words and by chance, and not by relevance as in the clean log. Readers look at
+position k with probability 1/k. So clicks overrate the titles that share words with the query. Some people paste
+secrets, or harmless numbers that look like them. Bots search at inhuman rates: one kind never clicks, one clicks every
+first title, and one clicks one irrelevant title again and again. Some people search a lot, but not faster than a person
+can.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from clickvec.lab.simulate.traffic import BLOCK_SECONDS, BLOCK_VIEWS, CLIENTS, P
 from clickvec.storage.files import replacing
 
 EXAMINED = 1 / np.arange(1, PAGE_LENGTH + 1)  # probability that a reader looks at a position
-GRADE_WEIGHT, WORD_WEIGHT = 0.3, 1.0  # of the search engine
 SECRET_SHARE, DECOY_SHARE = 0.005, 0.01  # of the page views of people
 BOTS = ("scraper", "clicker", "promoter")  # in each block, one of each
 BOT_VIEWS, BOT_GAP = (250, 600), (0, 4)  # page views of a bot; seconds between them, less than the second number
@@ -81,7 +80,7 @@ def _engine(site: Site, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
         [len(words & titles[title]) for title in row] for words, row in zip(queries, site.lists.tolist(), strict=True)
     ]
     noise = np.random.default_rng((seed, 3)).gumbel(size=site.grades.shape)
-    return (GRADE_WEIGHT * site.grades + WORD_WEIGHT * np.array(shared) + noise).astype(np.float32)
+    return (np.array(shared) + noise).astype(np.float32)
 
 
 class _Log:

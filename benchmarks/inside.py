@@ -23,7 +23,7 @@ import numpy as np
 from clickvec.data import JudgedQuery, read_clicks, read_judged, read_texts
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.evaluation.significance import randomisation_test
-from clickvec.explanation.detections import detect
+from clickvec.explanation.topics import detect
 from clickvec.lab.claims.checks import SHARES, attenuation_check, deletion_check, keyword_check
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.claims.topic_scores import cells, score, score_all, signed_cells, untrained

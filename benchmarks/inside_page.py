@@ -13,7 +13,7 @@ import numpy as np
 
 from clickvec.data import read_titles
 from clickvec.explanation import Keywords, explain, keywords, map_titles, read
-from clickvec.explanation.detections import detect
+from clickvec.explanation.topics import detect
 from clickvec.lab.claims.query_table import query_table
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.lab.compare.pair_tests import holm

@@ -45,8 +45,8 @@ def topics(
     """Show the words that each cell responds to, cells with the same words, and dead cells."""
     from clickvec.data import read_texts
     from clickvec.explanation import topics as cell_topics
-    from clickvec.explanation.detections import detect, random_sample
     from clickvec.explanation.reading import directions_of
+    from clickvec.explanation.topics import detect, random_sample
     from clickvec.model.encoder import Encoder
     from clickvec.render.labels import counted
     from clickvec.render.terminal.model_text import MOST, show_topics
@@ -63,11 +63,10 @@ def topics(
     if len(sample) < len(read.rows):
         print_message(f"Using a random sample of {len(sample):,} of {len(read.rows):,} texts; --most takes more")
     found = detect(encoder, sample, side=side, active=active, threshold=threshold, progress=Bar())
-    mapped = cell_topics.topics(found).top(words)
+    mapped = cell_topics.topics(found, words)
     if as_json:
         facts = asdict(mapped)
-        facts["cells"] = [cell for cell in facts["cells"] if cell["dimension"] in shown]
-        print_json(facts | {"dead": [cell.dimension for cell in mapped.dead]})
+        print_json(facts | {"topics": [topic for topic in facts["topics"] if topic["dimension"] in shown]})
         return
     screen = this_screen(piped=1_000, most=1_000)  # no table is cut in a pipe
     most_shown = None if cells or everything else MOST

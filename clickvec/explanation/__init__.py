@@ -7,10 +7,10 @@
 | contributions.py    | three ways to compute what each word contributes                                               |
 | why_not.py          | why does a title not rank above another one, and which edits would help?                       |
 | keywords.py         | which words do the cells detect?                                                               |
-| topics.py           | which words does each cell respond to? detections.py collects them over many texts             |
+| topics.py           | which words does each cell respond to?                                                         |
 | neighbours.py       | which words and titles are nearest to a word?                                                  |
 | title_map.py        | which titles are similar? A map in two dimensions                                              |
-| report.py           | everything `clickvec report` shows; ranking.py and query_words.py compute its parts            |
+| report.py           | everything `clickvec report` shows; ranking.py computes a part of it                           |
 
 Open reading.py first: the vector of a text is the sum of the changes of the output from word to word, and most of what
 is here follows from that. side.py keeps what is known about one text.

@@ -12,7 +12,6 @@ from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
-from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.side import Side
@@ -22,7 +21,6 @@ from clickvec.progress import Progress
 
 BASELINE = "BM25"
 MEASURE = "NDCG@10"
-BINS = 10  # of the distribution, from 0 to 100 per cent
 SAME = 1e-9  # values closer than this are equal
 
 
@@ -56,16 +54,6 @@ class Ranking:
     evaluation: Evaluation  # the model is the first system
     imperfect: int  # queries whose NDCG@10 is below 100
     worst: tuple[Missed, ...]  # worst first
-    counted: int = 0  # distinct titles in which BM25 counts words
-    catalogue: bool = False  # whether these include a catalogue besides the judged titles
-
-    @property
-    def distribution(self) -> dict[str, tuple[int, ...]]:
-        """For each system, the number of queries with an NDCG@10 in each tenth of 0 to 100."""
-        return {
-            name: tuple(np.histogram(self.evaluation.per_query(name, MEASURE), BINS, (0.0, 100.0))[0].tolist())
-            for name in self.evaluation.systems
-        }
 
     @property
     def against_baseline(self) -> tuple[int, int, int]:
@@ -78,8 +66,6 @@ class Ranking:
         """Return plain values for `json.dumps`."""
         return {
             **self.evaluation.as_json(per_query=True),
-            "bm25_titles": self.counted,
-            "distribution": {name: list(counts) for name, counts in self.distribution.items()},
             "imperfect": self.imperfect,
             "worst": [_missed_json(missed) for missed in self.worst],
         }
@@ -114,32 +100,13 @@ def rank(
     evaluation = evaluate([model, bm25], judged, progress=progress)
     values = evaluation.per_query(model.name, MEASURE)
     baseline = evaluation.per_query(BASELINE, MEASURE)
-    missed = (
-        _missed(encoder, queries[at], order, float(values[at]), float(baseline[at]))
-        for at, order in _worst_first(model, queries, values, worst)
-    )
-    counted = set(titles).union(*(query.titles for query in judged))
-    return Ranking(evaluation, int(np.sum(values < 100 - SAME)), tuple(missed), len(counted), bool(titles))
-
-
-def _worst_first(
-    model: Ranker, queries: Sequence[JudgedQuery], values: NDArray[np.float64], most: int
-) -> list[tuple[int, list[int]]]:
-    """Return the positions of the worst imperfect queries, each with the order in which the model ranks its titles.
-
-    Ties in NDCG are broken by the rank of the best title, which may be beyond the tenth: the lower, the worse.
-    """
     imperfect = [at for at in np.argsort(values, kind="stable").tolist() if values[at] < 100 - SAME]
-    if not most or not imperfect:
-        return []
-    limit = values[imperfect[:most][-1]]
-    candidates = [at for at in imperfect if values[at] <= limit + SAME]
-    ordered = []
-    for at, scored in zip(candidates, rank_lists(model, [queries[at] for at in candidates]), strict=True):
-        order: list[int] = rank_order(scored.scores, scored.doc_ids).tolist()
-        best = int(queries[at].grades[order].argmax())
-        ordered.append((round(float(values[at]), 6), -best, at, order))
-    return [(at, order) for _, _, at, order in sorted(ordered)[:most]]
+    shown = imperfect[:worst]
+    missed = []
+    for at, scored in zip(shown, rank_lists(model, [queries[at] for at in shown]), strict=True):
+        order = rank_order(scored.scores, scored.doc_ids).tolist()
+        missed.append(_missed(encoder, queries[at], order, float(values[at]), float(baseline[at])))
+    return Ranking(evaluation, len(imperfect), tuple(missed))
 
 
 def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float) -> Missed:

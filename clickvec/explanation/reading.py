@@ -8,6 +8,7 @@ The vector of a text is the sum of the changes of the output from word to word, 
 vector, and add up to it. Numbers are float64 from here on; the outputs themselves are the encoder's float32.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,7 +19,11 @@ from numpy.typing import NDArray
 from clickvec.config import RECURRENT
 from clickvec.errors import ClickvecError
 from clickvec.model.about import describe_tower
-from clickvec.model.encoder import Encoder, Trace, Vectors
+from clickvec.model.encoder import Encoder, Trace, Vectors, in_batches
+from clickvec.model.forward import unit
+from clickvec.progress import Progress, track
+
+BATCH = 1024  # texts traced together
 
 Floats = NDArray[np.float64]
 
@@ -59,14 +64,6 @@ class Reading:
     pooling: str
 
     @cached_property
-    def changes(self) -> tuple[Floats, ...]:
-        """The changes Δy(t) of each direction, (words, cells), in the order of the text."""
-        return tuple(
-            way.turned(np.diff(way.outputs, axis=0, prepend=np.zeros((1, way.outputs.shape[1]))))
-            for way in self.directions
-        )
-
-    @cached_property
     def embeddings(self) -> tuple[Floats, ...]:
         """What each direction gives to the vector before scaling: y(T), or the pooled outputs.
 
@@ -78,11 +75,8 @@ class Reading:
 
     @cached_property
     def gains(self) -> tuple[Floats, ...]:
-        """What each word gives to the embedding of each direction: Δy(t), or what pooling keeps of it."""
-        return tuple(
-            way.turned(_kept(self.pooling, way.outputs)) * change
-            for way, change in zip(self.directions, self.changes, strict=True)
-        )
+        """What each word gives to each embedding, (words, cells): Δy(t), or what pooling keeps of it."""
+        return tuple(way.turned(_gains(self.pooling, way.outputs)) for way in self.directions)
 
     @cached_property
     def parts(self) -> Floats:
@@ -109,14 +103,14 @@ def _pool(pooling: str, outputs: Floats) -> Floats:
     return np.asarray(outputs.max(axis=0) if pooling == "max" else outputs[-1])
 
 
-def _kept(pooling: str, outputs: Floats) -> Floats:
-    """Return how much of each change Δy(t) is in the embedding."""
-    tokens = np.arange(len(outputs))[:, None]
+def _gains(pooling: str, outputs: Floats) -> Floats:
+    """Return what each change Δy(t) gives to the embedding, in the order of reading."""
+    changes, tokens = np.diff(outputs, axis=0, prepend=0), np.arange(len(outputs))[:, None]
     if pooling == "mean":  # Δy(t) is part of the output at this word and at all following words
-        return (len(outputs) - tokens) / len(outputs) + np.zeros_like(outputs)
+        return np.asarray((len(outputs) - tokens) / len(outputs) * changes)
     if pooling == "max":  # the same, but only the greatest output counts
-        return np.asarray(tokens <= outputs.argmax(axis=0), np.float64)
-    return np.ones_like(outputs)
+        return np.asarray((tokens <= outputs.argmax(axis=0)) * changes)
+    return changes
 
 
 def read(encoder: Encoder, side: str, text: str) -> Reading:
@@ -124,10 +118,27 @@ def read(encoder: Encoder, side: str, text: str) -> Reading:
 
     Raise ClickvecError if the tower does not read word by word.
     """
-    prefixes = directions_of(encoder)
     check_side(side)
-    trace = encoder.trace_query(text) if side == "query" else encoder.trace_document(text)
-    directions = tuple(_direction(trace, name, prefix) for name, prefix in prefixes.items()) if trace.tokens else ()
+    directions_of(encoder)
+    return _reading(encoder, encoder.trace_query(text) if side == "query" else encoder.trace_document(text))
+
+
+def read_many(encoder: Encoder, side: str, texts: Sequence[str], progress: Progress | None = None) -> Iterator[Reading]:
+    """Read texts as `read` does, many at a time, which is far faster. Of the activations, only the outputs are kept."""
+    check_side(side)
+    directions_of(encoder)
+    for batch in track(in_batches(texts, BATCH), "reading", len(texts), progress):
+        traces = encoder.trace_queries(batch) if side == "query" else encoder.trace_documents(batch)
+        outputs = {name: rows for name, rows in traces.values.items() if name.endswith("output")}
+        row_of = np.argsort(traces.order).tolist()
+        for tokens, row, vector in zip(traces.tokens, row_of, unit(traces.embeddings), strict=True):
+            values = {name: np.array([output[row] for output in rows[: len(tokens)]]) for name, rows in outputs.items()}
+            yield _reading(encoder, Trace(tokens, values, vector))
+
+
+def _reading(encoder: Encoder, trace: Trace) -> Reading:
+    prefixes = directions_of(encoder) if trace.tokens else {}
+    directions = tuple(_direction(trace, name, prefix) for name, prefix in prefixes.items())
     return Reading(trace.tokens, directions, trace.vector.astype(np.float64), encoder.model.tower.pooling)
 
 

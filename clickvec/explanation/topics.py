@@ -1,9 +1,9 @@
 """Topics of cells, as section V-A.3 of the paper finds them: the words that each cell detects over a set of texts.
 
-In every text the five most active cells are asked which words they detect (detections.py). The words that a cell
-detects, with their counts, are its topic. A cell ends a text above or below zero, and two texts are similar if their
-cells agree in sign, so each sign of a cell is a topic of its own. (On the built-in log, signed cells separate the known
-topics better than cells; docs/inside.md has the numbers.)
+In every text the five most active cells are asked which words they detect, by the rule of keywords.py. The words that a
+cell detects, with their counts, are its topic. A cell ends a text above or below zero, and two texts are similar if
+their cells agree in sign, so each sign of a cell is a topic of its own. (On the built-in log, signed cells separate the
+known topics better than cells; docs/inside.md has the numbers.)
 
 | measure     | of             | meaning                                                                            |
 |-------------|----------------|------------------------------------------------------------------------------------|
@@ -13,20 +13,55 @@ topics better than cells; docs/inside.md has the numbers.)
 | group       | signed cells   | cells whose positive weights have a mean cosine of at least SAME_WORDS             |
 """
 
-import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.detections import Detections, Ints
-from clickvec.explanation.reading import Floats
+from clickvec.explanation.keywords import THRESHOLD, Rule, keywords_of, most_active
+from clickvec.explanation.reading import Floats, cell_names, read_many
+from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
 
+ACTIVE = 5  # section V-A.3
+WORDS = 10  # kept of each topic
 SAME_WORDS = 0.4  # about the highest of a thousand cosines between signed cells of a model of the built-in log
 ENOUGH = 20  # detections of a signed cell that can be in a group
 HARDLY = 0.1  # a cell is dead if its spread is below this share of the largest spread
-GROUP_WORDS = 10
 SIGNS = ("+", "-")
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """All detections in a set of texts, sorted by text, dimension of the vector and position, and the activations.
+
+    One detection is (text, cell, word): the cell is among the most active of its direction at the end of the text, the
+    word is not the one read first, and the cell's output changes at the word by at least `threshold` equal shares.
+    """
+
+    texts: tuple[str, ...]
+    words: tuple[str, ...]  # distinct detected words
+    cells: tuple[tuple[int, str], ...]  # number and direction of the cell behind each dimension
+
+    # One entry per detection.
+    text: Ints  # index into `texts`
+    dimension: Ints
+    word: Ints  # index into `words`
+    positive: Bools  # whether the cell ends the text above zero
+
+    activations: Floats  # (texts, dimensions): the cells at the end of each text; zero if the text has no vector
+    times_active: Ints  # for each dimension, the number of texts in which the cell is among the most active
+
+    side: str
+    active: int
+    threshold: float
 
 
 @dataclass(frozen=True)
@@ -40,48 +75,22 @@ class TopicWord:
 
 @dataclass(frozen=True)
 class Topic:
-    """The words that a cell detects, with one of its signs or with both."""
-
-    detections: int
-    words: tuple[TopicWord, ...]  # largest weight first
-    specificity: float
-
-    @property
-    def worth(self) -> tuple[bool, float]:
-        """The sort key of signed cells, the most specific last. The specificity of few detections says little."""
-        enough = self.detections >= ENOUGH
-        return enough, self.specificity if enough else self.detections
-
-
-@dataclass(frozen=True)
-class CellTopics:
-    """The topics of one cell, and how active it is."""
+    """The words that a cell detects in texts that it ends above zero (+), or below (-)."""
 
     dimension: int  # of the vector
     cell: int
     way: str
-    active: int  # texts in which it is among the most active cells
-    activation: float  # mean magnitude at the end of a text
-    spread: float  # standard deviation of its value there
-    dead: str | None  # why it counts as dead
-    both: Topic
-    signs: dict[str, Topic]  # "+" and "-"
-
-
-@dataclass(frozen=True)
-class SignedCell:
-    """A cell together with one of its signs."""
-
-    dimension: int
     sign: str
+    detections: int
+    words: tuple[TopicWord, ...]  # largest weight first
+    specificity: float
+    group: int | None  # number of the group that it is in
 
-
-@dataclass(frozen=True)
-class Group:
-    """Signed cells that detect the same words, and the words of the largest total weight."""
-
-    members: tuple[SignedCell, ...]
-    words: tuple[str, ...]
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """The sort key, the most specific last. The specificity of few detections says little."""
+        enough = self.detections >= ENOUGH
+        return enough, self.specificity if enough else self.detections
 
 
 @dataclass(frozen=True)
@@ -93,87 +102,82 @@ class Topics:
     detections: int
     active: int
     threshold: float
-    cells: tuple[CellTopics, ...]
-    groups: tuple[Group, ...]  # largest first
-
-    @property
-    def dead(self) -> tuple[CellTopics, ...]:
-        """The cells that do nothing on these texts."""
-        return tuple(cell for cell in self.cells if cell.dead)
-
-    @property
-    def group_of(self) -> dict[SignedCell, int]:
-        """The number of the group of each signed cell that is in one."""
-        return {member: number for number, group in enumerate(self.groups) for member in group.members}
-
-    def top(self, words: int) -> "Topics":
-        """Return the topics with at most this many words each."""
-
-        def cut(topic: Topic) -> Topic:
-            return dataclasses.replace(topic, words=topic.words[:words])
-
-        cells = (
-            dataclasses.replace(cell, both=cut(cell.both), signs={sign: cut(cell.signs[sign]) for sign in SIGNS})
-            for cell in self.cells
-        )
-        return dataclasses.replace(self, cells=tuple(cells))
+    topics: tuple[Topic, ...]  # two for each dimension
+    groups: tuple[tuple[str, ...], ...]  # words of each group of topics with the same words, largest group first
+    dead: tuple[int, ...]  # dimensions that are never among the most active, or hardly vary
 
 
-def topics(detections: Detections) -> Topics:
-    """Return the topics of all cells. Raise ClickvecError if no text has a vector."""
-    activations = detections.activations[detections.activations.any(axis=1)]  # of the texts that have a vector
+def random_sample(items: Sequence[Item], most: int, seed: int = 0) -> list[Item]:
+    """Return all items or, if there are more than `most`, a random sample of that size in the original order."""
+    if len(items) <= most:
+        return list(items)
+    chosen = np.random.default_rng(seed).choice(len(items), most, replace=False)
+    return [items[at] for at in np.sort(chosen).tolist()]
+
+
+def detect(
+    encoder: Encoder,
+    texts: Sequence[str],
+    *,
+    side: str = "query",
+    active: int = ACTIVE,
+    threshold: float = THRESHOLD,
+    progress: Progress | None = None,
+) -> Detections:
+    """Return what the most active cells of the tower of `side` detect in each text."""
+    rule, ids = Rule(active, threshold), dict[str, int]()
+    rows: list[tuple[int, int, int]] = []
+    activations = np.zeros((len(texts), encoder.dimensions))
+    times_active = np.zeros(encoder.dimensions, np.int64)
+    for at, reading in enumerate(read_many(encoder, side, texts, progress)):
+        keywords, found, first = keywords_of(reading, rule), list[tuple[int, int]](), 0
+        for embedding, detected in zip(reading.embeddings, keywords.cells.values(), strict=True):
+            activations[at, first : first + len(embedding)] = embedding
+            most = most_active(embedding, active)
+            times_active[first + most] += embedding[most] != 0
+            found += [(first + cell, position) for position, cells in enumerate(detected) for cell in cells]
+            first += len(embedding)
+        words = keywords.words
+        rows += [(at, dimension, ids.setdefault(words[p], len(ids))) for dimension, p in sorted(found)]
+    text, dimension, word = np.array(rows, np.int64).reshape(-1, 3).T
+    return Detections(
+        tuple(texts), tuple(ids), tuple(cell_names(encoder)), text, dimension, word, activations[text, dimension] > 0,
+        activations, times_active, side, active, threshold,
+    )  # fmt: skip
+
+
+def topics(detections: Detections, words: int = WORDS) -> Topics:
+    """Return the topics of all cells, each with at most so many words. Raise ClickvecError if no text has a vector."""
+    activations = detections.activations[detections.activations.any(axis=1)]
     if not len(activations):
         raise ClickvecError(
             f"none of the {len(detections.texts):,} texts has a letter trigram that the model knows; give others"
         )
-    counts = _counts(detections)
-    lift = _lift(counts)
-    total = counts.sum(axis=1)
-    total_lift = _lift(total)
-    times, magnitudes = detections.chosen.sum(axis=0).tolist(), np.abs(activations).mean(axis=0).tolist()
-    spreads = activations.std(axis=0).tolist()
-    words = detections.words
-    cells = tuple(
-        CellTopics(
-            dimension, cell, way, times[dimension], magnitudes[dimension], spreads[dimension],
-            _why_dead(detections.active, times[dimension], spreads[dimension], max(spreads)),
-            _topic(total[dimension], total_lift[dimension], words),
-            {sign: _topic(counts[dimension, at], lift[dimension, at], words) for at, sign in enumerate(SIGNS)},
-        )
-        for dimension, (cell, way) in enumerate(detections.cells)
-    )  # fmt: skip
+    counts = np.zeros((2 * len(detections.cells), len(detections.words)), np.int64)  # (signed cells, words)
+    np.add.at(counts, (2 * detections.dimension + ~detections.positive, detections.word), 1)
+    shares = counts.sum(axis=0) / max(counts.sum(), 1)
+    lift = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) / shares
+    weights = np.asarray(counts * np.log(np.where(counts, lift, 1)), np.float64)
+    groups = _groups(counts, weights)
+    group_of = {row: number for number, members in enumerate(groups) for row in members}
+    every = []
+    for row in range(len(counts)):
+        present = np.flatnonzero(counts[row])
+        heaviest = present[np.argsort(-weights[row, present], kind="stable")][:words].tolist()
+        every.append(
+            Topic(
+                row // 2, *detections.cells[row // 2], SIGNS[row % 2], int(counts[row].sum()),
+                tuple(TopicWord(detections.words[at], int(counts[row, at]), float(lift[row, at])) for at in heaviest),
+                _specificity(counts[row, present], len(detections.words)), group_of.get(row),
+            )
+        )  # fmt: skip
+    spread = activations.std(axis=0)
     return Topics(
-        detections.side, len(detections.texts), len(detections), detections.active, detections.threshold, cells,
-        _groups(counts, lift, words),
+        detections.side, len(detections.texts), len(detections.text), detections.active, detections.threshold,
+        tuple(every),
+        tuple(_words_of_group(weights[members], detections.words) for members in groups),
+        tuple(np.flatnonzero((detections.times_active == 0) | (spread < HARDLY * spread.max())).tolist()),
     )  # fmt: skip
-
-
-def _counts(detections: Detections) -> Ints:
-    """Return (dimensions, signs, words): how often each cell detects each word, above zero and below."""
-    shape = len(detections.cells), len(SIGNS), len(detections.words)
-    counts = np.zeros(shape, np.int64)
-    np.add.at(counts, (detections.dimension, 1 - detections.positive, detections.word), 1)
-    return counts
-
-
-def _lift(counts: Ints) -> Floats:
-    """Return the share of each word in its row divided by its share in all rows; 0 if the row does not hold it."""
-    shares = counts.sum(axis=tuple(range(counts.ndim - 1))) / max(counts.sum(), 1)
-    return np.asarray(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1) / shares, np.float64)
-
-
-def _weights(counts: Ints, lift: Floats) -> Floats:
-    return np.asarray(counts * np.log(np.where(counts, lift, 1)), np.float64)
-
-
-def _topic(counts: Ints, lift: Floats, words: tuple[str, ...]) -> Topic:
-    present = np.flatnonzero(counts)
-    heaviest = present[np.argsort(-_weights(counts[present], lift[present]), kind="stable")]
-    return Topic(
-        int(counts.sum()),
-        tuple(TopicWord(words[at], int(counts[at]), float(lift[at])) for at in heaviest.tolist()),
-        _specificity(counts[present], len(words)),
-    )
 
 
 def _specificity(counts: Ints, words: int) -> float:
@@ -185,26 +189,18 @@ def _specificity(counts: Ints, words: int) -> float:
     return max(0.0, float(1 + (shares * np.log(shares)).sum() / np.log(min(n, words))))
 
 
-def _why_dead(active: int, times: int, spread: float, largest: float) -> str | None:
-    if not times:
-        return f"never among the {active} most active"
-    return "its activation hardly varies" if spread < HARDLY * largest else None
+def _words_of_group(weights: Floats, words: Sequence[str]) -> tuple[str, ...]:
+    heaviest = np.argsort(-np.maximum(weights, 0).sum(axis=0), kind="stable")[:WORDS]
+    return tuple(words[at] for at in heaviest.tolist())
 
 
-def _groups(counts: Ints, lift: Floats, words: tuple[str, ...]) -> tuple[Group, ...]:
-    """Return the groups of signed cells that detect the same words."""
-    weights = np.concatenate(np.maximum(_weights(counts, lift), 0))  # (signed cells, words)
-    enough = np.flatnonzero((counts.sum(axis=-1).ravel() >= ENOUGH) & weights.any(axis=1))
-    rows = weights[enough]
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    groups = [enough[members] for members in agglomerate(unit @ unit.T, SAME_WORDS)]
-    return tuple(
-        Group(
-            tuple(SignedCell(int(row) // len(SIGNS), SIGNS[row % len(SIGNS)]) for row in members),
-            tuple(words[at] for at in np.argsort(-weights[members].sum(axis=0), kind="stable")[:GROUP_WORDS].tolist()),
-        )
-        for members in sorted(groups, key=lambda members: (-len(members), members[0]))
-    )
+def _groups(counts: Ints, weights: Floats) -> list[list[int]]:
+    """Return the groups of signed cells that detect the same words, largest first."""
+    helpful = np.maximum(weights, 0)
+    enough = np.flatnonzero((counts.sum(axis=1) >= ENOUGH) & helpful.any(axis=1))
+    unit = helpful[enough] / np.linalg.norm(helpful[enough], axis=1, keepdims=True)
+    groups = [enough[members].tolist() for members in agglomerate(unit @ unit.T, SAME_WORDS)]
+    return sorted(groups, key=lambda members: (-len(members), members[0]))
 
 
 def agglomerate(similarities: Floats, least: float) -> list[list[int]]:

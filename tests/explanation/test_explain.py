@@ -99,8 +99,8 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
     assert [way.name for way in reading.directions] == ["left to right", "right to left"]
     assert [way.backward for way in reading.directions] == [False, True]
     assert [way.first for way in reading.directions] == [0, 7]
-    for way, changes, embedding, prefix in zip(
-        reading.directions, reading.changes, reading.embeddings, ("forward", "backward"), strict=True
+    for way, gains, embedding, prefix in zip(
+        reading.directions, reading.gains, reading.embeddings, ("forward", "backward"), strict=True
     ):
         one_way = Encoder(
             both._replace(
@@ -119,7 +119,7 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
         for key, value in way.values.items():
             np.testing.assert_allclose(value, alone.directions[0].values[key][order], rtol=0, atol=1e-6)
         np.testing.assert_allclose(way.outputs, alone.directions[0].outputs, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(changes, alone.changes[0][order], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(gains, alone.gains[0][order], rtol=0, atol=1e-6)
         np.testing.assert_allclose(embedding, alone.embeddings[0], rtol=0, atol=1e-6)
 
 
@@ -142,7 +142,6 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
     assert reading.words == ("a", "b")
     assert reading.pooling == pooling
     np.testing.assert_allclose(reading.directions[0].values["output"], [[0.6], [-0.8]], atol=1e-6)
-    np.testing.assert_allclose(reading.changes[0], [[0.6], [-1.4]], atol=1e-6)
     np.testing.assert_allclose(reading.embeddings[0], [embedding], atol=1e-6)
     np.testing.assert_allclose(reading.parts[:, 0], parts, atol=1e-5)
     assert reading.vector == np.sign(embedding)
@@ -152,7 +151,7 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
 @pytest.mark.parametrize("text", ["", " \t\u3000"])
 def test_a_text_without_words_is_nothing(name: str, text: str) -> None:
     reading = read(encoder_of(name), "title", text)
-    assert (reading.words, reading.directions, reading.changes, reading.embeddings) == ((), (), (), ())
+    assert (reading.words, reading.directions, reading.gains, reading.embeddings) == ((), (), (), ())
     assert reading.parts.shape == (0, encoder_of(name).dimensions)
     assert not reading.vector.any()
 
@@ -180,7 +179,7 @@ def test_a_long_text_ends_in_a_token_of_many_words(name: str) -> None:
 
 def test_readings_are_float64() -> None:
     reading = read(encoder_of("bilstm-all", "mean"), "query", QUERY)
-    arrays = [reading.vector, reading.parts, *reading.changes, *reading.embeddings]
+    arrays = [reading.vector, reading.parts, *reading.gains, *reading.embeddings]
     assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
     assert {value.dtype for way in reading.directions for value in way.values.values()} == {np.dtype(np.float64)}
 

@@ -1,6 +1,5 @@
 """Topics of cells: many texts as one by one, a map by hand, groups, dead cells, scores against oracles and chance."""
 
-import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -14,10 +13,9 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation.detections import BATCH, Detections, detect
 from clickvec.explanation.keywords import Rule, keywords_of, most_active
-from clickvec.explanation.reading import read
-from clickvec.explanation.topics import SignedCell, TopicWord, agglomerate, topics
+from clickvec.explanation.reading import BATCH, read
+from clickvec.explanation.topics import Detections, Topic, Topics, TopicWord, agglomerate, detect, topics
 from clickvec.lab.claims.topic_scores import (
     Assignments,
     cells,
@@ -63,15 +61,15 @@ def test_traces_are_the_trace_of_each(fields: dict[str, Any]) -> None:
     assert encoder.trace_queries([]).tokens == ()
 
 
-def one_by_one(encoder: Encoder, texts: list[str], active: int, threshold: float) -> list[tuple[int, int, str, int]]:
-    """(text, cell, direction, place) of each detection, by the keywords of each text that has a vector."""
+def one_by_one(encoder: Encoder, texts: list[str], active: int, threshold: float) -> list[tuple[int, int, str, str]]:
+    """(text, cell, direction, word) of each detection, by the keywords of each text that has a vector."""
     found = []
     for at, text in enumerate(texts):
         reading = read(encoder, "query", text)
         if reading.vector.any():
             by_way = keywords_of(reading, Rule(active, threshold)).cells
             found += [
-                (at, cell, way, place)
+                (at, cell, way, reading.words[place])
                 for way, there in by_way.items()
                 for place, detected in enumerate(there)
                 for cell in detected
@@ -88,30 +86,25 @@ def test_detections_are_those_of_the_keywords_of_each_text(
     texts = MANY * (BATCH // len(MANY) + 1)  # more than one batch
     found = detect(encoder, texts, active=active, threshold=threshold)
     expected = one_by_one(encoder, MANY, active, threshold)
-    places = zip(found.text.tolist(), found.dimension.tolist(), found.position.tolist(), strict=True)
-    got = Counter((text % len(MANY), *found.cells[dimension], place) for text, dimension, place in places)
-    assert set(got) == set(expected)
-    assert set(got.values()) <= {len(texts) // len(MANY)}
+    places = zip(found.text.tolist(), found.dimension.tolist(), found.word.tolist(), strict=True)
+    got = Counter((text % len(MANY), *found.cells[dimension], found.words[word]) for text, dimension, word in places)
+    times = len(texts) // len(MANY)
+    assert got == {detection: times * count for detection, count in Counter(expected).items()}
     assert len(expected) > 20
-    for text, dimension, place, word, positive in zip(
-        found.text, found.dimension, found.position, found.word, found.positive, strict=True
-    ):
-        reading = read(encoder, "query", texts[text]) if text < len(MANY) else None
-        if reading:
-            assert found.words[word] == reading.words[place]
+    for text, dimension, positive in zip(found.text, found.dimension, found.positive, strict=True):
+        if text < len(MANY):
+            reading = read(encoder, "query", texts[text])
             assert positive == (np.concatenate(reading.embeddings)[dimension] > 0)
 
 
 def test_the_first_word_read_is_never_detected_and_the_order_is_that_of_the_texts() -> None:
-    found = detect(Encoder(tiny("bilstm")), MANY, threshold=1e-9)
-    order = list(zip(found.text.tolist(), found.dimension.tolist(), found.position.tolist(), strict=True))
+    found = detect(Encoder(tiny("bilstm")), ["hotels in shanghai", UNKNOWN, "new york"], threshold=1e-9)
+    order = list(zip(found.text.tolist(), found.dimension.tolist(), strict=True))
     assert order == sorted(order)
-    last = np.array([len(text.split()) - 1 if len(text.split()) <= 10 else 9 for text in MANY])
     backward = found.dimension >= 7
-    assert (found.position[~backward] > 0).all()
-    assert (found.position[backward] < last[found.text[backward]]).all()
-    assert found.chosen[:, :7].sum(axis=1).max() == found.chosen[:, 7:].sum(axis=1).max() == 5
-    assert not found.chosen[MANY.index(UNKNOWN)].any()
+    forward_words, backward_words = ({found.words[at] for at in found.word[way]} for way in (~backward, backward))
+    assert (forward_words, backward_words) == ({"in", "shanghai", "york"}, {"hotels", "in", "new"})
+    assert found.times_active[:7].sum() == found.times_active[7:].sum() == 2 * 5  # the unknown text has no vector
 
 
 def test_most_active_of_each_row() -> None:
@@ -123,9 +116,9 @@ def test_most_active_of_each_row() -> None:
 def test_the_title_tower_reads_titles() -> None:
     encoder = Encoder(tiny())  # two towers
     assert topics(detect(encoder, TEXTS, side="title")) != topics(detect(encoder, TEXTS))
-    assert topics(detect(Encoder(tiny(shared_tower=True)), TEXTS, side="title")).cells == topics(
+    assert topics(detect(Encoder(tiny(shared_tower=True)), TEXTS, side="title")).topics == topics(
         detect(Encoder(tiny(shared_tower=True)), TEXTS)
-    ).cells  # fmt: skip
+    ).topics  # fmt: skip
 
 
 def test_what_cannot_be_read_is_refused() -> None:
@@ -148,9 +141,16 @@ def made(items: str, words: str, activations: list[list[float]], chosen: list[li
     return Detections(
         tuple(f"text {k}" for k in range(len(values))), tuple(words.split()),
         tuple((k, "left to right") for k in range(values.shape[1])),
-        rows[:, 0], rows[:, 1], np.ones(len(rows), np.int64), rows[:, 2], values[rows[:, 0], rows[:, 1]] > 0,
-        values, np.array(chosen or values != 0, np.bool_), "query", 5, 0.25,
+        rows[:, 0], rows[:, 1], rows[:, 2], values[rows[:, 0], rows[:, 1]] > 0,
+        values, np.sum(chosen or values != 0, axis=0), "query", 5, 0.25,
     )  # fmt: skip
+
+
+def signs(found: Topics, dimension: int) -> tuple[Topic, Topic]:
+    """The topics of a cell above zero and below."""
+    above, below = found.topics[2 * dimension : 2 * dimension + 2]
+    assert (above.dimension, above.sign, below.dimension, below.sign) == (dimension, "+", dimension, "-")
+    return above, below
 
 
 def test_a_map_by_hand() -> None:
@@ -163,48 +163,35 @@ def test_a_map_by_hand() -> None:
         )
     )  # fmt: skip
     assert (found.texts, found.detections) == (5, 8)
-    one, two, three = found.cells
-    assert (one.active, two.active, three.active) == (3, 4, 1)
-    # Of 8 detections, 2 are a, 1 is b, 5 are c. Of the 4 of cell 0, 2 are a: a lift of (2/4) / (2/8).
-    assert {word.word: (word.count, word.lift) for word in one.both.words} == {
-        "a": (2, 2.0), "b": (1, 2.0), "c": (1, pytest.approx(0.4)),
-    }  # fmt: skip
-    assert [word.word for word in one.both.words] == ["a", "b", "c"]  # by 2 log 2, log 2, log 0.4
-    assert one.signs["+"].words == (TopicWord("a", 2, pytest.approx(8 / 3)), TopicWord("b", 1, pytest.approx(8 / 3)))
-    assert one.signs["-"].words == (TopicWord("c", 1, pytest.approx(8 / 5)),)
-    assert (one.signs["+"].detections, one.signs["-"].detections) == (3, 1)
+    above, below = signs(found, 0)
+    # Of 8 detections, 2 are a, 1 is b, 5 are c. Of the 3 of cell 0 above zero, 2 are a: a lift of (2/3) / (2/8).
+    assert above.words == (TopicWord("a", 2, pytest.approx(8 / 3)), TopicWord("b", 1, pytest.approx(8 / 3)))
+    assert below.words == (TopicWord("c", 1, pytest.approx(8 / 5)),)
+    assert (above.detections, below.detections) == (3, 1)
     # Three detections of a, a, b: the entropy is log 3 - (2/3) log 2, of at most log 3.
-    assert one.signs["+"].specificity == pytest.approx(2 / 3 * np.log(2) / np.log(3))
-    assert one.signs["-"].specificity == 0  # one detection shows nothing
-    assert two.both.specificity == pytest.approx(1)
-    assert two.signs["+"].detections == 0
-    # The text without a vector does not count.
-    assert one.activation == pytest.approx((0.5 + 0.3 + 0.4 + 0.1) / 4)
-    assert one.spread == pytest.approx(np.std([0.5, 0.3, -0.4, 0.1]))
-    assert [cell.dead for cell in found.cells] == [None, None, "its activation hardly varies"]
-    assert found.dead == (three,)
+    assert above.specificity == pytest.approx(2 / 3 * np.log(2) / np.log(3))
+    assert below.specificity == 0  # one detection shows nothing
+    assert signs(found, 1)[1].specificity == pytest.approx(1)
+    assert signs(found, 1)[0].detections == 0
+    assert found.dead == (2,)
 
 
 def test_a_cell_that_is_never_active_is_dead() -> None:
-    found = topics(made("0.0.0", "a", [[1.0, 0.5], [-1.0, 0.1]], [[1, 0], [1, 0]]))
-    assert [cell.dead for cell in found.cells] == [None, "never among the 5 most active"]
+    assert topics(made("0.0.0", "a", [[1.0, 0.5], [-1.0, 0.1]], [[1, 0], [1, 0]])).dead == (1,)
 
 
-def test_fewer_words_on_demand_and_json() -> None:
-    found = topics(detect(Encoder(tiny("bilstm")), TEXTS))
-    few = found.top(2)
-    assert max(len(cell.both.words) for cell in found.cells) > 2
-    assert all(cell.both.words[:2] == less.both.words for cell, less in zip(found.cells, few.cells, strict=True))
+def test_fewer_words_on_demand() -> None:
+    detections = detect(Encoder(tiny("bilstm")), TEXTS)
+    found, few = topics(detections), topics(detections, 2)
+    assert max(len(topic.words) for topic in found.topics) > 2
+    assert all(topic.words[:2] == less.words for topic, less in zip(found.topics, few.topics, strict=True))
     assert few.groups == found.groups
-    first = dataclasses.asdict(few)["cells"][0]
-    assert first["signs"].keys() == {"+", "-"}
-    assert first["both"]["words"][0].keys() == {"word", "count", "lift"}
 
 
 def test_nothing_detected() -> None:
     found = topics(detect(Encoder(tiny()), ["hotels", "shanghai"]))  # one word each, and the first is not counted
     assert found.detections == 0
-    assert all(cell.both.words == () and cell.both.specificity == 0 for cell in found.cells)
+    assert all(topic.words == () and topic.specificity == 0 for topic in found.topics)
     assert found.groups == ()
 
 
@@ -214,20 +201,17 @@ def test_shares_add_up(items: list[tuple[int, int, int]]) -> None:
     met = {word: at for at, word in enumerate(dict.fromkeys(word for _, _, word in items))}
     signs = [[1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0, -1.0]] * 2
     found = topics(made(" ".join(f"{t}.{d}.{met[w]}" for t, d, w in items), " ".join("abcdef"[: len(met)]), signs))
-    for pick in ("both", "signs"):
-        parts = [[cell.both] if pick == "both" else list(cell.signs.values()) for cell in found.cells]
-        flat = [topic for part in parts for topic in part]
-        assert sum(topic.detections for topic in flat) == found.detections == len(items)
-        total: Counter[str] = Counter()
-        for topic in flat:
-            assert -1e-9 <= topic.specificity <= 1 + 1e-9
-            assert sum(word.count for word in topic.words) == topic.detections
-            weights = [word.count * np.log(word.lift) for word in topic.words]
-            assert weights == sorted(weights, reverse=True)
-            for word in topic.words:
-                total[word.word] += topic.detections / found.detections * word.lift  # type: ignore[assignment]
-        assert set(total) == set("abcdef"[: len(met)])
-        assert list(total.values()) == pytest.approx([1] * len(met))
+    assert sum(topic.detections for topic in found.topics) == found.detections == len(items)
+    total: Counter[str] = Counter()
+    for topic in found.topics:
+        assert -1e-9 <= topic.specificity <= 1 + 1e-9
+        assert sum(word.count for word in topic.words) == topic.detections
+        weights = [word.count * np.log(word.lift) for word in topic.words]
+        assert weights == sorted(weights, reverse=True)
+        for word in topic.words:
+            total[word.word] += topic.detections / found.detections * word.lift  # type: ignore[assignment]
+    assert set(total) == set("abcdef"[: len(met)])
+    assert list(total.values()) == pytest.approx([1] * len(met))
 
 
 # --- groups ------------------------------------------------------------------------------------------------------
@@ -240,9 +224,9 @@ def test_cells_that_detect_the_same_words_are_a_group() -> None:
     items += ["1.0.2"] * 24 + ["0.1.3"] * 24 + ["0.3.3"] * 16
     found = topics(made(" ".join(items), "a b c d", [above, below]))
     (group,) = found.groups
-    assert group.members == (SignedCell(0, "+"), SignedCell(2, "-"))
-    assert group.words[:2] == ("a", "b")
-    assert found.group_of == {SignedCell(0, "+"): 0, SignedCell(2, "-"): 0}
+    assert group[:2] == ("a", "b")
+    members = {(topic.dimension, topic.sign): topic.group for topic in found.topics if topic.group is not None}
+    assert members == {(0, "+"): 0, (2, "-"): 0}
 
 
 def test_a_chain_is_no_group() -> None:

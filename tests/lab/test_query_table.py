@@ -2,7 +2,7 @@
 
 from tiny import TEXTS, tiny
 
-from clickvec.explanation.detections import detect
+from clickvec.explanation.topics import detect
 from clickvec.lab.claims.query_table import query_table
 from clickvec.model.encoder import Encoder
 from clickvec.render.terminal.screen import Screen

@@ -1,6 +1,7 @@
 """Text for a terminal: widths, cuts, bars, tables that fit, topics and neighbours with nothing in them that steers."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tiny import TEXTS, tiny_model
 
 from clickvec.explanation.neighbours import Nearest, NearTitle, NearWord
-from clickvec.explanation.topics import CellTopics, Group, SignedCell, Topic, Topics, TopicWord
+from clickvec.explanation.topics import Topic, Topics, TopicWord
 from clickvec.model.encoder import Encoder
 from clickvec.render.labels import cell_name, counted, plain, signed
 from clickvec.render.terminal.model_text import show_nearest, show_topics
@@ -121,45 +122,40 @@ def test_any_column_of_a_table_can_be_cut() -> None:
 # --- topics ------------------------------------------------------------------------------------------------------
 
 
-def cell(at: int, dead: str | None, ways: int = 1, word: str = "word") -> CellTopics:
-    topic = Topic(12_345, tuple(TopicWord(f"{word}{number}", 3, 2.5) for number in range(8)), 0.5)
+def cell(at: int, ways: int = 1, word: str = "word") -> list[Topic]:
+    words = tuple(TopicWord(f"{word}{number}", 3, 2.5) for number in range(8))
     way = "left to right" if at % ways == 0 else "right to left"
-    return CellTopics(at, at // ways, way, 3, 0.1, 0.1, dead, topic, {"+": topic, "-": topic})
+    return [Topic(at, at // ways, way, sign, 12_345, words, 0.5, 0) for sign in "+-"]
 
 
-def topics(cells: list[CellTopics]) -> Topics:
-    members = tuple(SignedCell(one.dimension, sign) for one in cells for sign in "+-")
-    return Topics("query", 9, 99, 5, 1.0, tuple(cells), (Group(members, (NASTY, "word")),))
+def topics(every: Iterable[Topic], dead: tuple[int, ...] = ()) -> Topics:
+    return Topics("query", 9, 99, 5, 1.0, tuple(every), ((NASTY, "word"),), dead)
 
 
-def test_dead_cells_are_named_by_what_they_died_of() -> None:
-    never, hardly = "never among the 5 most active", "hardly varies"
-    found = topics([cell(0, never), cell(1, hardly), cell(2, None), cell(3, never), cell(4, hardly)])
-    assert show_topics(found, [], Screen(200)).splitlines()[-1] == f"dead cells: 0, 3 ({never}); 1, 4 ({hardly})"
-    assert show_topics(topics([cell(0, None)]), [], Screen()).splitlines()[-1] == "dead cells: none"
-
-
-def topic(detections: int, specificity: float) -> Topic:
-    return Topic(detections, (TopicWord("word", 3, 2.5),), specificity)
+def test_dead_cells_are_named() -> None:
+    found = topics([topic for at in range(6) for topic in cell(at, 2)], (0, 5))
+    assert show_topics(found, [], Screen(200)).splitlines()[-1] == "dead cells: 0, 2 ←"
+    assert show_topics(topics(cell(0)), [], Screen()).splitlines()[-1] == "dead cells: none"
 
 
 def test_of_many_cells_the_most_specific_that_detect_enough() -> None:
-    cells = [
-        dataclasses.replace(cell(at, None), signs={"+": topic(20, at / 10), "-": topic(19 - at, 0.9)})
-        for at in range(4)
-    ]
-    out = show_topics(topics(cells), range(4), Screen(200), most=5).splitlines()
+    every = []
+    for at in range(4):
+        above, below = cell(at)
+        every.append(dataclasses.replace(above, detections=20, specificity=at / 10))
+        every.append(dataclasses.replace(below, detections=19 - at, specificity=0.9))
+    out = show_topics(topics(every), range(4), Screen(200), most=5).splitlines()
     assert [line.split()[:2] for line in out[2:7]] == [["3", "+"], ["2", "+"], ["1", "+"], ["0", "+"], ["0", "-"]]
     assert "3 more rows with --all" in out[7]
-    assert "1 more row with --all" in show_topics(topics(cells), range(4), Screen(200), most=7)
+    assert "1 more row with --all" in show_topics(topics(every), range(4), Screen(200), most=7)
     for most in (8, None):
-        whole = show_topics(topics(cells), range(4), Screen(200), most=most).splitlines()
+        whole = show_topics(topics(every), range(4), Screen(200), most=most).splitlines()
         assert [line.split()[:2] for line in whole[2:10]] == [[str(at), sign] for at in range(4) for sign in "+-"]
         assert "--all" not in "".join(whole)
 
 
 def test_groups_name_signed_cells_with_their_directions() -> None:
-    found = topics([cell(0, None, 2), cell(1, None, 2)])
+    found = topics([*cell(0, 2), *cell(1, 2)])
     line = next(line for line in show_topics(found, [0], Screen(200)).splitlines() if line.startswith("group"))
     assert line.startswith("group 0: 0+, 0-, 0+ ←, 0- ←: ␛[31m")
 
@@ -167,7 +163,7 @@ def test_groups_name_signed_cells_with_their_directions() -> None:
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("word", ["word", NASTY, "上海" * 30])
 def test_topics_fit_the_terminal_and_do_not_steer_it(columns: int, word: str) -> None:
-    found = topics([cell(at, "never among the 5 most active" if at % 3 else None, 2, word) for at in range(96)])
+    found = topics([topic for at in range(96) for topic in cell(at, 2, word)], tuple(range(0, 96, 3)))
     out = show_topics(found, range(96), Screen(columns))
     assert max(map(width, out.split("\n"))) <= columns
     assert not steers(out)

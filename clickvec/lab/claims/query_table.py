@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from clickvec.explanation.detections import Detections
+from clickvec.explanation.topics import Detections
 from clickvec.render.labels import cell_name, counted
 from clickvec.render.terminal.screen import Screen, clip, joined
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from clickvec.config import DEFAULT
 from clickvec.errors import ClickvecError
-from clickvec.explanation.detections import Detections, Ints, detect
 from clickvec.explanation.reading import Floats
+from clickvec.explanation.topics import Detections, Ints, detect
 from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clickvec.explanation.query_words import ReadQuery, WordUse
-from clickvec.explanation.report import Report, WordNeighbours
+from clickvec.explanation.report import ReadQuery, Report, WordNeighbours, WordUse
 from clickvec.explanation.title_map import TitleMap
-from clickvec.explanation.topics import SIGNS, Topics
+from clickvec.explanation.topics import Topic, Topics
 from clickvec.render.html.markup import Html, joined, note, table, tag
 from clickvec.render.html.word_chips import bar_cells, listed
 from clickvec.render.labels import cell_name
@@ -68,8 +67,7 @@ def _query(query: ReadQuery) -> Html:
 
 
 def _uses(heading: str, words: Sequence[WordUse], kind: str) -> Html:
-    counts = [use.keyword if kind == "keyword" else use.unimportant for use in words]
-    bars = bar_cells(counts, 0, sign=False)
+    bars = bar_cells([use.counted for use in words], 0, sign=False)
     rows = [[use.word, bar, f"{use.times:,}"] for use, bar in zip(words, bars, strict=True)]
     head = ["word", f"times {kind}", "times in all"]
     content = table(f"Words by how often they are {kind}", head, rows, numeric=(2,))
@@ -84,60 +82,52 @@ def topics_section(report: Report) -> Html:
     topics = report.topics
     if topics is None:
         return note("There are no topics: this model does not read word by word, or knows none of the queries.")
+    cells = f"{len(topics.dead):,} of {len(topics.topics) // 2:,} cells are dead"
     about = (
         f"{_sample(topics.texts, report.queries, report.source)}. In each, the {topics.active} most active cells of "
         f"each direction detect words, {topics.detections:,} times in all. A cell that ends a query above zero (+) and "
         "one that ends it below (−) are two topics. Lift: how much more often the cell detects the word than all cells "
-        f"do. {len(topics.dead):,} of {len(topics.cells):,} cells are dead. A cell rarely stands for one topic, and a "
-        "topic is spread over several cells."
+        f"do. {cells}. A cell rarely stands for one topic, and a topic is spread over several cells."
     )
     return joined(note(about), _groups(topics), _cells(topics))
 
 
 def _groups(topics: Topics) -> Html:
-    rows = [
-        [
-            ", ".join(_name(topics, member.dimension, member.sign) for member in group.members),
-            ", ".join(group.words[:8]),
-        ]
-        for group in topics.groups[:GROUPS_SHOWN]
-    ]
+    rows = []
+    for number, words in enumerate(topics.groups[:GROUPS_SHOWN]):
+        members = ", ".join(_name(topic) for topic in topics.topics if topic.group == number)
+        rows.append([members, ", ".join(words[:8])])
     caption = f"{len(rows):,} of {len(topics.groups):,} groups, largest first"
     groups = table(caption, ["cells", "words"], rows, class_="wide") if rows else note("No two cells do.")
     return joined(tag("h3", "Cells that detect the same words"), groups)
 
 
 def _cells(topics: Topics) -> Html:
-    rows = [
-        (cell.dimension, sign, cell.signs[sign])
-        for cell in topics.cells
-        for sign in SIGNS
-        if cell.signs[sign].detections
-    ]
-    shown = sorted(rows, key=lambda row: row[2].worth, reverse=True)[:TOPICS_SHOWN]
+    used = [topic for topic in topics.topics if topic.detections]
+    shown = sorted(used, key=lambda topic: topic.worth, reverse=True)[:TOPICS_SHOWN]
     cells = [
         [
-            _name(topics, at, sign),
+            _name(topic),
             listed(_with_number(word.word, f"{word.lift:.0f}×") for word in topic.words[:TOPIC_WORDS]),
             f"{topic.detections:,}",
             f"{topic.specificity:.2f}",
         ]
-        for at, sign, topic in shown
+        for topic in shown
     ]
     about = "Specificity: 1 if a cell always detects the same word, 0 if it detects no word twice."
     head = ["cell", "words (lift)", "detections", "specificity"]
-    caption = f"{len(shown):,} of {len(rows):,} signed cells"
+    caption = f"{len(shown):,} of {len(used):,} signed cells"
     return joined(
         tag("h3", "The most specific cells"), note(about), table(caption, head, cells, numeric=(2, 3), class_="wide")
     )
 
 
+def _name(topic: Topic) -> str:
+    return cell_name(topic.cell, topic.way, topic.sign).replace("-", "−")
+
+
 def _with_number(text: str, number: str) -> Html:
     return joined(tag("bdi", text), " ", tag("small", number))
-
-
-def _name(topics: Topics, dimension: int, sign: str) -> str:
-    return cell_name(topics.cells[dimension].cell, topics.cells[dimension].way, sign).replace("-", "−")
 
 
 # --- near words, and the map -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.ranking import BASELINE, BINS, MEASURE, Ranking
+from clickvec.explanation.ranking import BASELINE, MEASURE, Ranking
 from clickvec.explanation.report import FORMAT, Report
 from clickvec.render.html.markup import Html, joined, note, page, table, tag
 from clickvec.render.html.model_sections import map_section, near_section, topics_section, words_section
@@ -80,24 +80,12 @@ def _ranking(ranking: Ranking) -> Html:
     head, *rows = evaluation.as_table()
     left_out = f"; {evaluation.left_out:,} more without a relevant title are left out" if evaluation.left_out else ""
     caption = f"{counted(len(evaluation.query_ids), 'judged query', 'judged queries')}, in per cent{left_out}"
-    step, counts = 100 // BINS, ranking.distribution
-    bars = [bar_cells(row, 0, sign=False) for row in counts.values()]
-    bins = [[f"{step * at} to {step * (at + 1)}", *(column[at] for column in bars)] for at in range(BINS)]
+    higher, same, lower = ranking.against_baseline
     return joined(
         table(caption, head, rows, numeric=range(1, len(head))),
-        _beside_baseline(ranking),
-        table(f"Number of queries by {MEASURE}", [MEASURE, *counts], bins),
-    )
-
-
-def _beside_baseline(ranking: Ranking) -> Html:
-    higher, same, lower = ranking.against_baseline
-    source = "the judged set and the catalogue" if ranking.catalogue else "the judged set"
-    return joined(
         tag("p", f"By {MEASURE}, the model beats {BASELINE} on {counted(higher, 'query', 'queries')}, loses on "
             f"{lower:,} and ties on {same:,}."),
-        note(f"{BASELINE} counts words in the {counted(ranking.counted, 'different title')} of {source}. It has its "
-             "default settings; tuned on other judged queries, it may do better."),
+        note(f"{BASELINE} has its default settings; tuned on other judged queries, it may do better."),
     )  # fmt: skip
 
 

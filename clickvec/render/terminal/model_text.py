@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from clickvec.explanation.neighbours import Nearest
-from clickvec.explanation.topics import SIGNS, SignedCell, Topics
+from clickvec.explanation.topics import Topics
 from clickvec.render.labels import cell_name, counted
 from clickvec.render.terminal.screen import SHORT, Screen, clip, joined
 
@@ -16,46 +16,30 @@ def show_topics(topics: Topics, dimensions: Collection[int], screen: Screen, *, 
 
     If there are more than `most` rows, the most specific cells with enough detections are shown.
     """
-    rows = [
-        (cell, sign, cell.signs[sign]) for cell in topics.cells for sign in SIGNS if cell.dimension in dimensions
-    ]  # fmt: skip
-    hidden = 0 if most is None else max(0, len(rows) - most)
+    shown = [topic for topic in topics.topics if topic.dimension in dimensions]
+    hidden = 0 if most is None else max(0, len(shown) - most)
     if hidden:
-        rows = sorted(rows, key=lambda row: row[2].worth, reverse=True)[:most]
-        dimensions = {cell.dimension for cell, _, _ in rows}
-    cells = [
-        (cell_name(cell.cell, cell.way), sign, f"{topic.detections:,}", f"{topic.specificity:.2f}",
-         str(topics.group_of.get(SignedCell(cell.dimension, sign), "")),
+        shown = sorted(shown, key=lambda topic: topic.worth, reverse=True)[:most]
+    rows = [
+        (cell_name(topic.cell, topic.way), topic.sign, f"{topic.detections:,}", f"{topic.specificity:.2f}",
+         "" if topic.group is None else str(topic.group),
          ", ".join(f"{word.word} ({word.lift:.3g})" for word in topic.words) or "-")
-        for cell, sign, topic in rows
+        for topic in shown
     ]  # fmt: skip
     head = ("cell", "sign", "detections", "specificity", "group", "words (lift)")
-    table = screen.table("<<>>><", head, cells, cut=5)
+    table = screen.table("<<>>><", head, rows, cut=5)
     if hidden:
         more = counted(hidden, "more row", "more rows")
         table += screen.wrap(f"These are the most specific cells. {more} with --all, or choose cells with --cells.")
-    return joined([table, _groups(topics, dimensions, screen), _dead(topics, screen)])
+    groups = [line for number in sorted({t.group for t in shown if t.group is not None})
+              for line in screen.wrap(_group(topics, number))]  # fmt: skip
+    dead = ", ".join(cell_name(topics.topics[2 * at].cell, topics.topics[2 * at].way) for at in topics.dead)
+    return joined([table, groups, screen.wrap(f"dead cells: {dead or 'none'}")])
 
 
-def _groups(topics: Topics, dimensions: Collection[int], screen: Screen) -> list[str]:
-    lines = []
-    for number, group in enumerate(topics.groups):
-        if any(member.dimension in dimensions for member in group.members):
-            members = ", ".join(
-                cell_name(topics.cells[member.dimension].cell, topics.cells[member.dimension].way, member.sign)
-                for member in group.members
-            )
-            words = ", ".join(clip(word, SHORT) for word in group.words[:GROUP_WORDS])
-            lines += screen.wrap(f"group {number}: {members}: {words}")
-    return lines
-
-
-def _dead(topics: Topics, screen: Screen) -> list[str]:
-    reasons: dict[str, list[str]] = {}
-    for cell in topics.dead:
-        reasons.setdefault(cell.dead or "", []).append(cell_name(cell.cell, cell.way))
-    listed = "; ".join(f"{', '.join(cells)} ({reason})" for reason, cells in reasons.items())
-    return screen.wrap(f"dead cells: {listed or 'none'}")
+def _group(topics: Topics, number: int) -> str:
+    members = ", ".join(cell_name(t.cell, t.way, t.sign) for t in topics.topics if t.group == number)
+    return f"group {number}: {members}: {', '.join(clip(word, SHORT) for word in topics.groups[number][:GROUP_WORDS])}"
 
 
 def show_nearest(near: Nearest, screen: Screen) -> str:

@@ -1,6 +1,6 @@
 """Count every line of a log, exactly and in bounded memory: lines, pairs, queries, titles, clients, days, positions."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.events import Events
+from clickvec.doctor.client_counts import ClientCounter, ClientCounts
 from clickvec.doctor.grouping import Grouped, Groups, sum_by
 from clickvec.doctor.text_hashes import Keys, canonical_texts, hash_texts, mix
 
@@ -45,11 +46,8 @@ class Counted:
     pairs: int
     pairs_by_clicks: Counter[float]  # how many pairs have how many clicks
     queries_by_clicks: Counter[float]
-    queries_by_clients: Counter[int]  # how many queries were typed by how many clients; empty if clients are not known
-    clicks_by_clients: dict[int, float]  # the clicks of these queries
     titles: Titles
-    identical: int | None  # lines that repeat an earlier line in every column; None without clients and times
-    lines_by_client: Ints | None  # most first
+    clients: ClientCounts | None  # None if the log does not say who searched
     lines_by_day: dict[int, int] | None  # days since 1970
     lines_by_length: Ints  # clicked lines by the number of words in the query
     shown_by_position: Ints | None  # all lines, from position 0, which is unknown
@@ -73,9 +71,7 @@ class LineCounter:
     shown_at: Ints = field(default_factory=lambda: np.zeros(LAST_POSITION + 1, np.int64))
     clicked_at: Ints = field(default_factory=lambda: np.zeros(LAST_POSITION + 1, np.int64))
     pairs: Groups = field(default_factory=lambda: Groups(tags=2, sums=1))  # tags: query, title; sum: clicks
-    typed: Groups = field(default_factory=lambda: Groups(tags=1, sums=1))  # (query, client); tag: query; sum: clicks
-    clients: Groups = field(default_factory=lambda: Groups(sums=1))  # sum: lines
-    exact: Groups = field(default_factory=Groups)  # whole lines
+    clients: ClientCounter | None = None  # while all blocks so far have clients
     _columns: set[str] = field(default_factory=set)
 
     def add(self, events: Events) -> None:
@@ -83,14 +79,19 @@ class LineCounter:
         count = len(events.queries)
         if not count:
             return
+        is_first = not self.lines
         self.lines += count
         is_clicked = events.clicks > 0
         clicks = events.clicks[is_clicked]
-        queries = canonical_texts(list(compress(events.queries, is_clicked)))
-        titles = canonical_texts(list(compress(events.titles, is_clicked)))
+        typed = canonical_texts(events.queries if events.clients else list(compress(events.queries, is_clicked)))
+        title = hash_texts(canonical_texts(list(compress(events.titles, is_clicked))))
+        every_query = hash_texts(typed)
+        queries, query = typed, every_query
+        if events.clients:  # it takes all queries to say how many clients typed each
+            queries, query = list(compress(typed, is_clicked)), every_query[is_clicked]
+        self._add_clients(events, every_query, title, is_first)
         self.clicked += len(queries)
         self.clicks += float(clicks.sum())
-        query, title = hash_texts(queries), hash_texts(titles)
         self.pairs.add(mix(query, title), (query, title), (clicks,))
         words = np.fromiter((text.count(" ") for text in queries), np.int64, len(queries)) + 1
         self.by_length += np.bincount(np.minimum(words, LONGEST), minlength=LONGEST + 1)
@@ -103,21 +104,18 @@ class LineCounter:
             positions = np.clip(events.positions, 0, LAST_POSITION)
             self.shown_at += np.bincount(positions, minlength=LAST_POSITION + 1)
             self.clicked_at += np.bincount(positions[is_clicked], minlength=LAST_POSITION + 1)
-        if events.clients is not None:
-            self._columns.add("clients")
-            self._add_clients(events, query, is_clicked)
 
-    def _add_clients(self, events: Events, query: Keys, is_clicked: NDArray[np.bool_]) -> None:
-        assert events.clients is not None
-        client = hash_texts(events.clients)
-        self.clients.add(client, (), (np.ones(len(client)),))
-        self.typed.add(mix(query, client[is_clicked]), (query,), (events.clicks[is_clicked],))
-        if events.times is not None:
-            columns = [hash_texts(events.queries), hash_texts(events.titles), client, events.times.view(np.uint64)]
-            columns.append(events.clicks.view(np.uint64))
-            if events.positions is not None:
-                columns.append(events.positions.astype(np.uint64))
-            self.exact.add(mix(*columns))
+    def _add_clients(self, events: Events, query: Keys, title: Keys, is_first: bool) -> None:
+        """Count clients, as long as every file has them."""
+        if events.clients is None:
+            if self.clients:
+                self.clients.close()
+            self.clients = None
+            return
+        if is_first:
+            self.clients = ClientCounter()
+        if self.clients:
+            self.clients.add(events, query, title)
 
     def finish(self) -> Counted:
         """Return the counts."""
@@ -130,39 +128,21 @@ class LineCounter:
             pairs_by_clicks += _frequencies(clicks)
             queries_by_clicks += _frequencies(of_query)
             titles.append(Grouped(distinct, (), sums))
-        by_clients, clicks_by_clients = self._by_clients()
-        known = {name: name in self._columns for name in ("clients", "times", "positions")}
-        whole = known["clients"] and known["times"]
         return Counted(
             self.lines, self.lines - self.clicked, self.clicks, pairs, pairs_by_clicks, queries_by_clicks,
-            by_clients, clicks_by_clients, _all_titles(titles),
-            self.lines - self.exact.count() if whole else None,
-            self._by_client() if known["clients"] else None,
-            dict(sorted(self.by_day.items())) if known["times"] else None,
+            _all_titles(titles),
+            self.clients.finish() if self.clients else None,
+            dict(sorted(self.by_day.items())) if "times" in self._columns else None,
             self.by_length,
-            self.shown_at if known["positions"] else None,
-            self.clicked_at if known["positions"] else None,
+            self.shown_at if "positions" in self._columns else None,
+            self.clicked_at if "positions" in self._columns else None,
         )  # fmt: skip
-
-    def _by_client(self) -> Ints:
-        lines = np.concatenate([np.zeros(0), *(part.sums[0] for part in self.clients.parts())]).astype(np.int64)
-        return np.sort(lines)[::-1]
-
-    def _by_clients(self) -> tuple[Counter[int], dict[int, float]]:
-        """Return how many queries were typed by how many clients, and the clicks of these queries."""
-        queries, clicks = Counter[int](), defaultdict[int, float](float)
-        for part in self.typed.parts():
-            _, _, (clients, of_query) = sum_by(part.tags[0], np.ones(len(part)), part.sums[0])
-            counts, total = np.bincount(clients.astype(np.int64)), np.bincount(clients.astype(np.int64), of_query)
-            for number in np.flatnonzero(counts).tolist():
-                queries[number] += int(counts[number])
-                clicks[number] += float(total[number])
-        return queries, clicks
 
     def close(self) -> None:
         """Remove the temporary files."""
-        for groups in (self.pairs, self.typed, self.clients, self.exact):
-            groups.close()
+        self.pairs.close()
+        if self.clients:
+            self.clients.close()
 
 
 def _frequencies(values: Floats) -> Counter[float]:

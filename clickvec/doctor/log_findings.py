@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from clickvec.data.lines import BadLines
+from clickvec.doctor.client_findings import client_findings
 from clickvec.doctor.finding import NOTHING, Finding, Plot, count_of, listed, percent
 from clickvec.doctor.line_counts import DAY, LONGEST, Counted
 
@@ -44,14 +45,21 @@ def duplicates_finding(counted: Counted) -> Finding:
     clicked = counted.lines - counted.shown
     repeats = clicked - counted.pairs
     text = f"{repeats:,} clicked lines ({percent(repeats, clicked)}) repeat a pair of query and title"
-    numbers = {"clicked_lines": clicked, "pairs": counted.pairs, "repeats": repeats, "identical": counted.identical}
-    if counted.identical is None:
+    numbers: dict[str, int | None] = {"clicked_lines": clicked, "pairs": counted.pairs, "repeats": repeats}
+    clients = counted.clients
+    if clients is None or clients.identical is None:
         text += ". Without clients and times, a line that was logged twice cannot be told from a second click."
+        numbers |= {"by_the_same_client": None, "identical": None}
         return Finding("duplicates", "Duplicates", text, "Training merges pairs and adds their clicks up.", numbers)
-    text += f". {count_of(counted.identical, 'line')} ({percent(counted.identical, counted.lines)}) "
-    text += "equal an earlier line in every column, time and client included."
-    act = counted.identical > 0.01 * counted.lines
-    advice = "Check whether the log was written or collected twice." if act else "Training merges pairs."
+    text += (
+        f", {clients.repeats:,} of them by the same client. {count_of(clients.identical, 'line')} "
+        f"({percent(clients.identical, counted.lines)}) equal an earlier line in every column."
+    )
+    numbers |= {"by_the_same_client": clients.repeats, "identical": clients.identical}
+    act = clients.identical > 0.01 * counted.lines
+    advice = "Training merges pairs; clickvec prepare counts a client's repeats within 30 minutes once."
+    if act:
+        advice = "Check whether the log was written or collected twice."
     return Finding("duplicates", "Duplicates", text, advice, numbers, act=act)
 
 
@@ -90,24 +98,6 @@ def _date(day: int) -> str:
         return datetime.fromtimestamp(day * DAY, UTC).date().isoformat()
     except (OverflowError, ValueError, OSError):
         return f"day {day:,} after 1970"
-
-
-def clients_finding(counted: Counted) -> Finding:
-    """Report how many clients there are, and how much the busiest does."""
-    lines = counted.lines_by_client
-    if lines is None:
-        return Finding(
-            "clients", "Clients", "The log does not say who searched.",
-            "Add a column client (a user, session or cookie): bots and rare queries can then be left out.",
-            {"clients": None},
-        )  # fmt: skip
-    top = int(lines[0]) if len(lines) else 0
-    text = f"{count_of(len(lines), 'client')}, {count_of(float(np.median(lines)), 'line')} for the median client"
-    text += f"; the busiest has {top:,} ({percent(top, counted.lines)})."
-    return Finding(
-        "clients", "Clients", text, NOTHING,
-        {"clients": len(lines), "median_lines": float(np.median(lines)), "busiest_lines": top},
-    )  # fmt: skip
 
 
 def clicks_finding(counted: Counted) -> Finding:
@@ -214,7 +204,7 @@ def count_findings(bad: BadLines, counted: Counted, text_of: Mapping[int, str], 
     """Yield all findings of this module."""
     yield lines_finding(bad, counted)
     yield duplicates_finding(counted)
-    yield clients_finding(counted)
+    yield from client_findings(counted)
     yield days_finding(counted)
     yield clicks_finding(counted)
     yield lengths_finding(counted, max_words)

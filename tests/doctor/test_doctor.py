@@ -45,7 +45,11 @@ def test_every_number_of_a_small_log(findings: dict[str, dict[str, Any]]) -> Non
     assert {key: numbers["lines"][key] for key in ("lines", "good", "bad", "shown")} == {
         "lines": 8, "good": 7, "bad": 1, "shown": 1,
     }  # fmt: skip
-    assert numbers["duplicates"] == {"clicked_lines": 6, "pairs": 5, "repeats": 1, "identical": 1}
+    assert numbers["duplicates"] == {
+        "clicked_lines": 6, "pairs": 5, "repeats": 1, "by_the_same_client": 1, "identical": 1,
+    }  # fmt: skip
+    assert numbers["bots"] == {"bots": 0, "bot_lines": 0, "per_hour": 120, "most_per_hour": 2}
+    assert numbers["k_anonymity"] == {"k": 3, "queries": 4, "of_queries": 4, "lines": 7, "clicks": 6}
     assert numbers["clients"] == {"clients": 3, "median_lines": 2.0, "busiest_lines": 3}
     assert numbers["days"] == {"days": 2, "first": "2024-01-01", "last": "2024-01-03", "empty": 1}
     assert numbers["clicks"] == {"clicks": 6.0, "pairs": 5, "queries": 4, "titles": 4, "pairs_with_one_click": 4}

@@ -6,7 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickvec.data import BadLines
+from clickvec.data.cleaning import Cleaning, clean
+from clickvec.data.clicks import collect
 from clickvec.data.events import Events
+from clickvec.doctor.client_counts import MANY_PER_HOUR
 from clickvec.doctor.line_counts import DAY, Counted, LineCounter
 from clickvec.doctor.line_sample import LineSampler
 from clickvec.text.tokens import canonical
@@ -48,27 +52,27 @@ def test_a_log_counted_by_hand() -> None:
     assert counted.queries_by_clicks == {5.0: 1, 1.0: 1}
     assert counted.titles.queries[counted.titles.order].tolist() == [2, 1]  # all shoes, shoes in red
     assert counted.titles.clicks[counted.titles.order].tolist() == [3, 3]
-    assert counted.identical == 1
-    assert counted.lines_by_client is not None
-    assert counted.lines_by_client.tolist() == [3, 3]
     assert counted.lines_by_day == {0: 4, 2: 2}
     assert counted.lines_by_length[:4].tolist() == [0, 1, 4, 0]
     assert counted.shown_by_position is not None
     assert counted.shown_by_position[:5].tolist() == [0, 4, 1, 1, 0]
     assert counted.clicks_by_position is not None
     assert counted.clicks_by_position[:5].tolist() == [0, 3, 1, 1, 0]
-    assert counted.queries_by_clients == {2: 1, 1: 1}  # red shoes by ann and bob, hat by ann
-    assert counted.clicks_by_clients == {2: 5.0, 1: 1.0}
+    clients = counted.clients
+    assert clients is not None
+    assert clients.lines_by_client.tolist() == [3, 3]
+    assert clients.queries_by_clients == {2: 1, 1: 1}  # red shoes by ann and bob, hat by ann
+    assert clients.lines_by_clients == {2: 4, 1: 2}
+    assert clients.clicks_by_clients == {2: 5, 1: 1}
+    assert clients.identical == clients.repeats == 1
+    assert clients.clients_by_most_per_hour == {1: 1, 2: 1}  # the lines of the same second are one search
+    assert (clients.bots, clients.bot_lines) == (0, 0)
 
 
 def test_what_the_log_does_not_have_is_not_known() -> None:
     counted = count(Events(["a"], ["b"], np.ones(1)))
-    unknown = (
-        counted.identical, counted.lines_by_client, counted.lines_by_day, counted.shown_by_position,
-        counted.clicks_by_position,
-    )  # fmt: skip
-    assert unknown == (None,) * 5
-    assert counted.queries_by_clients == {}
+    unknown = (counted.clients, counted.lines_by_day, counted.shown_by_position, counted.clicks_by_position)
+    assert unknown == (None,) * 4
 
 
 def test_an_empty_log() -> None:
@@ -93,8 +97,40 @@ def test_random_logs(lines: list[tuple[str, str, float, str, int, int]], size: i
     assert counted.pairs == len(pairs)
     assert counted.pairs_by_clicks == Counter(map(float, pairs.values()))
     assert counted.queries_by_clicks == Counter(map(float, queries.values()))
-    assert counted.identical == len(lines) - len(set(lines))
+    assert counted.clients is not None
+    assert counted.clients.identical == len(lines) - len(set(lines))
     assert sorted(counted.titles.queries) == sorted(Counter(title for _, title in pairs).values())
+
+
+@given(st.lists(LINE, min_size=1, max_size=40), st.integers(1, 3))
+def test_rare_queries_are_those_that_cleaning_drops(lines: list[tuple[str, str, float, str, int, int]], k: int) -> None:
+    lines.append(("kept", "kept", 1, "x", 0, 0))
+    for client in "yz":
+        lines.append(("kept", "kept", 1, client, 0, 0))
+    counted = count(events(lines))
+    log = collect([events(lines)], BadLines())
+    _, report = clean(log, Cleaning(merge_minutes=0, k_anonymous=k))
+    assert counted.clients is not None
+    rare = (counted.clients.lines_by_clients, counted.clients.queries_by_clients)
+    sums = [sum(count for number, count in counter.items() if number < k) for counter in rare]
+    assert report.dropped == [("k_anonymous", *sums)]
+
+
+def test_bots_are_those_that_cleaning_drops() -> None:
+    rng = np.random.default_rng(0)
+    lines = [(f"q{at % 7}", "t", 1.0, "fast", 1000 + 20 * at, 1) for at in range(150)]  # 180 searches an hour
+    lines += [(f"q{at % 7}", "t", 1.0, "slow", 1000 + 40 * at, 1) for at in range(150)]
+    lines += [("q", "t", 0.0, "page", 1000 + 100 * (at // 10), 1 + at % 10) for at in range(300)]  # 36 pages an hour
+    lines += [("q", "t", 1.0, "", 1000 + at, 1) for at in range(500)]  # nobody
+    lines = [lines[at] for at in rng.permutation(len(lines)).tolist()]
+    found = count(*(events(lines[first : first + 99]) for first in range(0, len(lines), 99))).clients
+    assert found is not None
+    _, report = clean(
+        collect([events(lines)], BadLines()), Cleaning(merge_minutes=0, k_anonymous=0, max_per_hour=MANY_PER_HOUR)
+    )
+    assert [(one.rule, one.lines) for one in report.dropped] == [("max_per_hour", found.bot_lines)]
+    assert (found.bots, found.bot_lines) == (1, 150)
+    assert len(found.lines_by_client) == 3
 
 
 def test_a_sample_does_not_depend_on_the_blocks() -> None:

@@ -124,10 +124,13 @@ def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog"
 def prepare_dataset(
     logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float, columns: "Columns"
 ) -> "Dataset":
-    """Read click logs and convert them to the arrays that training reads."""
+    """Read click logs, clean them and convert them to the arrays that training reads."""
     from clickvec.data import dataset
+    from clickvec.data.cleaning import Cleaning, clean
 
-    log = read_log(logs, max_bad, columns)
+    log, report = clean(read_log(logs, max_bad, columns), Cleaning())
+    if str(report):
+        print_message(str(report))
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     return dataset.prepare(log, max_words, max_trigrams, judged)
 

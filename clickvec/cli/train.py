@@ -1,4 +1,4 @@
-"""The verbs from a click log to a measured model: prepare, train, evaluate."""
+"""The verbs from a click log to a measured model: train, evaluate."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,42 +18,6 @@ from clickvec.storage.outputs import check_output, check_run_file
 if TYPE_CHECKING:
     from clickvec.model.folder import Model
     from clickvec.training.measuring import Dev
-
-
-def prepare(
-    logs: Annotated[
-        list[Path],
-        typer.Argument(
-            parser=input_path, help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too; - is stdin."
-        ),
-    ],
-    out: Out,
-    shown: Shown = None,
-    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last token.")] = 10,
-    max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
-    overwrite: Overwrite = False,
-    column_names: ColumnNames = None,
-    no_header: NoHeader = False,
-    max_bad: MaxBad = 0.01,
-    as_json: AsJson = False,
-) -> None:
-    """Prepare a click log for training and write a data folder.
-
-    Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy,
-    torch and safetensors.
-    """
-    from clickvec import config
-    from clickvec.data import data_folder, dataset
-
-    check_output(out, [*logs, shown])
-    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # raises an error if one is out of bounds
-    data_folder.check_target(out, overwrite)
-    columns = inputs.read_columns(column_names, no_header, (*logs, shown))
-    data = inputs.prepare_dataset(logs, shown, max_words, max_trigrams, max_bad, columns)
-    columns.check_used()
-    data_folder.save(data, out)
-    facts = dataset.describe(data)
-    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", facts, as_json)
 
 
 def train(

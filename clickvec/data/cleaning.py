@@ -78,8 +78,8 @@ class CleaningReport:
         if not left:
             most = max(self.dropped, key=lambda dropped: dropped.lines)
             raise ClickvecError(
-                f"cleaning leaves no click; the rule {most.rule} alone dropped {most.lines:,} lines. Relax it, "
-                f"or turn it off with 0"
+                f"cleaning leaves no click: {_option(most.rule)} alone drops {most.lines:,} lines. Give clickvec prepare "
+                f"another value for {_option(most.rule)}; 0 keeps all"
             )
 
     def as_json(self) -> dict[str, object]:
@@ -89,13 +89,19 @@ class CleaningReport:
 
     def __str__(self) -> str:
         """Return the report for people, one line for each rule."""
-        lines = [f"Masked {count:,} secrets of the kind {kind}" for kind, count in self.secrets.items()]
-        lines += [
-            f"Dropped {rule.lines:,} lines, and {rule.queries:,} queries altogether: {rule.rule}"
-            for rule in self.dropped
-            if rule.lines
-        ]
-        return "\n".join(lines)
+        secrets = ", ".join(f"{count:,} {kind}" for kind, count in self.secrets.items())
+        return "\n".join(
+            [f"Masked secrets: {secrets}"] * bool(secrets)
+            + [
+                f"Dropped by {_option(rule)}: {lines:,} lines; {queries:,} queries have none left"
+                for rule, lines, queries in self.dropped
+                if lines
+            ]
+        )
+
+
+def _option(rule: str) -> str:
+    return f"--{rule.replace('_', '-')}"
 
 
 def clean(log: ClickLog, rules: Cleaning, known: Tokens = ()) -> tuple[ClickLog, CleaningReport]:
@@ -134,7 +140,7 @@ class _Lines:
         self.keep = np.ones(len(self.query), bool)
         clients = [hash_clients(part.clients, len(part)) for part in self.parts]
         self.client = np.concatenate(clients)
-        self.has_clients = any(part.clients is not None for part in self.parts)
+        self.has_clients = bool((self.client != NO_CLIENT).any())
         times = [part.times for part in self.parts if part.times is not None]
         self.time = np.concatenate(times) if len(times) == len(self.parts) else None
 

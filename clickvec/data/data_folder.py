@@ -35,7 +35,10 @@ def check_target(path: Path, overwrite: bool) -> None:
     """Raise if `path` holds something else than a data folder, or a data folder and `overwrite` is false."""
     files.check_replaceable(path, "data.json", _FILES)
     if (path / "data.json").exists() and not overwrite:
-        raise ClickvecError(f"{path} holds a data folder already; choose another --out, or replace it with --overwrite")
+        raise ClickvecError(
+            f"{path} holds a data folder already; choose another --out, "
+            "replace it with --overwrite, or add to it with --append"
+        )
 
 
 def save(data: Dataset, path: Path, texts: Texts | None = None) -> None:

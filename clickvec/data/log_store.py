@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data.cleaning import hash_clients
+from clickvec.data.cleaning import NO_CLIENT, hash_clients
 from clickvec.data.dataset import Before
 from clickvec.data.events import Events
 from clickvec.data.judged import Judged
@@ -71,15 +71,16 @@ class Store:
         """Add some lines. Their texts are numbered in other threads, while the caller parses the next lines."""
         self._wait()
         size = len(events.queries)
+        clients = hash_clients(events.clients, size)
         self._add_numbers(
             np.arange(self.lines, self.lines + size),
             events.clicks,
-            hash_clients(events.clients, size),
+            clients,
             np.full(size, NO_TIME) if events.times is None else events.times,
         )
         self.lines += size
         self.clicked += int(np.count_nonzero(events.clicks))
-        self.has_clients |= events.clients is not None
+        self.has_clients |= bool((clients != NO_CLIENT).any())
         self.has_times &= events.times is not None
         self._pending = [
             self._pool.submit(self._number, self._queries, events.queries, "query"),

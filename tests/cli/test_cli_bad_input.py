@@ -64,7 +64,7 @@ def test_the_same_log_in_every_form_gives_the_same_model(log: Path, tmp_path: Pa
         "log.csv": "".join('"{}","{}",{}\r\n'.format(*line.split("\t")) for line in text.splitlines()),
         "log.jsonl": "".join(json.dumps({"title": t, "query": q}) + "\n" for q, t in PAIRS),
         "impressions.tsv": "time\tclient\tquery\ttitle\tposition\tclicked\n"
-        + "".join(f"1\tc\t{q}\t{t}\t1\t{clicked}\n" for clicked in (1, 0) for q, t in PAIRS),
+        + "".join(f"1\t\t{q}\t{t}\t1\t{clicked}\n" for clicked in (1, 0) for q, t in PAIRS),
     }
     expected = fingerprint(log, out=tmp_path / "model")
     for name, form in forms.items():

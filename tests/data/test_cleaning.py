@@ -92,7 +92,7 @@ def test_secrets_are_masked_before_anything_is_counted() -> None:
     log, report = clean(log_of(lines), Cleaning())
     assert log.queries == ["mail <email>"] * 3
     assert report.secrets == {"email": 3}
-    with pytest.raises(ClickvecError, match=r"no click; the rule k_anonymous alone dropped 3 lines.*0"):
+    with pytest.raises(ClickvecError, match=r"no click: --k-anonymous alone drops 3 lines.*0"):
         clean(log_of(lines), Cleaning(keep_secrets=True))
 
 

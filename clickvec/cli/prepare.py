@@ -1,0 +1,140 @@
+"""The verb `prepare`: read and clean a click log, and write a data folder."""
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
+from clickvec.cli.streams import print_message
+from clickvec.storage.outputs import check_output
+
+_LARGE = 500_000_000  # bytes of a log that is prepared on disk
+_PACKED = (".gz", ".zst", ".parquet")
+_RATIO = 5  # of the size of a text to that of a compressed file
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def _parse_memory(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(i?)b?", text.strip().lower())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not an amount of memory; write 2GB or 500MB")
+    number, unit, binary = match.groups()
+    return int(float(number) * (_UNITS[unit] if not binary else 1024 ** list(_UNITS).index(unit)))
+
+
+def prepare(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=input_path, help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too; - is stdin."
+        ),
+    ],
+    out: Out,
+    append: Annotated[bool, typer.Option("--append", help="Add the logs to the data folder at --out.")] = False,
+    memory: Annotated[
+        int | None,
+        typer.Option(parser=_parse_memory, metavar="SIZE", help="Use at most this much memory, such as 2GB."),
+    ] = None,
+    shown: Shown = None,
+    k_anonymous: Annotated[
+        int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
+    ] = 3,
+    merge_minutes: Annotated[
+        int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
+    ] = 30,
+    max_per_hour: Annotated[
+        int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")
+    ] = 0,
+    drop_queries: Annotated[Path | None, input_option("A file of queries to drop, one in each line.")] = None,
+    drop_clients: Annotated[Path | None, input_option("A file of clients to drop, one in each line.")] = None,
+    max_query_words: Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")] = 0,
+    min_clicks: Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")] = 0,
+    keep_secrets: Annotated[
+        bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")
+    ] = False,
+    max_words: Annotated[
+        int | None, typer.Option(min=1, help="The words from this one on form one last token. Default: 10.")
+    ] = None,
+    max_trigrams: Annotated[int | None, typer.Option(min=1, help="Default: 50,000.")] = None,
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Clean a click log, prepare it for training and write a data folder.
+
+    Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy,
+    torch and safetensors.
+    """
+    from clickvec import config
+    from clickvec.data import data_folder, dataset
+    from clickvec.data.cleaning import Cleaning
+    from clickvec.data.clicks import describe_files
+    from clickvec.data.lines import BadLines
+    from clickvec.data.logs import read_events
+    from clickvec.data.preparation import Preparation, write_data_folder
+
+    if append and (overwrite or max_words or max_trigrams):
+        raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
+    check_output(out, [*logs, shown, drop_queries, drop_clients])
+    words, trigrams = max_words or 10, max_trigrams or 50_000
+    config.recipe(max_words=words, max_trigrams=trigrams)  # raises an error if one is out of bounds
+    data_folder.check_target(out, overwrite or append)
+    columns = inputs.read_columns(column_names, no_header, (*logs, shown, drop_queries, drop_clients))
+    rules = {
+        "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,
+        "max_query_words": max_query_words, "min_clicks": min_clicks, "keep_secrets": keep_secrets,
+    }  # fmt: skip
+    cleaning = Cleaning.with_lists(_read_list(drop_queries), _read_list(drop_clients), **rules)
+    judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
+    settings = Preparation(words, trigrams, cleaning, judged, append, memory or _memory(logs, out, append))
+    bad = BadLines()
+
+    def check(clicked: int) -> None:
+        bad.check(describe_files(logs), max_bad, clicked, "pair with a click")
+        inputs.report_bad_lines(bad)
+        columns.check_used()
+
+    report = write_data_folder(read_events(logs, columns, bad=bad), out, settings, check, Bar())
+    if str(report):
+        print_message(str(report))
+    facts = dataset.describe(data_folder.load(out))
+    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
+
+
+def _read_list(path: Path | None) -> list[str]:
+    """Return the lines of a file, without blank ones."""
+    from clickvec.data.lines import BadLines, file_lines
+
+    if path is None:
+        return []
+    bad = BadLines()
+    lines = [line for _, block in file_lines(path, bad) for line in block if line.strip()]
+    bad.check(str(path), 0, len(lines), "line of text")
+    return lines
+
+
+def _memory(logs: list[Path], out: Path, append: bool) -> int | None:
+    """Return the memory for preparing on disk if the logs are large and DuckDB is installed; otherwise None."""
+    size = sum(_text_size(path) for path in logs)
+    if append and (out / "data.safetensors").exists():
+        size += (out / "data.safetensors").stat().st_size
+    if size < _LARGE or find_spec("duckdb") is None or find_spec("pyarrow") is None or not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _text_size(path: Path) -> int:
+    """Estimate the bytes of text in a file or folder."""
+    if path.is_dir():
+        return sum(_text_size(entry) for entry in path.rglob("*") if entry.is_file())
+    if not path.is_file():
+        return 0
+    return path.stat().st_size * (_RATIO if path.name.lower().endswith(_PACKED) else 1)

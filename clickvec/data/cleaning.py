@@ -78,8 +78,8 @@ class CleaningReport:
         if not left:
             most = max(self.dropped, key=lambda dropped: dropped.lines)
             raise ClickvecError(
-                f"cleaning leaves no click: {_option(most.rule)} alone drops {most.lines:,} lines. Give clickvec prepare "
-                f"another value for {_option(most.rule)}; 0 keeps all"
+                f"cleaning leaves no click: {_option(most.rule)} alone drops {most.lines:,} lines. "
+                f"Give clickvec prepare another value for {_option(most.rule)}; 0 keeps all"
             )
 
     def as_json(self) -> dict[str, object]:

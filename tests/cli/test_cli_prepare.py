@@ -48,8 +48,8 @@ def test_lists_and_limits(tmp_path: Path) -> None:
     check_tells(
         refused("prepare", log, "--out", tmp_path / "x", "--min-clicks", "1000"),
         "no click",
-        "min_clicks",
-        "turn it off",
+        "--min-clicks",
+        "; 0 keeps all",
     )
     check_tells(refused("prepare", log, "--out", tmp_path / "x", "--drop-clients", tmp_path / "absent"), "absent")
     assert not (tmp_path / "x").exists()

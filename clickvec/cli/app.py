@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec.cli import doctor_verb, ending, explain, inside, lab_verbs, prepare, streams, train, use
+from clickvec.cli import doctor_verb, ending, evaluate_verb, explain, inside, lab_verbs, prepare, streams, train, use
 from clickvec.cli.inputs import Out
 from clickvec.cli.verbs import Verb, Verbs
 
@@ -54,7 +54,7 @@ def demo(out: Out = Path("out/demo")) -> None:
 
 
 for verb in (
-    doctor_verb.doctor, prepare.prepare, train.train, train.evaluate,
+    doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
     use.index, use.search, use.rerank, use.encode, use.shrink,
     explain.explain, inside.nearest, inside.topics, inside.report, use.info,
 ):  # fmt: skip

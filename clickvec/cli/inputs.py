@@ -154,6 +154,19 @@ def hold_out_and_prepare(
     return data, parts.dev, parts.test
 
 
+def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns") -> "Collection":
+    """Read clicks that models are measured on, with all titles that are searched."""
+    from clickvec.evaluation.held_out_clicks import Catalogue, collection
+
+    searched = Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else None
+    test = collection(read_log(logs, max_bad, columns), searched or Catalogue(()))
+    titles = counted(len(test.catalogue.titles), "title")
+    if not searched:
+        print_message(f"Only the {titles} of --held-out are searched; give all titles with --catalogue")
+    print_message("Whether the models were trained on these queries is not known: a model that was scores too high")
+    return test
+
+
 def is_data_folder(path: Path) -> bool:
     """Tell whether a path names a data folder, and not a click log."""
     from clickvec.data.open_files import STDIN

@@ -1,4 +1,4 @@
-"""The verbs from a click log to a measured model: train, evaluate."""
+"""The verb train: from a click log to a measured model."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,11 +9,11 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
-from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.cli.streams import print_message, print_result
 from clickvec.config import TOWERS
 from clickvec.errors import missing_extra
 from clickvec.render.labels import counted
-from clickvec.storage.outputs import check_output, check_run_file
+from clickvec.storage.outputs import check_output
 
 if TYPE_CHECKING:
     from clickvec.model.folder import Model
@@ -106,48 +106,3 @@ def _print_figures(figures: dict[str, Any]) -> None:
         f"{queries} over {counted(figures['titles'], 'title')}, in per cent, with 95% confidence intervals; BM25 is "
         f"tuned on other held-out queries ({describe_settings(figures['bm25'])})"
     )
-
-
-def evaluate(
-    models: Annotated[list[str], typer.Argument(help="Model folders, or bm25 for the baseline.")],
-    judged: Annotated[Path, input_option("A judged set, or TREC qrels with --queries and --catalogue.")],
-    queries: Annotated[Path | None, input_option("With qrels: query_id and query.")] = None,
-    titles: Annotated[Path | None, typer.Option(parser=input_path, hidden=True)] = None,
-    catalogue: Annotated[Path | None, input_option("Titles to search: adds Recall@100 and MRR@10.")] = None,
-    run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
-    column_names: ColumnNames = None,
-    no_header: NoHeader = False,
-    max_bad: MaxBad = 0.01,
-    as_json: AsJson = False,
-) -> None:
-    """Measure models on a judged set: NDCG@1, @3 and @10, in per cent."""
-    from clickvec.evaluation import judged_lists
-    from clickvec.evaluation.metrics import write_run
-    from clickvec.render.terminal.screen import Screen, this_screen
-
-    titles = titles or (catalogue if queries else None)
-    twice = next((name for name in models if models.count(name) > 1), None)
-    if twice:
-        raise typer.BadParameter(f"{twice} is given twice; give each model once")
-    if run and len(models) != 1:
-        raise typer.BadParameter("a run file is for one system; give one model with --run")
-    if run:
-        check_run_file(run, (judged, queries, titles, catalogue, *map(Path, models)))
-    columns = inputs.read_columns(column_names, no_header, (judged, queries, titles, catalogue))
-    judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
-    searched = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
-    columns.check_used()
-    rankers = [judged_lists.make_ranker(name, judged_set, searched) for name in models]
-    result = judged_lists.evaluate(rankers, judged_set, catalogue=searched, progress=Bar())
-    if run:
-        write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
-    if as_json:
-        print_json(result.as_json())
-    else:
-        screen = Screen(1_000, this_screen().colour)  # the names of models are never cut
-        head, *rows = result.as_table()
-        print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
-    left_out = f", skipped {result.left_out:,} without a relevant title" if result.left_out else ""
-    relevant = counted(result.relevant, "relevant title")
-    absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
-    print_message(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")

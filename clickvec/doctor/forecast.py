@@ -19,8 +19,9 @@ from clickvec.data import ClickLog, dataset
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.doctor.line_sample import Sample
 from clickvec.doctor.power_law import PowerLaws, fit_power_laws
-from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure, tune_bm25
+from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Catalogue, Collection, collection, measure
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.training.loop import run_training

@@ -11,18 +11,16 @@ import numpy as np
 
 from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation.bm25 import BM25, BM25_GRID
 from clickvec.evaluation.metrics import ndcg_of_found, recall_at, reciprocal_rank
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
-from clickvec.progress import Progress, ignore
+from clickvec.progress import Progress
 from clickvec.text.tokens import canonical
 
 MEASURES = ("MRR@10", "Recall@100", "NDCG@10")
 CHOSEN_BY = "NDCG@10"  # chooses the epoch and the settings of BM25
 DEPTH = 100  # titles that a system returns for a query
 MOST_DEV = 2_000  # queries that are searched after each epoch; of more, a random sample
-MOST_TUNING = 500  # queries that each setting of BM25 is tried on
 
 
 class Catalogue:
@@ -98,41 +96,6 @@ def search(ranker: Ranker, test: Collection, progress: Progress | None = None) -
     if len(results) != len(test.queries):
         raise ClickvecError(f"{ranker.name} was asked {len(test.queries)} queries and gave {len(results)} lists")
     return [list(map(int, dict.fromkeys(ids))) for ids in results]
-
-
-def bm25_over(catalogue: Catalogue, settings: dict[str, Any]) -> BM25:
-    """Return BM25 over all titles of a catalogue."""
-    return BM25(catalogue.titles, **settings)
-
-
-def tune_bm25(dev: Collection, progress: Progress | None = None) -> tuple[BM25, dict[str, Any]]:
-    """Return BM25 with the settings of the grid that have the best NDCG@10 on dev, and these settings.
-
-    Each kind of tokens is tried with one k1 and b; then all k1 and b with the best kind. This uses a random sample of
-    `MOST_TUNING` queries.
-    """
-    report, sample = progress or ignore, dev.sample(MOST_TUNING)
-    kinds = list(dict.fromkeys(settings["tokens"] for settings in BM25_GRID))
-    pairs = list(dict.fromkeys((settings["k1"], settings["b"]) for settings in BM25_GRID))
-    trials, done = len(kinds) + len(pairs), 0
-    best: tuple[float, BM25, dict[str, Any]] | None = None
-
-    def tried(ranker: BM25, settings: dict[str, Any]) -> None:
-        nonlocal best, done
-        report("tuning BM25", done, trials)
-        score = measure([ranker], sample).mean(ranker.name, CHOSEN_BY)
-        if best is None or score > best[0]:
-            best = score, ranker, settings
-        done += 1
-
-    for kind in kinds:
-        tried(BM25(dev.catalogue.titles, tokens=kind), {"tokens": kind, "k1": 1.2, "b": 0.75})
-    assert best is not None
-    _, ranker, chosen = best
-    for k1, b in pairs:
-        tried(ranker.with_settings(k1, b), {"tokens": chosen["tokens"], "k1": k1, "b": b})
-    report("tuning BM25", trials, trials)
-    return best[1], best[2]
 
 
 def pooled_lists(test: Collection, rankers: Sequence[Ranker], progress: Progress | None = None) -> list[JudgedQuery]:

@@ -81,13 +81,18 @@ def evaluate(
     )
 
 
+def is_bm25(system: System) -> bool:
+    """Tell whether a system is BM25 by name, and not the path of a model."""
+    return isinstance(system, str) and system.lower() == "bm25" and not Path(system).exists()
+
+
 def make_ranker(
     system: System, judged: Iterable[JudgedQuery], catalogue: Iterable[Title | Document] | None = None
 ) -> Ranker:
     """Return the ranker of a system. The corpus of "bm25" is the catalogue and the judged titles."""
+    if is_bm25(system):
+        return BM25([*(title.title for title in catalogue or ()), *(t for query in judged for t in query.titles)])
     match system:
-        case str() if system.lower() == "bm25" and not Path(system).exists():
-            return BM25([*(title.title for title in catalogue or ()), *(t for query in judged for t in query.titles)])
         case str() | Path():
             return Neural(Encoder.load(system), str(system))
         case Encoder():

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from clickvec.data import ClickLog, Judged
 from clickvec.data.held_out import fewest_queries, hold_out
-from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure, tune_bm25
+from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress

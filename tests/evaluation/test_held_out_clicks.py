@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.data import ClickLog
+from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
-from clickvec.evaluation import held_out_clicks
+from clickvec.evaluation import tuning
 from clickvec.evaluation.bm25 import BM25, BM25_GRID
 from clickvec.evaluation.held_out_clicks import (
     MEASURES,
@@ -15,12 +15,12 @@ from clickvec.evaluation.held_out_clicks import (
     collection,
     measure,
     pooled_lists,
-    tune_bm25,
 )
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import Scores, ndcg, ndcg_of_found
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.significance import bootstrap_interval
+from clickvec.evaluation.tuning import tune_bm25, tune_on_lists
 
 WORDS = ["red", "car", "blue", "tea", "green", "wine"]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -108,8 +108,17 @@ def test_bm25_is_tuned_on_dev() -> None:
 def test_bm25_is_tuned_over_its_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     dev = collection(log_of(("red", "red car"), ("blue", "blue wine")), Catalogue(["red tea", "blue tea"]))
     assert tune_bm25(dev)[1] in [*BM25_GRID, {"tokens": "words", "k1": 1.2, "b": 0.75}]
-    monkeypatch.setattr(held_out_clicks, "MOST_TUNING", 1)
+    monkeypatch.setattr(tuning, "MOST_QUERIES", 1)
     assert tune_bm25(dev)[1]["tokens"] == "words"  # the first of equal ones
+
+
+def test_bm25_is_tuned_on_judged_lists() -> None:
+    titles = ("reds film", "red film", "blue film")
+    dev = [JudgedQuery("1", "redd film", ("a", "b", "c"), titles, np.array([0, 1, 0]))]
+    settings = tune_on_lists(dev, ["more titles"])
+    assert settings in BM25_GRID
+    best = max(evaluate([BM25([*titles, "more titles"], **one)], dev).mean("BM25", "NDCG@10") for one in BM25_GRID)
+    assert evaluate([BM25([*titles, "more titles"], **settings)], dev).mean("BM25", "NDCG@10") == best
 
 
 @given(

@@ -1,0 +1,150 @@
+"""The verb evaluate: models and BM25 on a judged set, or on clicks that were held out of training."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, input_option, input_path
+from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.render.labels import counted
+from clickvec.storage.outputs import check_run_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clickvec.data import Columns, JudgedQuery
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.ranker import Ranker
+    from clickvec.evaluation.result import Evaluation
+    from clickvec.evaluation.tuning import Settings
+
+
+def evaluate(
+    models: Annotated[list[str], typer.Argument(help="Model folders, or bm25 for the baseline.")],
+    judged: Annotated[Path | None, input_option("A judged set, or TREC qrels with --queries and --catalogue.")] = None,
+    held_out: Annotated[
+        list[Path] | None, input_option("A click log that the models were not trained on, instead. Repeatable.")
+    ] = None,
+    dev: Annotated[Path | None, input_option("A judged set to tune BM25 on.")] = None,
+    queries: Annotated[Path | None, input_option("With qrels: query_id and query.")] = None,
+    titles: Annotated[Path | None, typer.Option(parser=input_path, hidden=True)] = None,
+    catalogue: Annotated[Path | None, input_option("Titles to search: adds Recall@100 and MRR@10.")] = None,
+    run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Measure models on a judged set (NDCG@1, @3, @10) or on held-out clicks (MRR@10, Recall@100, NDCG@10).
+
+    All figures are in per cent. Held-out clicks are measured over all titles of --held-out and --catalogue, with 95%
+    confidence intervals.
+    """
+    titles = titles or (catalogue if queries else None)
+    _check_usage(models, judged, held_out, run)
+    given = (judged, *(held_out or ()), dev, queries, titles, catalogue)
+    if run:
+        check_run_file(run, (*given, *map(Path, models)))
+    columns = inputs.read_columns(column_names, no_header, given)
+    if judged:
+        result = _on_judged_set(models, judged, dev, queries, titles, catalogue, run, max_bad, columns)
+    else:
+        result = _on_held_out_clicks(models, held_out or [], dev, catalogue, max_bad, columns)
+    if as_json:
+        print_json(result.as_json(intervals=not judged))
+    else:
+        print_evaluation(result, intervals=not judged)
+    left_out = f", skipped {result.left_out:,} without a relevant title" if result.left_out else ""
+    relevant = counted(result.relevant, "relevant title")
+    absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
+    print_message(f"{counted(len(result.query_ids), 'query', 'queries')}{left_out}{absent}")
+
+
+def print_evaluation(result: "Evaluation", intervals: bool) -> None:
+    """Print the means as a table. The names of models are never cut."""
+    from clickvec.render.terminal.screen import Screen, this_screen
+
+    screen = Screen(1_000, this_screen().colour)
+    head, *rows = result.as_table(intervals)
+    print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
+
+
+def _check_usage(models: list[str], judged: Path | None, held_out: list[Path] | None, run: Path | None) -> None:
+    twice = next((name for name in models if models.count(name) > 1), None)
+    if twice:
+        raise typer.BadParameter(f"{twice} is given twice; give each model once")
+    if run and len(models) != 1:
+        raise typer.BadParameter("a run file is for one system; give one model with --run")
+    if bool(judged) == bool(held_out):
+        raise typer.BadParameter("give either --judged, a judged set, or --held-out, a click log")
+    if run and held_out:
+        raise typer.BadParameter("a run file holds the scores of judged titles; give --judged with --run")
+
+
+def _on_judged_set(
+    models: list[str],
+    judged: Path,
+    dev: Path | None,
+    queries: Path | None,
+    titles: Path | None,
+    catalogue: Path | None,
+    run: Path | None,
+    max_bad: float,
+    columns: "Columns",
+) -> "Evaluation":
+    from clickvec.evaluation import judged_lists
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.metrics import write_run
+
+    judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
+    tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+    searched = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
+    columns.check_used()
+    corpus = [*(title.title for title in searched or ()), *(text for query in judged_set for text in query.titles)]
+    rankers = make_rankers(models, lambda settings: BM25(corpus, **settings), tuning, corpus)
+    result = judged_lists.evaluate(rankers, judged_set, catalogue=searched, progress=Bar())
+    if run:
+        write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
+    return result
+
+
+def _on_held_out_clicks(
+    models: list[str],
+    logs: list[Path],
+    dev: Path | None,
+    catalogue: Path | None,
+    max_bad: float,
+    columns: "Columns",
+) -> "Evaluation":
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.held_out_clicks import measure
+
+    test = inputs.read_held_out(logs, catalogue, max_bad, columns)
+    tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+    columns.check_used()
+    titles = test.catalogue.titles
+    rankers = make_rankers(models, lambda settings: BM25(titles, **settings), tuning, titles)
+    return measure(rankers, test, Bar())
+
+
+def make_rankers(
+    models: list[str],
+    bm25: "Callable[[Settings], BM25]",
+    tuning: "Sequence[JudgedQuery] | None",
+    titles: "Sequence[str]",
+) -> "list[Ranker]":
+    """Return the systems of the command line. Tune BM25 on a judged set, or use the settings that a model carries."""
+    from clickvec.evaluation.bm25 import describe_settings
+    from clickvec.evaluation.judged_lists import is_bm25, make_ranker
+    from clickvec.evaluation.tuning import stored_settings, tune_on_lists
+
+    rankers = {name: make_ranker(name, ()) for name in models if not is_bm25(name)}
+    if len(rankers) < len(models):
+        settings = tune_on_lists(tuning, titles, Bar()) if tuning else stored_settings(rankers.values())
+        by = "" if settings is None else ", tuned on dev" if tuning else ", tuned when the model was trained"
+        print_message(f"BM25: {describe_settings(settings or {})}{by or '; not tuned (--dev tunes it)'}")
+        rankers |= {name: bm25(settings or {}) for name in models if is_bm25(name)}
+    return [rankers[name] for name in models]

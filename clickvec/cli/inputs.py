@@ -13,6 +13,7 @@ from clickvec.render.labels import counted
 if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
+    from clickvec.data.cleaning import CleaningReport
     from clickvec.data.dataset import Dataset
     from clickvec.evaluation.held_out_clicks import Collection
     from clickvec.training.measuring import Dev
@@ -64,6 +65,12 @@ def report_bad_lines(bad: "BadLines") -> None:
             print_message(f"  {example}")
         if bad.count > len(bad.examples):
             print_message(f"  and {bad.count - len(bad.examples):,} more")
+
+
+def report_cleaning(report: "CleaningReport") -> None:
+    """Print what cleaning masked and dropped."""
+    for line in str(report).splitlines():
+        print_message(line)
 
 
 def format_value(value: object) -> str:
@@ -129,8 +136,7 @@ def prepare_dataset(
     from clickvec.data.cleaning import Cleaning, clean
 
     log, report = clean(read_log(logs, max_bad, columns), Cleaning())
-    if str(report):
-        print_message(str(report))
+    report_cleaning(report)
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     return dataset.prepare(log, max_words, max_trigrams, judged)
 

@@ -11,7 +11,6 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
-from clickvec.cli.streams import print_message
 from clickvec.storage.outputs import check_output
 
 _LARGE = 500_000_000  # bytes of a log that is prepared on disk
@@ -103,8 +102,7 @@ def prepare(
         columns.check_used()
 
     report = write_data_folder(read_events(logs, columns, bad=bad), out, settings, check, Bar())
-    if str(report):
-        print_message(str(report))
+    inputs.report_cleaning(report)
     facts = dataset.describe(data_folder.load(out))
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
 

@@ -152,6 +152,13 @@ class Store:
         self._fill("lines", self._columns)
         self._fill("seeds", self._seeds)
 
+    def count(self) -> dict[str, int]:
+        """Finish, and return the numbers of lines, lines with a click, distinct queries, titles and pairs."""
+        self.finish()
+        (pairs,) = self.database.execute("SELECT count(*) FROM (SELECT DISTINCT query, title FROM lines)").fetchall()
+        counts = {"queries": len(self.queries.lines), "titles": len(self.titles.lines), "pairs": int(pairs[0])}
+        return {"lines": self.lines, "clicked": self.clicked, **counts}
+
     def _fill(self, table: str, columns: dict[str, DiskArray]) -> None:
         import pyarrow
 
@@ -195,6 +202,7 @@ def open_store(out: Path, memory: int) -> Iterator[Store]:
                 "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
             }
             with duckdb.connect(str(folder / "lines.duckdb"), config=settings) as database:
+                database.execute("SET enable_progress_bar = false")
                 store = Store(folder, memory, database)
                 try:
                     yield store
@@ -214,6 +222,7 @@ def _first_line(error: Exception) -> str:
 
 def read_batches(database: "DuckDBPyConnection", query: str, size: int = 2**17) -> Iterator[list[NDArray[Any]]]:
     """Yield the columns of a query's rows, some rows at a time."""
-    # By a connection of its own: the caller may use the other one between two batches.
-    for batch in database.cursor().sql(query).to_arrow_reader(size):
+    reader = database.cursor()  # a connection of its own: the caller may use the other one between two batches
+    reader.execute("SET enable_progress_bar = false")
+    for batch in reader.sql(query).to_arrow_reader(size):
         yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -42,27 +41,34 @@ def read_clicks(
     paths: str | Path | Sequence[str | Path],
     max_bad: float = MAX_BAD,
     columns: Columns | Mapping[str, str] = OWN_NAMES,
+    catalogue: str | Path | None = None,
+    queries: str | Path | None = None,
 ) -> ClickLog:
-    """Read a click log from one or several files: TSV, CSV (.csv) or JSON lines (.jsonl), plain or gzip.
+    """Read a click log into memory: TSV, CSV (.csv), JSON lines (.jsonl) or Parquet, plain, gzip or zstd.
 
-    The columns are query, title and, optionally, clicks; or those of impressions, with a column `clicked`. `columns`
-    maps these names to the names in the files, as in {"query": "search_term"}. Lines with 0 clicks are in `.shown`. Bad
-    lines are skipped, counted and listed in `.bad`; ClickvecError is raised if more than `max_bad` of the lines are
-    bad, or no pair is left.
+    `paths` are files, patterns such as logs/*.tsv.gz, folders or -. The columns are query, title and, optionally,
+    clicks, client, time and position; or those of impressions, with a column `clicked`. They are found by their usual
+    names, or `columns` maps these names to the names in the files, as in {"query": "search_term"}. A log of ids is
+    joined to `catalogue` and `queries`, which are files of ids and texts. Logs of UBI, ORCAS and AOL, BEIR folders and
+    TREC qrels are recognised.
+
+    Lines with 0 clicks are in `.shown`. Bad lines are skipped, counted and listed in `.bad`; good lines that give no
+    pair are in `.bad.unused`. ClickvecError is raised if more than `max_bad` of the lines are bad, or no pair is left.
     """
     names = columns if isinstance(columns, Columns) else Columns(columns)
-    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     bad = BadLines()
-    log = collect(read_events(files, names, bad=bad), bad)
-    bad.check(describe_files(files), max_bad, len(log), "pair with a click")
+    blocks = read_events(paths, names, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
+    log = collect(blocks, bad)
+    bad.check(log_name(paths), max_bad, len(log), "pair with a click")
     if names is not columns:  # nobody else can check the names of a mapping
         names.check_used()
     return log
 
 
-def describe_files(files: Sequence[Path]) -> str:
+def log_name(paths: str | Path | Sequence[str | Path]) -> str:
     """Return the name of a log in messages: that of its first file."""
-    name = name_of(files[0]) if files else "the click log"
+    files = [paths] if isinstance(paths, (str, Path)) else paths
+    name = name_of(Path(files[0])) if files else "the click log"
     return name + (f" and {len(files) - 1} more" if files[1:] else "")
 
 
@@ -74,18 +80,9 @@ def collect(blocks: Iterable[Events], bad: BadLines) -> ClickLog:
         if mask.all():
             clicked.add(events)
         else:
-            clicked.add(_rows(events, mask))
-            shown.add(_rows(events, ~mask))
+            clicked.add(events.where(mask))
+            shown.add(events.where(~mask))
     return clicked.log(bad, shown.log(BadLines()) if shown.queries else None)
-
-
-def _rows(events: Events, mask: NDArray[np.bool_]) -> Events:
-    chosen = mask.tolist()
-    queries, titles = list(compress(events.queries, chosen)), list(compress(events.titles, chosen))
-    clients = None if events.clients is None else list(compress(events.clients, chosen))
-    times = None if events.times is None else events.times[mask]
-    positions = None if events.positions is None else events.positions[mask]
-    return Events(queries, titles, events.clicks[mask], clients, times, positions)
 
 
 class _Lines:

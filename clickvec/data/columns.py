@@ -11,6 +11,8 @@ NAMES = (
     "query", "title", "clicks", "client", "time", "position", "query_id", "doc_id", "grade", "text", "kind", "topic",
 )  # fmt: skip
 
+IGNORED = "-"  # as the name of a column: do not read it
+
 # Parts of the names that people give to these columns, for the example in an error.
 _HINTS = {
     "query": ("query", "search", "term", "keyword"),
@@ -31,7 +33,7 @@ class Columns:
 
     A name applies to every file that has such a column; other files are read by our own names. Pass one object to all
     readers of a task, then call `check_used`. With `header=False`, the columns of a file without a header are told by
-    their number.
+    their number. The name - means that the column is not read.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class Columns:
     def check_used(self) -> None:
         """Raise if a name applied to none of the files read so far: it may be misspelled."""
         for name, column in self.names.items():
-            if name not in self._used:
+            if name not in self._used and column != IGNORED:
                 files = "; ".join(f"{file} has {listed(present)}" for file, present in self._files.items())
                 raise ClickvecError(
                     f"--columns {name}={column} applies to no file that is read here"

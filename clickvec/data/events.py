@@ -1,6 +1,7 @@
 """The lines of a click log in blocks, whatever the format of its files: all readers of logs yield `Events`."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -19,3 +20,15 @@ class Events(NamedTuple):
     clients: Sequence[str] | None = None  # who typed the query: a user, a session, a cookie
     times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
     positions: NDArray[np.int32] | None = None  # in the list that was shown; the first is 1, and 0 is unknown
+
+    def where(self, mask: NDArray[np.bool_]) -> "Events":
+        """Return the lines that a mask selects."""
+        chosen = mask.tolist()
+        return Events(
+            list(compress(self.queries, chosen)),
+            list(compress(self.titles, chosen)),
+            self.clicks[mask],
+            None if self.clients is None else list(compress(self.clients, chosen)),
+            None if self.times is None else self.times[mask],
+            None if self.positions is None else self.positions[mask],
+        )

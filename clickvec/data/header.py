@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from clickvec.data.columns import Columns, missing_columns
+from clickvec.data.columns import IGNORED, Columns, missing_columns
+from clickvec.data.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
 LOOK_AHEAD = 100  # lines that decide on the columns of a file without a header: the first one alone may be bad
@@ -21,7 +22,9 @@ class Schema(NamedTuple):
     aliases: Mapping[str, str] = {}  # other name -> column
     defaults: Mapping[str, str] = {}  # the value of a column that may be absent
     foreign: Mapping[str, str] = {}  # column that only another kind of file has -> what that file is
-    optional: tuple[str, ...] = ()  # columns that may be absent and have no default: a block then has () for them
+    optional: tuple[str, ...] = ()  # columns that may be absent or null; without a default, a block has () for them
+    lists: tuple[str, ...] = ()  # columns whose fields may be lists; they become JSON
+    usual: Mapping[str, Groups] = {}  # other names that a column is known by, if it has none of our names
 
     def own_names(self, column: str) -> list[str]:
         """Return our names of a column; the first one that a file has is read."""
@@ -60,6 +63,7 @@ def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns
 def _by_names(name: str, number: int, fields: list[str], schema: Schema, columns: Columns) -> Header | None:
     """Read the first line as a header. Return None if it is not one and does not have to be."""
     lower = [field.lower() for field in fields]
+    position = f"{name}:{number}" if number else name  # a Parquet file has no line for its header
     known = {*schema.columns, *schema.aliases, *chain.from_iterable(schema.layouts)}
     named = {column: columns.names[column].strip().lower() for column in schema.columns if column in columns.names}
     at: dict[str, int] = {}
@@ -67,31 +71,50 @@ def _by_names(name: str, number: int, fields: list[str], schema: Schema, columns
     for column in schema.columns:
         candidates = [*([named[column]] if column in named else []), *schema.own_names(column)]
         chosen = next((candidate for candidate in candidates if candidate in lower), None)
-        if chosen is not None:
+        if chosen is not None and named.get(column) != IGNORED:
             at[column] = lower.index(chosen)
             twice += [chosen] if lower.count(chosen) > 1 else []
-    missing, hits = schema.missing(at), sum(field in known for field in lower)
+    by_usual_name = _by_usual_names(position, fields, at, schema, columns) if columns.header else {}
+    at |= by_usual_name
+    missing, hits = schema.missing(at), sum(field in known for field in lower) + len(by_usual_name)
     # If the file has no header, a field may be one of our names by chance: a film called Title.
     if not columns.header and (missing or hits < min(2, len(fields))):
         return None
     if missing:
         free = [field for index, field in enumerate(fields) if index not in at.values()]
-        raise missing_columns(f"{name}:{number}", fields, missing, free, header=not hits)
+        raise missing_columns(position, fields, missing, free, header=number > 0 and not hits)
     other_kind = schema.other_kind(at, lower)
     if other_kind:
-        raise ClickvecError(f"{name}:{number}: {other_kind}")
+        raise ClickvecError(f"{position}: {other_kind}")
     if twice:
-        raise ClickvecError(f"{name}:{number}: the header names {twice[0]} twice; rename one of the columns")
+        raise ClickvecError(f"{position}: the header names {twice[0]} twice; rename one of the columns")
     columns.note(name, fields, [column for column, theirs in named.items() if theirs in lower])
     names = tuple(low if low in known else raw for raw, low in zip(fields, lower, strict=True))
     return Header(names, at, 1)
+
+
+def _by_usual_names(
+    position: str, names: Sequence[str], at: Mapping[str, int], schema: Schema, columns: Columns
+) -> dict[str, int]:
+    """Return the columns that have none of our names and one usual name. Raise if they have several."""
+    found: dict[str, int] = {}
+    for column, groups in schema.usual.items():
+        if column in at or columns.names.get(column) == IGNORED:
+            continue
+        indexes = find_usual(groups, names, {*at.values(), *found.values()})
+        if len(indexes) > 1:
+            optional = column in schema.optional or column in schema.defaults
+            raise ambiguous(position, column, [names[index] for index in indexes], optional)
+        if indexes:
+            found[column] = indexes[0]
+    return found
 
 
 def _by_number(head: Sequence[Row], schema: Schema) -> Header:
     """Choose the layout of a file without a header: the one that most of its first lines have."""
     layouts = {len(layout): layout for layout in schema.layouts}
     votes = Counter(len(fields) for _, fields in head if len(fields) in layouts)
-    names = layouts[votes.most_common(1)[0][0]] if votes else schema.layouts[0]
+    names = layouts[votes.most_common(1)[0][0]] if votes else schema.layouts[0] or schema.columns
     own = [schema.aliases.get(name, name) for name in names]
     return Header(names, {column: own.index(column) for column in schema.columns if column in own}, 0)
 
@@ -103,6 +126,7 @@ class Keys:
         self._name, self._schema, self._columns = name, schema, columns
         self._names = [(column, schema.own_names(column), columns.names.get(column)) for column in schema.columns]
         self._mapped: set[str] = set()
+        self._usual: dict[str, str] = {}  # column -> the usual name that it was found by
         self._error: ClickvecError | None = None  # about the first object, if it lacks columns
         self._complete = False  # whether an object had all the columns that are needed
         self._last: tuple[str, ...] | None = None  # the keys of the last object; most objects have the same
@@ -114,7 +138,8 @@ class Keys:
         names = tuple(value)
         if names != self._last:
             self._columns.note(self._name, names, ())
-            self._last, self._keys = names, self._look_up(names)
+            self._keys = self._look_up(number, names)
+            self._last = names
             self.other_kind = self._schema.other_kind(self._keys, names)
             missing = [] if self._complete else self._schema.missing(self._keys)
             self._complete = not missing
@@ -124,9 +149,11 @@ class Keys:
                 self._error = missing_columns(f"{self._name}:{number}", names, missing, free, header=False)
         return self._keys
 
-    def _look_up(self, names: tuple[str, ...]) -> dict[str, str]:
-        keys = {}
+    def _look_up(self, number: int, names: tuple[str, ...]) -> dict[str, str]:
+        keys: dict[str, str] = {}
         for column, own, theirs in self._names:
+            if theirs == IGNORED:
+                continue
             if theirs is not None and theirs in names:
                 keys[column] = theirs
                 self._mapped.add(column)
@@ -135,7 +162,23 @@ class Keys:
                 key = next((key for key in own if key in names), None)
                 if key is not None:
                     keys[column] = key
+        self._add_usual(number, names, keys)
         return keys
+
+    def _add_usual(self, number: int, names: tuple[str, ...], keys: dict[str, str]) -> None:
+        """Add the keys of columns that have a usual name: always the same, and at first only one."""
+        keys |= {column: key for column, key in self._usual.items() if column not in keys and key in names}
+        left = {column: groups for column, groups in self._schema.usual.items() if column not in self._mapped}
+        schema = self._schema._replace(usual=left)
+        at = {column: names.index(key) for column, key in keys.items()}
+        try:
+            found = _by_usual_names(f"{self._name}:{number}", names, at, schema, self._columns)
+        except ClickvecError:
+            if self._last is None:
+                raise
+            return  # this line lacks a column
+        self._usual |= {column: names[index] for column, index in found.items()}
+        keys |= {column: names[index] for column, index in found.items()}
 
     def check(self) -> None:
         """Raise if there were objects and none of them had all the columns that are needed."""

@@ -1,6 +1,6 @@
 """Read judged sets: queries, each with titles that people graded for it. One file, or TREC qrels and two others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines, Rows, file_lines
+from clickvec.data.lines import MAX_BAD, BadLines, LineBlock, Rows, file_lines
 from clickvec.data.open_files import name_of
-from clickvec.data.records import open_source, records, wrong_width
+from clickvec.data.records import records, wrong_width
+from clickvec.data.source import open_source
 
 MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column
 
@@ -86,9 +87,9 @@ def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = O
     bad = BadLines()
     rows, source = _JudgedRows(bad), open_source(path, bad, columns)
     for number, (*row, text) in records(source, _JUDGED):
-        grade = _grade(text)
+        grade = parse_grade(text)
         if grade is None:
-            bad.add(source.name, number, *_bad_grade(text))
+            bad.add(source.name, number, *bad_grade(text))
         else:
             rows.add(source.name, number, row, grade)
     return rows.judged(source.name, max_bad)
@@ -106,7 +107,7 @@ def read_qrels(
     A negative grade counts as 0, as in trec_eval. `max_bad` applies to each file by itself.
     """
     bad, name = BadLines(), name_of(Path(qrels))
-    lines = list(_qrels_lines(Path(qrels), bad))
+    lines = list(qrels_lines(file_lines(Path(qrels), bad), name, bad))
     bad.check(name, max_bad, len(lines), "judgement")
     texts, bad_queries = _texts(queries, _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad, columns)
     names, bad_titles = _texts(titles, _TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
@@ -124,18 +125,19 @@ def read_qrels(
     return judged
 
 
-def _qrels_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str, int]]:
-    for first, lines in file_lines(path, bad):
+def qrels_lines(blocks: Iterable[LineBlock], name: str, bad: BadLines) -> Iterator[tuple[int, str, str, int]]:
+    """Yield (line number, query id, document id, grade) of TREC qrels. A negative grade is 0."""
+    for first, lines in blocks:
         for number, line in enumerate(lines, first):
             fields = line.split()
             if not line:
                 continue
             if len(fields) != 4:
-                bad.add(name_of(path), number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
+                bad.add(name, number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
                 continue
-            grade = _grade(fields[3], lowest=-(10**9))
+            grade = parse_grade(fields[3], lowest=-(10**9))
             if grade is None:
-                bad.add(name_of(path), number, *_bad_grade(fields[3]))
+                bad.add(name, number, *bad_grade(fields[3]))
             else:
                 yield number, fields[0], fields[2], max(grade, 0)
 
@@ -154,13 +156,15 @@ def _texts(
     return texts, bad
 
 
-def _grade(text: str, lowest: int = 0) -> int | None:
+def parse_grade(text: str, lowest: int = 0) -> int | None:
+    """Return the grade in a field; None if it is not a whole number from `lowest` to MAX_GRADE."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 9):
         return None
     return int(text) if lowest <= int(text) <= MAX_GRADE else None
 
 
-def _bad_grade(text: str) -> tuple[str, str]:
+def bad_grade(text: str) -> tuple[str, str]:
+    """Return the reason, and its detail, why a line with this grade is bad."""
     reason = f"grade is not a whole number from 0 to {MAX_GRADE}"
     return reason, reason.replace("grade is", f"grade is {text[:40]!r},")

@@ -32,6 +32,7 @@ class BadLines:
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     unused: Counter[str] = field(default_factory=Counter)  # good lines that give no pair, by reason
+    others: list["BadLines"] = field(default_factory=list)  # of the files that ids were joined to
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
 

@@ -1,86 +1,55 @@
-"""Read click logs of any format as blocks of `Events`."""
+"""Read click logs of any format and layout as blocks of `Events`."""
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from pathlib import Path
 
-import numpy as np
-
-from clickvec.data import numbers
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.events import Events
-from clickvec.data.header import Schema
-from clickvec.data.lines import BadLines
-from clickvec.data.records import Source, open_source, read_blocks
+from clickvec.data.head import look_at
+from clickvec.data.joins import CATALOGUE, QUERIES, Texts
+from clickvec.data.layouts import qrels, tables, ubi
+from clickvec.data.lines import MAX_BAD, BadLines
+from clickvec.data.paths import log_files
+from clickvec.data.source import open_source
 
-LOG = Schema(
-    columns=("query", "title", "clicks", "client", "time", "position"),
-    layouts=(
-        ("query", "title", "clicks"),
-        ("query", "title"),
-        ("time", "client", "query", "title", "position", "clicked"),
-    ),
-    aliases={"clicked": "clicks"},
-    defaults={"clicks": "1"},
-    foreign={"grade": "this is a judged set (it has grade and no clicks), and a click log was expected"},
-    optional=("client", "time", "position"),
-)
+Paths = str | Path | Sequence[str | Path]
 
 
 def read_events(
-    paths: str | Path | Sequence[str | Path], columns: Columns = OWN_NAMES, *, bad: BadLines | None = None
+    paths: Paths,
+    columns: Columns = OWN_NAMES,
+    *,
+    catalogue: str | Path | None = None,
+    queries: str | Path | None = None,
+    bad: BadLines | None = None,
+    max_bad: float = MAX_BAD,
 ) -> Iterator[Events]:
     """Yield the good lines of click logs, some thousand at a time, in the order of the files.
 
-    Bad lines are skipped, counted and listed in `bad`. Whether there are too many is for the caller to check, with
-    `bad.check`, and so is `columns.check_used`.
+    `paths` are files, patterns, folders or -. `catalogue` and `queries` are files with the texts of ids, for logs that
+    hold ids; `max_bad` is the share of their lines that may be bad. Bad lines of the log are skipped, counted and
+    listed in `bad`, and so are good lines that give no event (`bad.unused`). Whether there are too many is for the
+    caller to check, with `bad.check`, and so is `columns.check_used`.
     """
     bad = BadLines() if bad is None else bad
-    for path in [paths] if isinstance(paths, (str, Path)) else paths:
-        source = open_source(path, bad, columns)
-        for lines, fields in read_blocks(source, LOG):
-            events = _events(source, lines, fields)
-            if len(events.queries):
-                yield events
-
-
-def _events(source: Source, lines: Sequence[int], fields: Sequence[Sequence[str]]) -> Events:
-    """Parse the columns of a block, without its bad lines."""
-    query, title, counts, client, time, position = fields
-    clicks = np.array(numbers.parse_clicks(counts), np.float64)
-    times = numbers.parse_times(time) if time else None
-    positions = numbers.parse_positions(position) if position else None
-    good = clicks >= 0
-    for column, bad in ((times, numbers.NO_TIME), (positions, -1)):
-        if column is not None:
-            good &= column != bad
-    if not (good.all() and all(map(str.strip, query)) and all(map(str.strip, title))):
-        for row in range(len(lines)):
-            problem = _problem(fields, row, bool(good[row]))
-            if problem:
-                good[row] = False
-                source.bad.add(source.name, lines[row], *problem)
-        query, title, client = (list(compress(column, good)) for column in (query, title, client))
-        clicks = clicks[good]
-        times = None if times is None else times[good]
-        positions = None if positions is None else positions[good]
-    return Events(query, title, clicks, client or None, times, positions)
-
-
-def _problem(fields: Sequence[Sequence[str]], row: int, good: bool) -> tuple[str, str] | None:
-    """Return the reason, and its detail, why a line is bad; None if it is good."""
-    query, title, counts, _, time, position = fields
-    for name, texts in (("query", query), ("title", title)):
-        if not texts[row].strip():
-            return f"blank {name}", f"blank {name}"
-    if good:
-        return None
-    if numbers.parse_clicks(counts[row : row + 1])[0] < 0:
-        return _not_allowed("clicks", counts[row], numbers.ALLOWED_CLICKS)
-    if time and numbers.parse_times(time[row : row + 1])[0] == numbers.NO_TIME:
-        return _not_allowed("time", time[row], numbers.ALLOWED_TIMES)
-    return _not_allowed("position", position[row], numbers.ALLOWED_POSITIONS)
-
-
-def _not_allowed(name: str, text: str, allowed: str) -> tuple[str, str]:
-    return f"{name} is {allowed}", f"{name} is {text[:40]!r}, {allowed}"
+    titles = Texts(catalogue, CATALOGUE, columns, max_bad) if catalogue else None
+    texts = Texts(queries, QUERIES, columns, max_bad) if queries else None
+    files = ubi.Files()
+    for path in log_files(paths):
+        if path.is_dir():
+            yield from qrels.read_beir(path, bad, max_bad)
+            continue
+        source, head = look_at(open_source(path, bad, columns))
+        if files.take(source, head):
+            continue
+        if tables.is_orcas(head):
+            yield from tables.read_orcas(source, titles)
+        elif tables.is_aol(head):
+            yield from tables.read_aol(source, titles)
+        elif qrels.is_trec(head) or qrels.is_beir_qrels(head):
+            beir = qrels.is_beir_qrels(head)
+            yield from qrels.read_judgements(source, beir=beir, catalogue=titles, queries=texts)
+        else:
+            yield from tables.read_table_log(source, head, titles, texts)
+    yield from files.read(titles)
+    bad.others += [join.bad for join in (titles, texts) if join]

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Keys, Schema
+from clickvec.data.json_rows import json_cell, json_objects
 from clickvec.data.lines import MAX_BAD, BadLines, Rows
-from clickvec.data.records import Source, json_cell, json_objects, open_source, read_table
+from clickvec.data.records import read_table
+from clickvec.data.source import Source, open_source
 
 TITLES = Schema(
     columns=("doc_id", "title"),

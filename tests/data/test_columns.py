@@ -15,7 +15,6 @@ from clickvec.data import (
     BadLines,
     Columns,
     judged,
-    logs,
     read_clicks,
     read_judged,
     read_qrels,
@@ -27,6 +26,7 @@ from clickvec.data import (
     titles,
 )
 from clickvec.data.columns import NAMES
+from clickvec.data.layouts import tables
 from clickvec.data.open_files import STDIN
 from clickvec.errors import ClickvecError
 from clickvec.lab.claims import topic_labels
@@ -67,8 +67,8 @@ def title_stream(path: Path, **options: Any) -> object:  # noqa: ANN401
 
 # The reader, a header whose names it does not know, the columns that it misses, and the names that map them.
 KINDS: dict[str, tuple[Callable[..., Any], str, list[str], str]] = {
-    "log": (read_clicks, "product_title search_query clicks", ["query", "title"],
-            "query=search_query,title=product_title"),
+    "log": (read_clicks, "product_heading first_search clicks", ["query", "title"],
+            "query=first_search,title=product_heading"),
     "judged": (read_judged, "qid search_term sku name rating", ["query_id", "query", "doc_id", "title", "grade"],
                "query_id=qid,query=search_term,doc_id=sku,title=name,grade=rating"),
     "catalogue": (read_titles, "sku name", ["title"], "title=name"),
@@ -132,10 +132,10 @@ def test_without_a_header_only_if_so_told(kind: str, file: Callable[..., Path]) 
 
 
 def test_a_swapped_log_is_not_read_by_position(file: Callable[..., Path]) -> None:
-    path = file("product_title\tsearch_query\tclicks\n" + "Pizza\tpizza near me\t3\n" * 200)
+    path = file("product_heading\tfirst_search\tclicks\n" + "Pizza\tpizza near me\t3\n" * 200)
     with pytest.raises(ClickvecError, match=r"query and title .*missing"):
         read_clicks(path)
-    log = read_clicks(path, columns=Columns({"query": "Search_Query ", "title": "product_title"}))
+    log = read_clicks(path, columns=Columns({"query": "First_Search ", "title": "product_heading"}))
     assert (log.queries[0], log.titles[0], log.clicks[0], len(log)) == ("pizza near me", "Pizza", 3, 200)
 
 
@@ -239,7 +239,7 @@ def test_names_with_commas_signs_and_spaces() -> None:
 
 def test_all_columns_have_a_name() -> None:
     schemas = (
-        logs.LOG,
+        tables.LOG,
         judged._JUDGED,
         judged._QUERIES,
         titles.TITLES,

@@ -21,7 +21,6 @@ from clickvec.data import (
     ClickLog,
     Columns,
     lines,
-    logs,
     numbers,
     read_clicks,
     read_judged,
@@ -33,7 +32,8 @@ from clickvec.data import (
     stream_titles,
 )
 from clickvec.data.header import LOOK_AHEAD
-from clickvec.data.records import open_source
+from clickvec.data.layouts import tables
+from clickvec.data.source import open_source
 from clickvec.errors import ClickvecError
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.search.rerank import read_result_lists
@@ -412,7 +412,7 @@ def test_the_first_line_may_be_the_bad_one(file: File) -> None:
 def plainly_read(path: Path, columns: Columns) -> tuple[list[tuple[str, str, float]], BadLines]:
     """Read a click log line by line."""
     bad, found = BadLines(), []
-    source, schema = open_source(path, bad, columns), logs.LOG
+    source, schema = open_source(path, bad, columns), tables.LOG
     rows = [(at, line.split("\t")) for first, block in source.lines for at, line in enumerate(block, first) if line]
     header = records._find_header(source, rows[: 1 if columns.header else LOOK_AHEAD], schema)
     for number, fields in rows[header.lines :]:

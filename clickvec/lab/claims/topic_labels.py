@@ -6,7 +6,8 @@ from typing import NamedTuple
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines
-from clickvec.data.records import open_source, records
+from clickvec.data.records import records
+from clickvec.data.source import open_source
 from clickvec.text.tokens import canonical
 
 _LABELS = Schema(

@@ -1,0 +1,66 @@
+"""The texts of ids, for logs that hold ids: titles in a catalogue, queries in a file of queries."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from clickvec.data.columns import OWN_NAMES, Columns
+from clickvec.data.head import look_at
+from clickvec.data.header import Schema
+from clickvec.data.lines import MAX_BAD, BadLines
+from clickvec.data.open_files import name_of
+from clickvec.data.records import read_blocks
+from clickvec.data.source import open_source
+from clickvec.data.usual_names import URLS, USUAL, find_usual
+
+# The first column is the id. The text is the first of the other columns that is not blank.
+CATALOGUE = Schema(
+    columns=("doc_id", "title"),
+    layouts=(("doc_id", "title"), ("doc_id", "title", "url")),
+    aliases={"id": "doc_id", "_id": "doc_id"},
+    usual={"doc_id": USUAL["doc_id"], "title": USUAL["title"]},
+)
+QUERIES = Schema(
+    columns=("query_id", "query"),
+    layouts=(("query_id", "query"),),
+    aliases={"id": "query_id", "_id": "query_id"},
+    usual={"query_id": USUAL["query_id"], "query": (*USUAL["query"], ("text",))},
+)
+BEIR_CORPUS = Schema(
+    columns=("_id", "title", "text"), layouts=(("_id", "title", "text"),), defaults={"title": "", "text": ""}
+)
+_BY_URL = Schema(columns=("url", "title"), layouts=(("url", "title"),), usual={"url": (URLS,), "title": USUAL["title"]})
+_MSMARCO = Schema(columns=("doc_id", "title"), layouts=(("doc_id", "url", "title", "body"),))
+_MSMARCO_LINE = re.compile(r"D\d+\thttps?://[^\t]*\t[^\t]*\t")
+
+
+class Texts:
+    """The texts of ids. The file is read when they are first asked for; the first line of an id counts."""
+
+    def __init__(
+        self, path: str | Path, schema: Schema, columns: Columns = OWN_NAMES, max_bad: float = MAX_BAD
+    ) -> None:
+        self.path, self._schema, self._columns, self._max_bad = Path(path), schema, columns, max_bad
+        self.name = name_of(self.path)
+        self.bad = BadLines()
+        self._texts: dict[str, str] = {}
+
+    def of(self, ids: Sequence[str], by_url: bool = False) -> list[str | None]:
+        """Return the text of each id, None for an id that is not in the file. `by_url` says that the ids are URLs."""
+        if not self.bad.total:
+            self._read(by_url)
+        return list(map(self._texts.get, ids))
+
+    def _read(self, by_url: bool) -> None:
+        source, head = look_at(open_source(self.path, self.bad, self._columns))
+        schema = self._schema
+        if schema is CATALOGUE and _MSMARCO_LINE.match(head.line):
+            schema, source = _MSMARCO, source._replace(columns=Columns(header=False))
+        elif schema is CATALOGUE and by_url and self._columns.header and find_usual((URLS,), head.fields, ()):
+            schema = _BY_URL
+        for _, (ids, *columns) in read_blocks(source, schema):
+            for key, *texts in zip(ids, *columns, strict=True):
+                text = next((text for text in texts if text.strip()), None)
+                if text is not None and key not in self._texts:
+                    self._texts[key] = text
+        self.bad.check(self.name, self._max_bad, len(self._texts), "text with its id")

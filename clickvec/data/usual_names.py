@@ -1,0 +1,76 @@
+"""The usual names of columns. Capitals and signs do not count: searchTerm and search-term are search_term."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from clickvec.errors import ClickvecError
+
+Groups = tuple[tuple[str, ...], ...]  # a name of an earlier group is preferred; two of the same group are ambiguous
+
+_LETTERS = str.maketrans("", "", " _-.@$")
+
+URLS = ("url", "clickurl", "clickedurl", "documenturl", "docurl", "pageurl", "producturl", "link")
+
+USUAL: Mapping[str, Groups] = {
+    "query": (
+        ("q", "searchterm", "searchterms", "searchquery", "searchtext", "searchstring", "searchphrase", "searchkeyword",
+         "searchkeywords", "userquery", "querytext", "querystring", "rawquery", "keyword", "keywords"),
+        ("search", "term", "terms"),
+    ),
+    "title": (
+        ("name", "producttitle", "productname", "documenttitle", "documentname", "doctitle", "itemtitle", "itemname",
+         "pagetitle", "articletitle", "resulttitle"),
+    ),
+    "clicks": (
+        ("click", "isclicked", "isclick", "wasclicked", "clickcount", "clickscount", "numclicks", "nclicks",
+         "totalclicks"),
+        ("count", "counts", "cnt", "n", "freq", "frequency"),
+    ),
+    "client": (
+        ("clientid",),
+        ("visitor", "visitorid", "cookie", "cookieid", "anonid", "anonymousid", "deviceid"),
+        ("user", "userid", "uid", "customer", "customerid", "member", "memberid"),
+        ("session", "sessionid"),
+    ),
+    "time": (
+        ("timestamp", "ts", "datetime", "eventtime", "eventtimestamp", "querytime", "searchtime", "clicktime",
+         "createdat", "occurredat"),
+        ("date", "day", "eventdate", "querydate"),
+    ),
+    "position": (
+        ("pos", "rank", "itemrank", "itemposition", "resultrank", "resultposition", "clickrank", "clickposition",
+         "clickedposition", "ordinal"),
+    ),
+    "doc_id": (
+        ("docid", "did", "documentid", "doc", "itemid", "productid", "sku", "asin", "articleid", "pageid", "objectid",
+         "clickedid", "corpusid"),
+        URLS,
+    ),
+    "query_id": (("qid", "queryid", "topicid"),),
+}  # fmt: skip
+
+
+def letters(name: str) -> str:
+    """Return a column name as it is compared with the usual names."""
+    return name.strip().lower().translate(_LETTERS)
+
+
+def find_usual(groups: Groups, names: Sequence[str], taken: Collection[int]) -> list[int]:
+    """Return the indexes of the columns with a usual name of the first group that has one; more than one is ambiguous.
+
+    `taken` are the indexes of columns that have another meaning.
+    """
+    plain = [letters(name) for name in names]
+    for group in groups:
+        found = [index for index, name in enumerate(plain) if name in group and index not in taken]
+        if found:
+            return found
+    return []
+
+
+def ambiguous(position: str, column: str, candidates: Sequence[str], optional: bool) -> ClickvecError:
+    """Return the error for a file with several columns that may be the one that is needed."""
+    listed = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
+    ignore = f", or ignore them with --columns {column}=-" if optional else ""
+    return ClickvecError(
+        f"{position}: the {column} may be {listed}; choose with --columns {column}={candidates[0]}{ignore}"
+    )

@@ -115,7 +115,9 @@ class Recipe:
     initial_scale: float = 0.1  # weights start uniformly random between -scale and scale
     # objective
     gamma: float = 10.0
-    click_weight: str = "none"  # the weight of a pair: none (1), count (its clicks) or log (log2(1 + clicks))
+    # The weight of a pair: none (1), count (its clicks), log (log2(1 + clicks)) or rate (its clicks per look of a
+    # reader, if the log has impressions with positions; else 1)
+    click_weight: str = "none"
     word_dropout: float = 0.0  # probability of leaving a word out of a query or title, anew for each minibatch
     # negatives
     negatives: int = 4  # random titles for each pair
@@ -211,7 +213,7 @@ _CHOICES = {
     "pooling": POOLINGS,
     "optimizer": ("nesterov", "adam"),
     "schedule": ("fixed", "linear"),
-    "click_weight": ("none", "log", "count"),
+    "click_weight": ("none", "log", "count", "rate"),
     "keep": ("last", "best"),
 }
 _LIMITS: dict[str, tuple[float, float]] = {

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from clickvec.data.dataset import Texts
 from clickvec.data.log_store import Store, read_batches
 from clickvec.data.numbering import Numbered, Numbering, insert
+from clickvec.data.pairs import pair_keys
+from clickvec.data.sql_looks import looks_of_store
 from clickvec.storage.disk_arrays import DiskArray, DiskLines, zeros
 from clickvec.text.ragged import Ragged
 from clickvec.text.trigrams import Vocabulary
@@ -75,6 +77,7 @@ class _Assembly:
     def run(self, max_words: int, max_trigrams: int) -> Assembled:
         self._number_texts()
         sums = self._write_pairs()
+        self._write_looks()
         self._write_shown()
         query_lines = self._queries.lines(self._folder / "queries.txt")
         title_lines = self._titles.lines(self._folder / "titles.txt")
@@ -142,10 +145,17 @@ class _Assembly:
         self._write_offsets("clicked", self._pairs_of_query)
         return None if exact else sums
 
+    def _write_looks(self) -> None:
+        """Write how often readers looked at each pair, if the log tells."""
+        before = self._store.before
+        keys = pair_keys(before[0].pair_query, before[0].pair_title) if before else np.zeros(0, np.int64)
+        looks = looks_of_store(self._store, self._keys, keys, before[0].pair_looks if before else None)
+        if looks is not None:
+            self._array("pair_looks", np.float32).append(looks)
+
     def _keys(self, query: NDArray[np.int32], title: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return pairs as numbers in their final order."""
-        keys: NDArray[np.int64] = self._queries.number[query].astype(np.int64) << 32 | self._titles.number[title]
-        return keys
+        return pair_keys(self._queries.number[query], self._titles.number[title])
 
     def _summed(self) -> Iterator[list[NDArray[Any]]]:
         """Yield distinct pairs with their clicks, added up in the order of the lines wherever the order matters."""

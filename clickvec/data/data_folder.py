@@ -44,6 +44,8 @@ def check_target(path: Path, overwrite: bool) -> None:
 def save(data: Dataset, path: Path, texts: Texts | None = None) -> None:
     """Write a data folder. On error, what was at `path` before is unchanged."""
     arrays = {name: getattr(data, name) for name in _PLAIN}
+    if data.pair_looks is not None:
+        arrays["pair_looks"] = data.pair_looks
     for field, name in _RAGGED.items():
         arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
     write(path, arrays, data.trigrams, {"max_words": data.max_words, "clicked_titles": data.clicked_titles}, texts)
@@ -116,11 +118,12 @@ def _open(path: Path) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
 
 def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], about: Mapping[str, Any]) -> Dataset:
     """Return the dataset of a folder. Raise ValueError for an array of the wrong type."""
-    for name, dtype in _DTYPES.items():
+    plain = {**_PLAIN, **({"pair_looks": "float32"} if "pair_looks" in arrays else {})}
+    for name, dtype in (_DTYPES | plain).items():
         if arrays[name].dtype != dtype or arrays[name].ndim != 1:
             raise ValueError(
                 f"{name}, which is {arrays[name].dtype} of {arrays[name].ndim} dimensions, not {dtype} of 1"
             )
-    fields: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+    fields: dict[str, Any] = {name: arrays[name] for name in plain}
     fields |= {field: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for field, name in _RAGGED.items()}
     return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)

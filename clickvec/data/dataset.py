@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, Judged
-from clickvec.data.pairs import distinct_pairs, passed_over, rows_of, token_counts
+from clickvec.data.pairs import distinct_pairs, pair_keys, passed_over, rows_of, token_counts
+from clickvec.data.position_bias import looks_of_log
 from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.storage.disk_arrays import DiskArray
@@ -32,6 +33,7 @@ class Dataset(NamedTuple):
     pair_clicks: NDArray[np.float32]
     clicked: Ragged  # the clicked titles of each query
     shown: Ragged  # the titles of each query that were shown and not clicked; empty rows if that is not known
+    pair_looks: NDArray[np.float32] | None = None  # how often readers looked at the pair; None if not known
 
 
 class Texts(NamedTuple):
@@ -103,6 +105,7 @@ def prepare_with_texts(
     data = Dataset(
         vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
         pair_query, pair_title, clicks, clicked, passed,
+        _looks(log, (query, title), (shown_query, shown_title), (pair_query, pair_title), old),
     )  # fmt: skip
     query_times = _first_times(query, log.times, asked, before)
     return data, Texts(queries, titles, query_times, None if (clicks == sums).all() else sums, max_trigrams)
@@ -151,6 +154,19 @@ def _read(
     return numbers, concatenate(rows), distinct.read(others).values, distinct
 
 
+def _looks(
+    log: ClickLog, lines: tuple[Ints, Ints], shown: tuple[Ints, Ints], pairs: tuple[Ints, Ints], old: Dataset
+) -> NDArray[np.float32] | None:
+    """Return the looks at each pair, given queries and titles of the clicked lines, the shown lines and the pairs."""
+    if not log.shown or not len(pairs[0]):
+        return None
+    keys, last = pair_keys(*pairs), len(log.shown)
+    line = np.concatenate([pair_keys(*lines), pair_keys(shown[0][-last:], shown[1][-last:])])
+    number = np.minimum(np.searchsorted(keys, line), len(keys) - 1)
+    before = np.searchsorted(keys, pair_keys(old.pair_query, old.pair_title))
+    return looks_of_log(log, np.where(keys[number] == line, number, -1), before, old.pair_looks, len(keys))
+
+
 def _first_times(
     query: Ints, times: NDArray[np.int64] | None, asked: int, before: Before | None
 ) -> NDArray[np.int64] | None:
@@ -181,6 +197,9 @@ def check(data: Dataset) -> None:
         bad.append("clicked_titles")
     if len(data.pair_clicks) and not (data.pair_clicks.min() > 0 and np.isfinite(data.pair_clicks.max())):
         bad.append("pair_clicks")
+    looks = data.pair_looks
+    if looks is not None and (len(looks) != len(data.pair_clicks) or not (np.isfinite(looks) & (looks > 0)).all()):
+        bad.append("pair_looks")
     if bad:
         raise ClickvecError(f"the data is damaged: {bad[0]} has values out of range; make it again with prepare")
 

@@ -36,6 +36,7 @@ _ROWS_AT_ONCE = 2**19  # lines that are moved to DuckDB at a time
 _TEXTS_AT_ONCE = 2**15
 _COLUMNS = {
     "line": "int64", "query": "int32", "title": "int32", "clicks": "float64", "client": "int64", "time": "int64",
+    "position": "int32",
 }  # fmt: skip
 _SEEDS = {"title": "int32", "line": "int64", "clicked": "bool"}
 # Numbers of lines that are not in the log, in this order. No log has as many lines.
@@ -46,9 +47,9 @@ class Store:
     """The lines of a click log on disk. Add all blocks first, then call `finish`; `database` then has a table `lines`.
 
     Its columns are line, query, title (numbers of the texts in `queries` and `titles`), clicks, client (NO_CLIENT if
-    unknown) and time (null if unknown). A line with 0 clicks is a title that was shown and not clicked; with fewer, one
-    that was judged relevant. Negative lines are not in the log. The table `seeds` has the titles of a data folder that
-    the log is appended to, in their order.
+    unknown), time (null if unknown) and position (0 if unknown). A line with 0 clicks is a title that was shown and not
+    clicked; with fewer, one that was judged relevant. Negative lines are not in the log. The table `seeds` has the
+    titles of a data folder that the log is appended to, in their order.
     """
 
     queries: Numbered
@@ -57,7 +58,8 @@ class Store:
     def __init__(self, folder: Path, memory: int, database: "DuckDBPyConnection") -> None:
         self.folder, self.memory, self.database = folder, memory, database
         self.lines = self.clicked = 0  # lines of the log, and those with a click
-        self.has_clients, self.has_times = False, True
+        self.has_clients, self.has_times, self.has_positions = False, True, False
+        self.before: Before | None = None  # the data folder that the log is appended to
         self._queries = Numbering(folder / "queries", 0, memory // 8)
         self._titles = Numbering(folder / "titles", 0, memory // 8)
         self._columns = {name: DiskArray(folder / f"lines.{name}", dtype) for name, dtype in _COLUMNS.items()}
@@ -77,11 +79,13 @@ class Store:
             events.clicks,
             clients,
             np.full(size, NO_TIME) if events.times is None else events.times,
+            events.positions,
         )
         self.lines += size
         self.clicked += int(np.count_nonzero(events.clicks))
         self.has_clients |= bool((clients != NO_CLIENT).any())
         self.has_times &= events.times is not None
+        self.has_positions |= events.positions is not None
         self._pending = [
             self._pool.submit(self._number, self._queries, events.queries, "query"),
             self._pool.submit(self._number, self._titles, events.titles, "title"),
@@ -102,6 +106,7 @@ class Store:
     def add_folder(self, before: Before) -> None:
         """Add what a data folder holds."""
         self._wait()
+        self.before = before
         data, texts = before
         queries, titles = _numbers(self._queries, texts.queries), _numbers(self._titles, texts.titles)
         self.has_times &= texts.query_times is not None
@@ -125,9 +130,11 @@ class Store:
         self._seeds["clicked"].append(np.arange(len(titles)) < data.clicked_titles)
 
     def _add_numbers(
-        self, lines: NDArray[Any], clicks: NDArray[Any], clients: NDArray[Any], times: NDArray[np.int64]
-    ) -> None:
+        self, lines: NDArray[Any], clicks: NDArray[Any], clients: NDArray[Any], times: NDArray[np.int64],
+        positions: NDArray[np.int32] | None = None,
+    ) -> None:  # fmt: skip
         columns = {"line": lines, "clicks": clicks, "client": clients, "time": times}
+        columns["position"] = np.zeros(len(lines), np.int32) if positions is None else positions
         for name, values in columns.items():
             self._columns[name].append(values)
 
@@ -146,7 +153,8 @@ class Store:
         self.queries = self._queries.finish(self.database, change)
         self.titles = self._titles.finish(self.database, change)
         self.database.execute(
-            "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT);"
+            "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT,"
+            " position INTEGER);"
             "CREATE TABLE seeds (title INTEGER, line BIGINT, clicked BOOLEAN)"
         )
         self._fill("lines", self._columns)

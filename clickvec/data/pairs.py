@@ -17,6 +17,11 @@ def distinct_pairs(
     return (keys // width).astype(np.int32), (keys % width).astype(np.int32), summed
 
 
+def pair_keys(query: Ints, title: Ints) -> NDArray[np.int64]:
+    """Return each pair as one number. Numbers are in the order of query and then of title."""
+    return query.astype(np.int64) << 32 | title
+
+
 def rows_of(row: Ints, value: Ints, count: int) -> Ragged:
     """Return sorted pairs of (row, value) as rows of values."""
     return Ragged(value, np.concatenate(([0], np.cumsum(np.bincount(row, minlength=count)))))

@@ -16,19 +16,25 @@ personal results. Using that variation is known as intervention harvesting (Agar
 bias without intrusive interventions"). docs/log.md compares this estimator with theirs and with EM.
 """
 
+import logging
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.data.clicks import ClickLog
 from clickvec.errors import ClickvecError
 
 MIN_CLICKS = 100  # at a position, on pairs that were shown at several positions; positions with fewer are pooled
 MIN_PROPENSITY = 0.05  # limits the weight of a click, and so the variance of the weights
 _TOLERANCE, _MAX_ITERATIONS = 1e-6, 2_000
-_UNIT = 2.0**20  # sums are taken over multiples of 1 / _UNIT: these are exact, so the order of the pairs has no effect
+MAX_ROWS = 2**20  # of the counts that the estimate uses: the first ones, to limit memory
+# Sums are taken over multiples of 1 / UNIT. These are exact, so that the order of the lines has no effect.
+UNIT = 2.0**20
 
 Ints = NDArray[np.int64]
+Looks = NDArray[np.float32]
+log = logging.getLogger(__name__)
 
 
 class PositionCounts(NamedTuple):
@@ -42,6 +48,63 @@ class PositionCounts(NamedTuple):
     position: Ints  # from 1
     shown: Ints
     clicked: Ints
+
+
+def looks_of_log(clicks: ClickLog, pair: Ints, before: Ints, looks_before: Looks | None, pairs: int) -> Looks | None:
+    """Return how often readers are expected to have looked at each pair; None if the log does not tell.
+
+    The log must consist of impressions with positions, and position bias must be identifiable. sql_looks.py does the
+    same for a log on disk.
+    `pair` has the number of the pair of each line, those that were only shown last, and -1 if nobody clicked it.
+    `before` has the numbers of the pairs of the dataset that the log is appended to.
+    """
+    if clicks.positions is None or not clicks.shown or (clicks.clicks != 1).any():
+        return None
+    if len(before) and looks_before is None:
+        return None
+    shown_positions = clicks.shown.positions
+    position = np.concatenate(
+        [clicks.positions, np.zeros(len(clicks.shown), np.int32) if shown_positions is None else shown_positions]
+    )
+    clicked, known = np.arange(len(pair)) < len(clicks), pair >= 0
+    propensities = try_propensities(count_positions(pair[known], position[known], clicked[known]))
+    if propensities is None:
+        return None
+    units = look_units(propensities, np.bincount(position)).astype(np.float64)
+    total = np.bincount(pair[known], units[position[known]], pairs).astype(np.float64, copy=False)
+    if looks_before is not None:
+        total[before] += units_of_looks(looks_before)
+    return looks_of_units(total)
+
+
+def try_propensities(counts: PositionCounts) -> NDArray[np.float64] | None:
+    """Return the propensities, or log why they cannot be estimated."""
+    try:
+        return estimate_propensities(counts)
+    except ClickvecError as error:
+        log.warning("Clicks are not corrected for position: %s", error)
+        return None
+
+
+def look_units(propensities: NDArray[np.float64], shown_at: Ints) -> Ints:
+    """Return the looks at an impression at each position, from 0 (unknown) on, in whole units.
+
+    `shown_at` counts the impressions at each position, from 0 on. An unknown position gets the mean.
+    """
+    last = len(propensities) - 1
+    units = np.rint(propensities[np.minimum(np.arange(len(shown_at) - 1), last)] * UNIT).astype(np.int64)
+    known = shown_at[1:].astype(np.int64)
+    return np.concatenate([[int((known * units).sum()) // max(int(known.sum()), 1)], units])
+
+
+def looks_of_units(units: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return looks for whole units, rounded so that they have whole units again."""
+    return (units / UNIT).astype(np.float32)
+
+
+def units_of_looks(looks: Looks) -> NDArray[np.float64]:
+    """Return the whole units of looks."""
+    return looks.astype(np.float64) * UNIT
 
 
 def count_positions(pair: Ints, position: NDArray[np.integer], clicked: NDArray[np.bool_]) -> PositionCounts:
@@ -75,17 +138,6 @@ def estimate_propensities(counts: PositionCounts) -> NDArray[np.float64]:
     return clipped[group]
 
 
-def position_weights(propensities: NDArray[np.float64], clicks_at: Ints) -> NDArray[np.float64]:
-    """Return the weight of a click at each position, from 0 (unknown) on: 1 / propensity.
-
-    `clicks_at` counts the clicks at each position, from 0 on. A click at an unknown position has the mean weight.
-    """
-    weights = 1 / propensities[np.minimum(np.arange(max(len(clicks_at) - 1, 0)), len(propensities) - 1)]
-    known = clicks_at[1:]
-    mean = float((known * weights).sum() / known.sum()) if known.sum() else 1.0
-    return np.concatenate([[mean], weights])
-
-
 def _moved(counts: PositionCounts) -> PositionCounts:
     """Return the rows of the pairs that were clicked and shown at several positions; pairs are numbered from 0."""
     starts = np.flatnonzero(np.diff(counts.pair, prepend=-1))
@@ -95,7 +147,11 @@ def _moved(counts: PositionCounts) -> PositionCounts:
     wanted = (rows > 1) & (np.add.reduceat(counts.clicked, starts) > 0)
     kept = np.repeat(wanted, rows)
     numbers = np.repeat(np.arange(np.count_nonzero(wanted)), rows[wanted])
-    return PositionCounts(numbers, *(column[kept] for column in counts[1:]))
+    columns = [numbers, *(column[kept] for column in counts[1:])]
+    if len(numbers) > MAX_ROWS:
+        end = np.searchsorted(numbers, numbers[MAX_ROWS])  # only whole pairs
+        columns = [column[:end] for column in columns]
+    return PositionCounts(*columns)
 
 
 def _group_positions(counts: PositionCounts) -> Ints:
@@ -131,8 +187,8 @@ def _solve(counts: PositionCounts, group: Ints, groups: int) -> NDArray[np.float
     propensity = np.ones(groups)
     for _ in range(_MAX_ITERATIONS):
         relevance = of_pair / np.bincount(counts.pair, counts.shown * propensity[group], pairs)
-        units = np.rint(counts.shown * relevance[counts.pair] * _UNIT)
-        before, propensity = propensity, of_group / (np.bincount(group, units, groups) / _UNIT)
+        units = np.rint(counts.shown * relevance[counts.pair] * UNIT)
+        before, propensity = propensity, of_group / (np.bincount(group, units, groups) / UNIT)
         propensity /= propensity[0]
         if np.abs(propensity - before).max() < _TOLERANCE:
             break

@@ -168,7 +168,8 @@ def name_data(data: Dataset, dev: Judged | Collection | None) -> str:
     for rows in (data.tokens, data.queries, data.titles, data.shown):
         digest.update(np.ascontiguousarray(rows.values).data)
         digest.update(np.ascontiguousarray(rows.offsets).data)
-    for column in (data.pair_query, data.pair_title, data.pair_clicks):
+    looks = () if data.pair_looks is None else (data.pair_looks,)
+    for column in (data.pair_query, data.pair_title, data.pair_clicks, *looks):
         digest.update(np.ascontiguousarray(column).data)
     if isinstance(dev, Collection):
         clicked = [sorted(rows) for rows in dev.clicked]

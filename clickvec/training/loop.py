@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
 REPORT_SECONDS = 0.2  # between two reads of the loss: each makes a GPU wait
 SAMPLE_TITLES = 512
+PRIOR_LOOKS = 2.0  # looks without a click that are added to those of each pair, so that rare pairs weigh less
 SHUFFLE, MINE = (
     2,
     4,
@@ -296,13 +297,18 @@ class Run:
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
-    if recipe.click_weight == "none":
+    looks = data.pair_looks
+    if recipe.click_weight == "none" or (recipe.click_weight == "rate" and looks is None):
         return np.broadcast_to(np.float32(1), len(data.pair_clicks))
     if recipe.click_weight == "count":
         return np.asarray(data.pair_clicks, np.float32)
     weights: NDArray[np.float32] = scratch.array(run_folder, data.pair_clicks.shape, np.float32)
     for block in scratch.blocks(len(weights)):
-        weights[block] = np.log2(1 + data.pair_clicks[block])
+        clicks = data.pair_clicks[block]
+        if recipe.click_weight == "rate" and looks is not None:
+            weights[block] = clicks / (looks[block] + PRIOR_LOOKS)
+        else:
+            weights[block] = np.log2(1 + clicks)
     return weights
 
 

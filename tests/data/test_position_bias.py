@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import compress
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clickvec.data import data_folder, dataset
+from clickvec.data.cleaning import Cleaning
+from clickvec.data.events import Events
+from clickvec.data.log_store import LEAST_MEMORY
 from clickvec.data.position_bias import (
     MIN_CLICKS,
     MIN_PROPENSITY,
+    UNIT,
     PositionCounts,
     count_positions,
     estimate_propensities,
-    position_weights,
+    look_units,
 )
+from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
 
 Rows = list[tuple[int, int, int, int]]  # (pair, position, shown, clicked)
@@ -124,8 +133,96 @@ def test_a_log_without_enough_variation_is_refused(rows: Rows) -> None:
     assert "the order of the results must vary" in str(error.value)
 
 
-def test_weights_of_clicks() -> None:
-    weights = position_weights(np.array([1, 0.5, 0.25]), np.array([5, 30, 10, 0, 20]))
-    assert weights.tolist() == [(30 + 20 + 80) / 60, 1, 2, 4, 4]  # unknown: the mean; beyond the last: as the last
-    assert position_weights(np.array([1, 0.5]), np.array([5])).tolist() == [1]
-    assert position_weights(np.array([1, 0.5]), np.zeros(0, np.int64)).tolist() == [1]
+def test_looks_of_positions() -> None:
+    """An unknown position gets the mean over the impressions; one beyond the last is as the last."""
+    units = look_units(np.array([1, 0.5, 0.25]), np.array([5, 30, 10, 0, 20]))
+    assert units / UNIT == pytest.approx(np.array([(30 + 5 + 5) / 60, 1, 0.5, 0.25, 0.25]), abs=1e-6)
+    assert look_units(np.array([1, 0.5]), np.array([5])).tolist() == [0]
+
+
+# --- data folders ------------------------------------------------------------------------------------------------
+
+
+def impressions(views: int, seed: int, *, unknown: float = 0.0, queries: int = 40) -> list[Events]:
+    """Simulate pages of five titles whose order varies; readers look at position k with probability 1/k."""
+    rng = np.random.default_rng(seed)
+    query = np.repeat(rng.integers(0, queries, views), 5)
+    title = np.concatenate([rng.permutation(8)[:5] for _ in range(views)])
+    position = np.tile(np.arange(1, 6, dtype=np.int32), views)
+    clicked = rng.random(len(query)) < (title + query) % 7 / 7 / position
+    position[rng.random(len(query)) < unknown] = 0
+    columns = zip(*(np.array_split(column, 7) for column in (query, title, position, clicked)), strict=True)
+    return [
+        Events([f"q {q}" for q in block[0]], [f"t {t}" for t in block[1]], block[3].astype(float), None, None, block[2])
+        for block in columns
+    ]
+
+
+def rows_of(block: Events, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Events:
+    assert block.positions is not None
+    queries, titles = (list(compress(texts, rows.tolist())) for texts in (block.queries, block.titles))
+    return Events(queries, titles, block.clicks[rows], None, None, block.positions[rows])
+
+
+def folder_of(blocks: list[Events], out: Path, *, on_disk: bool, append: bool = False) -> Path:
+    settings = Preparation(4, 50, Cleaning(), None, append, LEAST_MEMORY if on_disk else None)
+    write_data_folder(blocks, out, settings, check=lambda _: None)
+    dataset.check(data_folder.load(out))
+    return out
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_looks_are_the_propensities_of_all_impressions_of_a_pair(tmp_path: Path) -> None:
+    blocks = impressions(4_000, seed=1)
+    data, texts = data_folder.load_with_texts(folder_of(blocks, tmp_path / "data", on_disk=False))
+    shown: dict[tuple[str, str], list[int]] = {}
+    for block in blocks:
+        assert block.positions is not None
+        for query, title, position in zip(block.queries, block.titles, block.positions.tolist(), strict=True):
+            shown.setdefault((query, title), []).append(position)
+    assert data.pair_looks is not None
+    queries, titles = texts.queries[:], texts.titles[:]
+    names = [(queries[q], titles[t]) for q, t in zip(data.pair_query, data.pair_title, strict=True)]
+    # The propensities are 1/k to within a few per cent, and so are the looks.
+    truth = np.array([sum(1 / position for position in shown[name]) for name in names])
+    assert data.pair_looks == pytest.approx(truth, rel=0.1)
+    rates = data.pair_clicks / data.pair_looks
+    relevance = np.array([(int(title[2:]) + int(query[2:])) % 7 / 7 for query, title in names])
+    assert np.corrcoef(rates, relevance)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(("views", "unknown"), [(4_000, 0.0), (3_000, 0.3), (20, 0.0)])
+def test_a_log_on_disk_gives_the_same_folder(tmp_path: Path, views: int, unknown: float) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    first, second = impressions(views, seed=2, unknown=unknown), impressions(views, seed=3, queries=50)
+    folders = {on_disk: folder_of(first, tmp_path / str(on_disk), on_disk=on_disk) for on_disk in (False, True)}
+    assert files_of(folders[True]) == files_of(folders[False])
+    assert (data_folder.load(folders[True]).pair_looks is None) == (views == 20)
+    for on_disk, folder in folders.items():
+        folder_of(second, folder, on_disk=on_disk, append=True)
+    assert files_of(folders[True]) == files_of(folders[False])
+
+
+def test_looks_of_an_appended_log_are_added(tmp_path: Path) -> None:
+    first, second = impressions(4_000, seed=2), impressions(4_000, seed=3)
+    one = data_folder.load(folder_of(first, tmp_path / "data", on_disk=False)).pair_looks
+    both = data_folder.load(folder_of(second, tmp_path / "data", on_disk=False, append=True))
+    assert one is not None
+    assert both.pair_looks is not None
+    assert both.pair_looks.sum() == pytest.approx(2 * one.sum(), rel=0.05)
+
+
+def test_logs_without_impressions_have_no_looks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    blocks = impressions(4_000, seed=4)
+    clicked = [rows_of(block, block.clicks > 0) for block in blocks]
+    summed = [block._replace(clicks=block.clicks * 2) for block in blocks]
+    nowhere = [block._replace(positions=None) for block in blocks]
+    for name, log in (("clicked", clicked), ("summed", summed), ("nowhere", nowhere)):
+        assert data_folder.load(folder_of(log, tmp_path / name, on_disk=False)).pair_looks is None, name
+    assert not caplog.records
+    assert data_folder.load(folder_of(impressions(20, seed=1), tmp_path / "few", on_disk=False)).pair_looks is None
+    assert "Clicks are not corrected for position: the log cannot tell" in caplog.text

@@ -1,8 +1,6 @@
 """A uniform random sample of the clicked lines of a log, drawn in one pass."""
 
 from dataclasses import dataclass
-from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,13 +25,7 @@ class Sample:
         return len(self.queries)
 
 
-class _Line(NamedTuple):
-    key: float  # random
-    time: int
-    number: int
-    query: str
-    title: str
-    clicks: float
+_Line = tuple[float, int, int, str, str, float]  # random key, time, number, query, title, clicks
 
 
 class LineSampler:
@@ -56,22 +48,20 @@ class LineSampler:
         numbers = (self._lines + np.flatnonzero(chosen)).tolist()
         times = [0] * len(rows) if events.times is None else events.times[clicked[chosen]].tolist()
         self._lines += len(clicked)
-        self._kept += (
-            _Line(key, time, number, events.queries[row], events.titles[row], float(events.clicks[row]))
-            for key, time, number, row in zip(compress(keys.tolist(), chosen), times, numbers, rows, strict=True)
-        )
+        queries, titles = [events.queries[row] for row in rows], [events.titles[row] for row in rows]
+        clicks = events.clicks[clicked[chosen]].tolist()
+        self._kept += zip(keys[chosen].tolist(), times, numbers, queries, titles, clicks, strict=True)
         if len(self._kept) >= 2 * self._size:
             self._drop()
 
     def _drop(self) -> None:
-        self._kept = sorted(self._kept)[: self._size]
+        self._kept = sorted(self._kept)[: self._size]  # by key
         if len(self._kept) == self._size:
-            self._limit = self._kept[-1].key
+            self._limit = self._kept[-1][0]
 
     def finish(self) -> Sample:
         """Return the sample."""
         self._drop()
-        lines = sorted(self._kept, key=lambda line: (line.time if self._has_times else 0, line.number))
-        times = [line.time for line in lines] if self._has_times else None
-        columns = ([line.query for line in lines], [line.title for line in lines], [line.clicks for line in lines])
-        return Sample(*columns, self._lines, times)
+        lines = sorted((time if self._has_times else 0, number, *texts) for _, time, number, *texts in self._kept)
+        times, _, queries, titles, clicks = (list(column) for column in zip(*lines, strict=True)) if lines else [[]] * 5
+        return Sample(queries, titles, clicks, self._lines, times if self._has_times else None)

@@ -31,15 +31,19 @@ class SecretCounter:
         self.affected += len(rows)
 
     def _search(self, texts: Sequence[str]) -> set[int]:
-        masked, found = mask(texts)
+        """Return the lines with a secret. Each distinct text is searched once: most are repeated."""
+        distinct = list(dict.fromkeys(texts))
+        masked, found = mask(distinct)
         if not found:
             return set()
+        with_secret = {text for text, other in zip(distinct, masked, strict=True) if text is not other}
+        rows = [row for row, text in enumerate(texts) if text in with_secret]
+        masked, found = mask([texts[row] for row in rows])
         self.kinds += found
-        rows = {row for row, text in enumerate(masked) if text is not texts[row]}
-        for row in sorted(rows):
+        for example in masked:
             if len(self._examples) < EXAMPLES:
-                self._examples[masked[row]] = None
-        return rows
+                self._examples[example] = None
+        return set(rows)
 
     def finding(self) -> Finding:
         """Report the secrets by kind, with masked examples."""

@@ -53,6 +53,18 @@ ColumnNames = Annotated[
         "--columns", metavar="NAME=COLUMN,...", help="Map column names: query=search_term,title=name. Repeatable."
     ),
 ]
+LogCatalogue = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalogue",
+        parser=input_path,
+        help="For logs that hold document ids: a file of ids and titles. TSV, CSV, JSON lines or Parquet.",
+    ),
+]
+LogQueries = Annotated[
+    Path | None,
+    typer.Option("--queries", parser=input_path, help="For logs that hold query ids: a file of ids and queries."),
+]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
 Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
 
@@ -65,6 +77,10 @@ def report_bad_lines(bad: "BadLines") -> None:
             print_message(f"  {example}")
         if bad.count > len(bad.examples):
             print_message(f"  and {bad.count - len(bad.examples):,} more")
+    for reason, count in bad.unused.items():
+        print_message(f"Left out {count:,} ({reason}); first: {bad.unused_examples[reason]}")
+    for other in bad.others:
+        report_bad_lines(other)
 
 
 def report_cleaning(report: "CleaningReport") -> None:
@@ -119,23 +135,36 @@ def read_columns(names: list[str] | None, no_header: bool, paths: Iterable[Path 
         raise typer.BadParameter(str(error), param_hint="--columns") from None
 
 
-def read_log(logs: list[Path], max_bad: float, columns: "Columns") -> "ClickLog":
+def read_log(
+    logs: list[Path],
+    max_bad: float,
+    columns: "Columns",
+    catalogue: Path | None = None,
+    queries: Path | None = None,
+) -> "ClickLog":
     """Read click logs and report their bad lines."""
     from clickvec.data import read_clicks
 
-    log = read_clicks(logs, max_bad, columns)
+    log = read_clicks(logs, max_bad, columns, catalogue, queries)
     report_bad_lines(log.bad)
     return log
 
 
 def prepare_dataset(
-    logs: list[Path], shown: Path | None, max_words: int, max_trigrams: int, max_bad: float, columns: "Columns"
+    logs: list[Path],
+    shown: Path | None,
+    max_words: int,
+    max_trigrams: int,
+    max_bad: float,
+    columns: "Columns",
+    catalogue: Path | None = None,
+    queries: Path | None = None,
 ) -> "Dataset":
     """Read click logs, clean them and convert them to the arrays that training reads."""
     from clickvec.data import dataset
     from clickvec.data.cleaning import Cleaning, clean
 
-    log, report = clean(read_log(logs, max_bad, columns), Cleaning())
+    log, report = clean(read_log(logs, max_bad, columns, catalogue, queries), Cleaning())
     report_cleaning(report)
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     return dataset.prepare(log, max_words, max_trigrams, judged)
@@ -148,13 +177,14 @@ def hold_out_and_prepare(
     recipe: "Recipe",
     max_bad: float,
     columns: "Columns",
+    queries: Path | None = None,
 ) -> "tuple[Dataset, Dev | None, Collection | None]":
     """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
     from clickvec.data import dataset
     from clickvec.training.measuring import hold_out_clicks
 
     titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
-    parts = hold_out_clicks(read_log(logs, max_bad, columns), titles)
+    parts = hold_out_clicks(read_log(logs, max_bad, columns, catalogue, queries), titles)
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
     return data, parts.dev, parts.test
@@ -181,14 +211,21 @@ def is_data_folder(path: Path) -> bool:
 
 
 def open_dataset(
-    logs: list[Path], shown: Path | None, recipe: "Recipe", max_bad: float, columns: "Columns"
+    logs: list[Path],
+    shown: Path | None,
+    recipe: "Recipe",
+    max_bad: float,
+    columns: "Columns",
+    catalogue: Path | None = None,
+    queries: Path | None = None,
 ) -> "Dataset":
     """Open a data folder, or prepare click logs."""
     from clickvec.training.trainer import load_checked
 
     prepared = list(filter(is_data_folder, logs))
     if not prepared:
-        return prepare_dataset(logs, shown, recipe.max_words, recipe.max_trigrams, max_bad, columns)
+        sizes = recipe.max_words, recipe.max_trigrams
+        return prepare_dataset(logs, shown, *sizes, max_bad, columns, catalogue, queries)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if shown:

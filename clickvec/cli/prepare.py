@@ -31,7 +31,8 @@ def prepare(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            parser=input_path, help="Click logs: query, title, clicks; TSV, CSV, JSON lines; .gz too; - is stdin."
+            parser=input_path,
+            help="Click logs: files, patterns or folders; TSV, CSV, JSON lines, Parquet; .gz and .zst too; - is stdin.",
         ),
     ],
     out: Out,
@@ -40,6 +41,8 @@ def prepare(
         int | None,
         typer.Option(parser=_parse_memory, metavar="SIZE", help="Use at most this much memory, such as 2GB."),
     ] = None,
+    catalogue: inputs.LogCatalogue = None,
+    queries: inputs.LogQueries = None,
     shown: Shown = None,
     k_anonymous: Annotated[
         int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
@@ -82,11 +85,12 @@ def prepare(
 
     if append and (overwrite or max_words or max_trigrams):
         raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
-    check_output(out, [*logs, shown, drop_queries, drop_clients])
+    reads = (*logs, catalogue, queries, shown, drop_queries, drop_clients)
+    check_output(out, reads)
     words, trigrams = max_words or 10, max_trigrams or 50_000
     config.recipe(max_words=words, max_trigrams=trigrams)  # raises an error if one is out of bounds
     data_folder.check_target(out, overwrite or append)
-    columns = inputs.read_columns(column_names, no_header, (*logs, shown, drop_queries, drop_clients))
+    columns = inputs.read_columns(column_names, no_header, reads)
     rules = {
         "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,
         "max_query_words": max_query_words, "min_clicks": min_clicks, "keep_secrets": keep_secrets,
@@ -101,7 +105,8 @@ def prepare(
         inputs.report_bad_lines(bad)
         columns.check_used()
 
-    report = write_data_folder(read_events(logs, columns, bad=bad), out, settings, check, Bar())
+    events = read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
+    report = write_data_folder(events, out, settings, check, Bar())
     inputs.report_cleaning(report)
     facts = dataset.describe(data_folder.load(out))
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)

@@ -30,8 +30,9 @@ def train(
         Path | None, input_option("A judged set to choose the epoch. Default: clicks that are held out of training.")
     ] = None,
     catalogue: Annotated[
-        Path | None, input_option("More titles to search when the model is measured. Default: those of the log.")
+        Path | None, input_option("More titles to search when the model is measured; the titles of a log of ids.")
     ] = None,
+    queries: inputs.LogQueries = None,
     no_hold_out: Annotated[
         bool, typer.Option("--no-hold-out", help="Train on all clicks and measure nothing.")
     ] = False,
@@ -56,7 +57,7 @@ def train(
     from clickvec import config
     from clickvec.training.process_settings import tuned_for_training
 
-    check_output(out, [*logs, dev, shown, catalogue, recipe_file])
+    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file])
     by_tower = [f"tower={tower}"] if tower else []
     chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
     if find_spec("torch") is None:
@@ -69,14 +70,16 @@ def train(
 
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)
-        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue))
+        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries))
         measured: Dev | None = None
         test = None
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
-            data = inputs.open_dataset(logs, shown, chosen, max_bad, columns)
+            data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
             measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
         else:
-            data, measured, test = inputs.hold_out_and_prepare(logs, shown, catalogue, chosen, max_bad, columns)
+            data, measured, test = inputs.hold_out_and_prepare(
+                logs, shown, catalogue, chosen, max_bad, columns, queries
+            )
         columns.check_used()
         model = run_training(
             data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,

@@ -59,13 +59,13 @@ def read_clicks(
     bad = BadLines()
     blocks = read_events(paths, names, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
     log = collect(blocks, bad)
-    bad.check(log_name(paths), max_bad, len(log), "pair with a click")
+    bad.check(describe_files(paths), max_bad, len(log), "pair with a click")
     if names is not columns:  # nobody else can check the names of a mapping
         names.check_used()
     return log
 
 
-def log_name(paths: str | Path | Sequence[str | Path]) -> str:
+def describe_files(paths: str | Path | Sequence[str | Path]) -> str:
     """Return the name of a log in messages: that of its first file."""
     files = [paths] if isinstance(paths, (str, Path)) else paths
     name = name_of(Path(files[0])) if files else "the click log"

@@ -7,7 +7,7 @@ from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.events import Events
 from clickvec.data.head import look_at
 from clickvec.data.joins import CATALOGUE, QUERIES, Texts
-from clickvec.data.layouts import qrels, tables, ubi
+from clickvec.data.layouts import judgements, tables, ubi
 from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.paths import log_files
 from clickvec.data.source import open_source
@@ -37,7 +37,7 @@ def read_events(
     files = ubi.Files()
     for path in log_files(paths):
         if path.is_dir():
-            yield from qrels.read_beir(path, bad, max_bad)
+            yield from judgements.read_beir(path, bad, max_bad)
             continue
         source, head = look_at(open_source(path, bad, columns))
         if files.take(source, head):
@@ -46,9 +46,9 @@ def read_events(
             yield from tables.read_orcas(source, titles)
         elif tables.is_aol(head):
             yield from tables.read_aol(source, titles)
-        elif qrels.is_trec(head) or qrels.is_beir_qrels(head):
-            beir = qrels.is_beir_qrels(head)
-            yield from qrels.read_judgements(source, beir=beir, catalogue=titles, queries=texts)
+        elif judgements.is_trec(head) or judgements.is_beir_qrels(head):
+            beir = judgements.is_beir_qrels(head)
+            yield from judgements.read_judgements(source, beir=beir, catalogue=titles, queries=texts)
         else:
             yield from tables.read_table_log(source, head, titles, texts)
     yield from files.read(titles)

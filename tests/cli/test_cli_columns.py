@@ -25,12 +25,12 @@ OURS = {
     "titles": "doc_id\ttitle",
 }
 THEIRS = {
-    "log": "search_term\tname\tn",
-    "judged": "qid\tsearch_term\tsku\tname\trating",
-    "titles": "sku\tname",
+    "log": "first_search\theading_title\ttimes",
+    "judged": "qid\tfirst_search\tsku\theading_title\trating",
+    "titles": "sku\theading_title",
 }
-LOG_NAMES, TITLE_NAMES = "query=search_term,title=name,clicks=n", "doc_id=sku,title=name"
-JUDGED_NAMES = "query_id=qid,query=search_term,doc_id=sku,title=name,grade=rating"
+LOG_NAMES, TITLE_NAMES = "query=first_search,title=heading_title,clicks=times", "doc_id=sku,title=heading_title"
+JUDGED_NAMES = "query_id=qid,query=first_search,doc_id=sku,title=heading_title,grade=rating"
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ VERBS: dict[str, tuple[Callable[[Path, Callable[[str], Path]], Arguments], str]]
     "prepare shown": (
         lambda at, path: ("prepare", path("log"), "--shown", path("judged"), "--out", at / "out", "--overwrite",
                           "--json"),
-        f"{JUDGED_NAMES},clicks=n",
+        f"{JUDGED_NAMES},clicks=times",
     ),
     "train": (lambda at, path: ("train", path("log"), "--out", at / "out", "--overwrite", *SMALL, "--json"), LOG_NAMES),
     "train dev": (
         lambda at, path: ("train", path("log"), "--dev", path("judged"), "--out", at / "out", "--overwrite", *SMALL,
                           "--json"),
-        f"{JUDGED_NAMES},clicks=n",
+        f"{JUDGED_NAMES},clicks=times",
     ),
     "evaluate": (lambda at, path: ("evaluate", at / "model", "--judged", path("judged"), "--json"), JUDGED_NAMES),
     "evaluate catalogue": (
@@ -66,12 +66,12 @@ VERBS: dict[str, tuple[Callable[[Path, Callable[[str], Path]], Arguments], str]]
                TITLE_NAMES),
     "index": (lambda at, path: ("index", at / "model", path("titles"), "--out", at / "out", "--overwrite"),
               TITLE_NAMES),
-    "topics": (lambda at, path: ("topics", at / "model", path("log")), "query=search_term,title=name"),
+    "topics": (lambda at, path: ("topics", at / "model", path("log")), "query=first_search,title=heading_title"),
     "nearest": (lambda at, path: ("nearest", at / "model", "hotel", "--catalogue", path("titles")), TITLE_NAMES),
     "report": (
         lambda at, path: ("report", at / "model", "--judged", path("judged"), "--catalogue", path("titles"), "--clicks",
                           path("log"), "--out", at / "out", "--overwrite"),
-        f"{JUDGED_NAMES},clicks=n",
+        f"{JUDGED_NAMES},clicks=times",
     ),
 }  # fmt: skip
 
@@ -147,8 +147,8 @@ def test_a_comparison_reads_mapped_columns_too(files: Path) -> None:
     pytest.importorskip("scipy")
     judged, log, out = files / "theirs-judged.tsv", files / "theirs-log.tsv", ("--out", files / "out")
     call = ("compare", "--clicks", log, "--dev", judged, "--test", judged, "--systems", "bm25", *out)
-    assert "--columns query=search_term" in refused(*call)
-    assert "--columns text=x" in refused(*call, "--columns", f"{JUDGED_NAMES},clicks=n,text=x")
+    assert "query=first_search" in refused(*call)
+    assert "--columns text=x" in refused(*call, "--columns", f"{JUDGED_NAMES},clicks=times,text=x")
     bare = ("compare", "--clicks", "-", "--dev", files / "bare-judged.tsv", "--test", judged, *out)
     assert "standard input:1: found the columns a" in refused(*bare, stdin="a\tb\n")
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec.cli import doctor_verb, ending, evaluate_verb, explain, inside, lab_verbs, prepare, streams, train, use
+from clickvec.cli import doctor_verb, evaluate_verb, explain, inside, lab_verbs, prepare, streams, train, use
 from clickvec.cli.inputs import Out
-from clickvec.cli.verbs import Verb, Verbs
+from clickvec.cli.verbs import Verb, Verbs, stop_on_signals
 
 app = typer.Typer(
     cls=Verbs,
@@ -70,5 +70,5 @@ for lab_verb in (lab_verbs.simulate, lab_verbs.compare):
 def main() -> None:
     """Run the command line."""
     streams.open_streams()
-    ending.stop_on_signals()
+    stop_on_signals()
     app()

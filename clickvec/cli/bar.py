@@ -1,10 +1,8 @@
-"""The progress bar on stderr.
-
-Written without rich: training must run where only numpy, torch and safetensors are installed.
-"""
+"""The progress bar on stderr."""
 
 import sys
 import time
+from datetime import timedelta
 
 from clickvec.cli import streams
 from clickvec.text.printable import is_terminal
@@ -37,15 +35,9 @@ class Bar:
         if total:
             share, left = done / total, (total - done) / rate if rate else 0.0
             drawn = f" {'━' * round(20 * share):╌<20}" if live else ""
-            text = f"{label}{drawn} {share:.0%} of {total:,}, {_clock(left)} left"
+            text = f"{label}{drawn} {share:.0%} of {total:,}, {timedelta(seconds=int(left))} left"
         text += f", {rate:,.0f}/s" + (f", {note}" if note else "")
         if live:
             streams.redraw_line(text, keep=finished)
         else:
             streams.print_message(text)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

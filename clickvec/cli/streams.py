@@ -4,8 +4,7 @@ Results go to stdout: `print_result`, `print_json` and `print_bytes` raise Outpu
 go to stderr: `print_message` never raises, because a message that nobody reads must not change the outcome of a run.
 
 Text is made safe for a terminal here: control characters, bidirectional overrides and other unprintable characters are
-replaced by visible symbols. This module needs only the standard library, so training can run without the packages of
-the command line.
+replaced by visible symbols.
 """
 
 import contextlib
@@ -90,7 +89,8 @@ def printing_parser_output() -> Iterator[None]:
             yield
     finally:
         if err.getvalue():
-            print_message_lines(err.getvalue().removesuffix("\n"))
+            for line in err.getvalue().removesuffix("\n").split("\n"):
+                print_message(line)
         if out.getvalue():
             print_result(out.getvalue().removesuffix("\n"))
 
@@ -117,11 +117,6 @@ def print_message(text: str) -> None:
     _write_error(f"{clean(text)}\n")
 
 
-def print_message_lines(text: str) -> None:
-    """Print several lines to stderr."""
-    _write_error(f"{clean_lines(text)}\n")
-
-
 def redraw_line(text: str, *, keep: bool = False) -> None:
     """Replace the current line of the terminal on stderr. The next message erases it, unless it is kept."""
     global _is_redrawn
@@ -130,19 +125,12 @@ def redraw_line(text: str, *, keep: bool = False) -> None:
     _is_redrawn = not keep
 
 
-class LogHandler(logging.Handler):
-    """Write the messages of the library to stderr."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one message as one line."""
-        print_message(record.getMessage())
-
-
 def show_log() -> None:
     """Show the messages that the library logs."""
-    logger = logging.getLogger("clickvec")
+    logger, handler = logging.getLogger("clickvec"), logging.Handler()
+    handler.emit = lambda record: print_message(record.getMessage())  # type: ignore[method-assign]
     logger.setLevel(logging.INFO)
-    logger.handlers = [LogHandler()]
+    logger.handlers = [handler]
 
 
 def _erase_redrawn() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, check_tells, ok, program, refused, run, wrong_usage
+from command import SMALL, ok, program, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Index

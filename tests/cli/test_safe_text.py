@@ -43,8 +43,6 @@ def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.removesuffix("\n").isprintable()
-    streams.print_message_lines("Usage:\n\n\x1b[2J")
-    assert capsys.readouterr().err == "Usage:\n\n␛[2J\n"
 
 
 # --- every verb --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from command import PROGRAM, SMALL, ok, run, sentence
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
-from clickvec.cli import ending, streams
+from clickvec.cli import streams, verbs
 from clickvec.cli.bar import Bar
 from clickvec.evaluation import judged_lists
 from clickvec.model.folder import open_model
@@ -107,7 +107,7 @@ def test_messages_never_raise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with Path("/dev/full").open("w") as full:
         for stream in (None, closed, full):
             monkeypatch.setattr(sys, "stderr", stream)
-            for say in (streams.redraw_line, streams.print_message, streams.print_message_lines):
+            for say in (streams.redraw_line, streams.print_message):
                 say("something")
             assert not is_terminal(stream)
         streams._discard(full)  # otherwise closing it fails
@@ -201,7 +201,7 @@ class OutOfMemoryError(RuntimeError):
     ],
 )  # fmt: skip
 def test_what_is_out_of_memory(error: Exception) -> None:
-    message = ending.describe(error)
+    message = verbs.describe(error)
     assert message is not None
     assert "out of memory" in message
     assert "in training" in message
@@ -211,23 +211,23 @@ def test_what_is_not_out_of_memory() -> None:
     gpu = RuntimeError(
         "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be reported late"
     )
-    said = ending.describe(gpu)
+    said = verbs.describe(gpu)
     assert said is not None
     assert "CUDA error: an illegal memory access was encountered" in said
     assert "--device cpu" in said
     assert "out of memory" not in said
     assert "\n" not in said
     for bug in (RuntimeError("the memory format is wrong"), ValueError("memory"), TypeError()):
-        assert ending.describe(bug) is None
+        assert verbs.describe(bug) is None
 
 
 def test_an_os_error_names_the_file_if_there_is_one() -> None:
-    assert ending.describe(FileNotFoundError(2, "No such file or directory", "x.tsv")) == (
+    assert verbs.describe(FileNotFoundError(2, "No such file or directory", "x.tsv")) == (
         "x.tsv: No such file or directory"
     )
-    assert ending.describe(OSError(5, "Input/output error", b"\xff")) == "\udcff: Input/output error"
-    assert ending.describe(OSError(5, "Input/output error")) == "Input/output error"
-    assert ending.describe(TimeoutError()) == "TimeoutError"
+    assert verbs.describe(OSError(5, "Input/output error", b"\xff")) == "\udcff: Input/output error"
+    assert verbs.describe(OSError(5, "Input/output error")) == "Input/output error"
+    assert verbs.describe(TimeoutError()) == "TimeoutError"
 
 
 def test_out_of_memory_is_an_error(model: Path, titles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,4 +352,4 @@ def test_progress_counts_from_where_it_started(
     bar = Bar()
     bar("epoch 2/3", 400, 1000)
     bar("epoch 2/3", 500, 1000, "loss 0.5")
-    assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:50 left, 10/s, loss 0.5\n"
+    assert capsys.readouterr().err == "epoch 2/3 50% of 1,000, 0:00:50 left, 10/s, loss 0.5\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import PROGRAM, SMALL, contents, ok, run, started
-from tiny import TEXTS, tiny_model
+from tiny import TEXTS
 
 from clickvec.model.folder import open_model
 from clickvec.storage import temporary

@@ -74,10 +74,12 @@ class Documents:
 
         This compares the beginnings of the lines, which is far faster than parsing them.
         """
-        beginnings = {_beginning(text) for text in (_to_json(str(doc_id)), json.dumps(str(doc_id)))}
-        if re.fullmatch("0|-?[1-9][0-9]*", str(doc_id), re.ASCII):
-            beginnings.add(_beginning(str(doc_id)))
-        for match in re.finditer(b"|".join(map(re.escape, beginnings - {b""})), self.lines.data):
+        text = str(doc_id)
+        ids = {_to_json(text), json.dumps(text)}  # `_line` may escape it
+        if re.fullmatch("0|-?[1-9][0-9]*", text, re.ASCII):
+            ids.add(text)
+        beginnings = (f'{{"id": {value}, "title": '.encode("utf-8", "surrogatepass") for value in ids)
+        for match in re.finditer(b"|".join(map(re.escape, beginnings)), self.lines.data):
             position = int(np.searchsorted(self.offsets, match.start()))
             if self.offsets[position] == match.start():  # and not within a payload
                 return position
@@ -120,14 +122,6 @@ def _check_distinct(ids: list[str | int]) -> None:
         again = next(one for one, other in pairwise(sorted(texts)) if one == other)
         given = " and ".join(dict.fromkeys(repr(doc_id) for doc_id in ids if str(doc_id) == again))
         raise ClickvecError(f"the id {given} is given to more than one title; all ids must differ, even as text")
-
-
-def _beginning(value: str) -> bytes:
-    """Return how the line of a document begins whose id is this JSON, or nothing if no line can begin like that."""
-    try:
-        return f'{{"id": {value}, "title": '.encode()
-    except UnicodeEncodeError:  # `_line` escapes it then
-        return b""
 
 
 def _line(document: Document) -> bytes:

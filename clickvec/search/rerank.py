@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 
@@ -13,32 +13,22 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.documents import distinct_texts
 
 
-class ResultList(NamedTuple):
-    """The results of a search engine for a query, best first."""
-
-    query: str
-    ids: tuple[str, ...]
-    titles: tuple[str, ...]
-
-
 def reranked(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) -> Iterator[list[str]]:
     """Yield the lines of each list of `query id title` lines, best first, with the score as a fourth column.
 
     Equal scores keep the order of the other engine.
     """
-    for results in read_result_lists(stream, bad, max_bad):
-        titles, rows = distinct_texts(results.titles)
-        scores = (encoder.encode_document(titles) @ encoder.encode_query(results.query))[rows]
-        yield [
-            f"{results.query}\t{results.ids[row]}\t{results.titles[row]}\t{scores[row]:.6f}"
-            for row in np.argsort(-scores, kind="stable").tolist()
-        ]
+    for query, ids, titles in read_result_lists(stream, bad, max_bad):
+        texts, rows = distinct_texts(titles)
+        scores = (encoder.encode_document(texts) @ encoder.encode_query(query))[rows]
+        order = np.argsort(-scores, kind="stable").tolist()
+        yield [f"{query}\t{ids[row]}\t{titles[row]}\t{scores[row]:.6f}" for row in order]
 
 
 def read_result_lists(
     stream: BinaryIO, bad: BadLines | None = None, max_bad: float = MAX_BAD, name: str = "standard input"
-) -> Iterator[ResultList]:
-    """Yield result lists from lines `query<TAB>id<TAB>title`. Consecutive lines with the same query are one list.
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Yield the query, the ids and the titles of result lists, from lines `query<TAB>id<TAB>title`. Consecutive lines with the same query are one list.
 
     A list is yielded as soon as it ends. `max_bad` is checked after the last one. Pass `bad` to see the bad lines.
     """
@@ -47,7 +37,7 @@ def read_result_lists(
     for query, rows in groupby(_result_rows(stream_lines(stream, name, bad), name, bad), key=itemgetter(0)):
         _, ids, titles = zip(*rows, strict=True)
         lists += 1
-        yield ResultList(query, ids, titles)
+        yield query, ids, titles
     bad.check(name, max_bad, lists, "result")
 
 

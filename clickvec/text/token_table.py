@@ -2,15 +2,12 @@
 
 from array import array
 from collections.abc import Iterable
-from itertools import chain, islice
 
 import numpy as np
 
 from clickvec.text.ragged import Ragged
-from clickvec.text.tokens import canonical, normalise, split_tokens
+from clickvec.text.tokens import canonical, split_tokens
 from clickvec.text.trigrams import Tokens
-
-_TEXTS_AT_ONCE = 64  # texts that are split before their tokens are looked up: few enough for the processor's cache
 
 
 class _NewIds(dict[str, int]):
@@ -47,20 +44,11 @@ class TokenTable:
     def read(self, texts: Iterable[str]) -> Ragged:
         """Return the token ids of each text. New tokens get the next ids."""
         look_up = self._ids.__getitem__
-        if not self.max_words:
-            ids = np.fromiter(map(look_up, map(_canonical, texts)), np.int32)
-            return Ragged(ids, np.arange(len(ids) + 1))
-        last = self.max_words - 1
-        iterator, values, lengths = iter(texts), [np.zeros(0, np.int32)], array("q", [0])
-        while block := list(islice(iterator, _TEXTS_AT_ONCE)):
-            # The body of split_tokens, inlined: this loop sets the speed of everything that reads text without C.
-            rows = [(text.lower() if text.isascii() else normalise(text)).split(None, last) for text in block]
-            lengths.extend(map(len, rows))
-            for tokens in rows:
-                if len(tokens) > last:
-                    tokens[last] = " ".join(tokens[last].split())
-            values.append(np.fromiter(map(look_up, chain.from_iterable(rows)), np.int32))
-        return Ragged(np.concatenate(values), np.cumsum(lengths))
+        ids, ends = array("i"), array("q", [0])
+        for text in texts:
+            ids.extend(map(look_up, split_tokens(text, self.max_words) if self.max_words else [canonical(text)]))
+            ends.append(len(ids))
+        return Ragged(np.array(ids, np.int32), np.array(ends, np.int64))
 
     def read_table(self, texts: Tokens, first: int) -> Ragged:
         """Return what `read(texts[first:])` returns."""
@@ -69,9 +57,3 @@ class TokenTable:
     def read_one(self, text: str) -> list[int]:
         """Return the token ids of one text as a plain list."""
         return [self._ids[token] for token in split_tokens(text, self.max_words)]
-
-
-def _canonical(text: str) -> str:
-    """Return `canonical(text)`, and the same string object if it is canonical already, to spare memory."""
-    words = canonical(text)
-    return text if words == text else words

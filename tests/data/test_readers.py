@@ -655,7 +655,7 @@ def test_bad_result_lines() -> None:
     with pytest.raises(ClickvecError, match="standard input is empty"):
         list(read_result_lists(io.BytesIO(b"")))
     late = read_result_lists(io.BytesIO(b"q\t1\tA\nbad\n"))
-    assert next(late).query == "q"
+    assert next(late)[0] == "q"
     with pytest.raises(ClickvecError, match=r"1 of 2 .*50\.0%"):
         next(late)
 

@@ -1,6 +1,5 @@
 """The `explain` verb: why a query and a title have their score."""
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,11 +81,6 @@ def _compare(explanation: "Explanation", folder: Path, against: Path) -> "dict[s
     if against.samefile(folder):
         raise typer.BadParameter(f"--against {against} is the model itself; give another one")
     second = explain(other, explanation.pair.query, explanation.pair.title)
-    return dict(zip(names_apart(folder, against), (explanation, second), strict=True))
-
-
-def names_apart(*folders: Path) -> list[str]:
-    """Return the names of two folders, with as many parent folders as are needed to tell them apart."""
-    parts = [folder.resolve().parts for folder in folders]
-    depth = next(depth for depth in itertools.count(1) if parts[0][-depth:] != parts[1][-depth:])
-    return [str(Path(*part[-depth:])) for part in parts]
+    paths = folder.resolve(), against.resolve()
+    names = [path.name for path in paths] if paths[0].name != paths[1].name else map(str, paths)
+    return dict(zip(names, (explanation, second), strict=True))

@@ -29,10 +29,6 @@ def topics(
     cells: Annotated[str, typer.Option(help="Cells to show, with commas: 12,40. Default: the most specific.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every cell.")] = False,
     words: Annotated[int, typer.Option(min=1, help="Words to show for each cell.")] = 8,
-    active: Annotated[int, typer.Option(min=1, help="How many of the most active cells of a text detect words.")] = 5,
-    threshold: Annotated[
-        float, typer.Option(min=0.01, help="Change of a cell's output that counts as a detection, times 1/T.")
-    ] = 1.0,
     most: Annotated[
         int, typer.Option(min=1, help="If there are more texts than this, use a random sample of this size.")
     ] = 50_000,
@@ -62,7 +58,7 @@ def topics(
     sample = random_sample(read.rows, most, seed)
     if len(sample) < len(read.rows):
         print_message(f"Using a random sample of {len(sample):,} of {len(read.rows):,} texts; --most takes more")
-    found = detect(encoder, sample, side=side, active=active, threshold=threshold, progress=Bar())
+    found = detect(encoder, sample, side=side, progress=Bar())
     mapped = cell_topics.topics(found, words)
     if as_json:
         facts = asdict(mapped)

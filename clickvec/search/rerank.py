@@ -28,9 +28,10 @@ def reranked(encoder: Encoder, stream: BinaryIO, bad: BadLines, max_bad: float) 
 def read_result_lists(
     stream: BinaryIO, bad: BadLines | None = None, max_bad: float = MAX_BAD, name: str = "standard input"
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Yield the query, the ids and the titles of result lists, from lines `query<TAB>id<TAB>title`. Consecutive lines with the same query are one list.
+    """Yield the query, ids and titles of result lists, from lines `query<TAB>id<TAB>title`.
 
-    A list is yielded as soon as it ends. `max_bad` is checked after the last one. Pass `bad` to see the bad lines.
+    Consecutive lines with the same query are one list. A list is yielded as soon as it ends. `max_bad` is checked after
+    the last one. Pass `bad` to see the bad lines.
     """
     bad = BadLines() if bad is None else bad
     lists = 0

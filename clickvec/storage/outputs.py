@@ -21,12 +21,9 @@ def check_output(out: Path, reads: Iterable[Path | None] = ()) -> None:
         if path is None or not path.exists():
             continue
         source = resolve(path)
-        if target == source or (target.exists() and target.samefile(source)):
-            raise ClickvecError(f"{out} is read by this command and would be overwritten; choose another output")
-        if target in source.parents:
-            raise ClickvecError(f"{out} contains {path}, which this command reads; choose another output")
-        if source in target.parents:
-            raise ClickvecError(f"{out} is inside {path}, which this command reads; choose another output")
+        is_same = target.exists() and target.samefile(source)
+        if is_same or target in source.parents or source in target.parents:
+            raise ClickvecError(f"{out} overlaps with {path}, which this command reads; choose another output")
 
 
 def check_output_file(out: Path, reads: Iterable[Path | None] = ()) -> None:

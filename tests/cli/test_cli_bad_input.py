@@ -419,14 +419,14 @@ def test_inputs_are_not_overwritten(site: Path, trained: Path, tmp_path: Path) -
     for out in (titles, tmp_path / "link"):
         check_tells(refused("encode", trained, titles, "--out", out, "--overwrite"), out, "this command")
     check_tells(refused("evaluate", trained, "--judged", judged, "--run", judged), judged, "this command")
-    assert "is read by this command" in refused(
+    assert "which this command reads" in refused(
         "evaluate", trained, "--judged", judged, "--catalogue", titles, "--run", titles
     )
     clicks = tmp_path / "clicks.tsv.gz"
     for command in (("train", clicks), ("prepare", clicks), ("index", trained, titles)):
         for place in (clicks, titles):
             said = refused(*command, "--out", place, "--overwrite")
-            assert "is a file" in said or "is read by this command" in said
+            assert "is a file" in said or "which this command reads" in said
         assert "which this command reads" in refused(*command, "--out", tmp_path, "--overwrite")
     assert contents(tmp_path) == before
 

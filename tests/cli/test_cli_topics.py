@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command import check_tells, ok, refused, run, wrong_usage
+from command import ok, refused, run, wrong_usage
 from tiny import TEXTS, tiny_model
 
 from clickvec import Encoder, Index
@@ -67,21 +67,6 @@ def test_a_model_of_two_directions_names_them(tmp_path: Path, queries: Path) -> 
     assert [line.split()[:2] for line in lines[2:6]] == [["4", "+"], ["4", "-"]] + [["4", "←"]] * 2
 
 
-def test_a_dead_cell_is_named(model_folder: Path, queries: Path) -> None:
-    out = ok("topics", model_folder, queries, "--active", "1")
-    assert re.fullmatch(r"dead cells: \d(, \d)*", out.splitlines()[-1])
-    assert ok("topics", model_folder, queries, "--active", "7").splitlines()[-1] == "dead cells: none"
-
-
-def test_a_higher_threshold_detects_less(model_folder: Path, queries: Path) -> None:
-    found = [
-        json.loads(ok("topics", model_folder, queries, "--json", *more))["detections"]
-        for more in (("--threshold", "0.05"), (), ("--threshold", "2.5"))
-    ]
-    assert found == sorted(found, reverse=True)
-    assert len(set(found)) == 3
-
-
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
@@ -113,7 +98,6 @@ def test_wrong_usage(model_folder: Path, queries: Path) -> None:
     assert "'7'" in said
     assert "0 to 6" in said
     assert "there is no cell 'x'" in wrong_usage("topics", model_folder, queries, "--cells", "0,x")
-    check_tells(wrong_usage("topics", model_folder, queries, "--threshold", "0"), "--threshold")
 
 
 def test_bad_files_are_named(model_folder: Path, queries: Path, tmp_path: Path) -> None:

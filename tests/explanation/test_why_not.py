@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny
 
-from clickvec.cli.explain import names_apart
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
 from clickvec.explanation import METHODS, Pair, explain
@@ -257,12 +255,3 @@ def test_a_method_that_is_none_or_that_the_tower_has_not() -> None:
 
 
 # --- models side by side -----------------------------------------------------------------------------------------
-
-
-def test_folders_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
-    place = tmp_path.resolve()
-    assert names_apart(place / "a" / "m", place / "b" / "n") == ["m", "n"]
-    assert names_apart(place / "a" / "m", place / "b" / "m") == ["a/m", "b/m"]
-    assert names_apart(place / "a" / "x" / "m", place / "b" / "x" / "m") == ["a/x/m", "b/x/m"]
-    assert names_apart(place / "m", place / "m" / "m") == [f"{place.name}/m", "m/m"]
-    assert names_apart(place / "a" / ".." / "m", place / "n" / ".") == ["m", "n"]

@@ -195,7 +195,7 @@ def test_what_cannot_be_shrunk(tmp_path: Path) -> None:
         assert "float16 or int8" in said
         assert wrong in said
     for out in (path, tmp_path / "link"):
-        assert "is read by this command" in refused("shrink", path, "--out", out, "--overwrite")
+        assert "which this command reads" in refused("shrink", path, "--out", out, "--overwrite")
     assert "already holds a model" in refused("shrink", path, "--out", tmp_path / "other")
     assert "which this command reads" in refused("shrink", path, "--out", tmp_path, "--overwrite")
     assert "there is no model folder at" in refused("shrink", tmp_path / "none", "--out", tmp_path / "x")

@@ -253,14 +253,14 @@ def test_of_two_at_once_the_later_does_not_replace_the_earlier(tmp_path: Path) -
 def test_it_touches_no_folder_of_another_kind(tmp_path: Path) -> None:
     model, file = tiny_model(tmp_path / "model"), write_judged(tmp_path / "j.tsv", judged(*TEXTS[:2]))
     before = contents(model)
-    assert "is read by this command" in refused("report", model, "--judged", file, "--out", model, "--overwrite")
+    assert "which this command reads" in refused("report", model, "--judged", file, "--out", model, "--overwrite")
     assert contents(model) == before
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "report.json").write_text('{"coverage": 99}')
     assert "is not a clickvec report" in refused("report", model, "--judged", file, "--out", foreign, "--overwrite")
     assert (foreign / "report.json").read_text() == '{"coverage": 99}'
-    assert "is read by this command" in refused("report", model, "--judged", file, "--out", file)
+    assert "which this command reads" in refused("report", model, "--judged", file, "--out", file)
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_topics_of_queries_that_would_steer(columns: int, tmp_path: Path, monkey
     queries = tmp_path / "queries.txt"
     queries.write_text("query\n" + "".join(f"{text} hotels\x1b[2J {text}\n" for text in TEXTS), encoding="utf-8")
     for kind in ("lstm", "bilstm"):
-        out = ok("topics", tiny_model(tmp_path / kind, kind), queries, "--active", "2")
+        out = ok("topics", tiny_model(tmp_path / kind, kind), queries)
         assert max(map(width, out.split("\n"))) <= columns
         assert not steers(out)
         assert "hotels␛[2j" in out or columns == 70

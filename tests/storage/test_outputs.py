@@ -45,6 +45,7 @@ def commands(at: Path, out: Path) -> dict[tuple[str, str], list[str | Path]]:
     sets = ["--clicks", at / "clicks.tsv", "--dev", judged, "--test", judged]
     return {
         ("simulate", "out"): ["simulate", out, "--impressions", "100", "--overwrite"],
+        ("doctor", "html"): ["doctor", at / "clicks.tsv", "--html", out, "--overwrite"],
         ("prepare", "out"): ["prepare", at / "clicks.tsv", "--out", out, "--overwrite"],
         ("train", "out"): ["train", at / "data", "--dev", judged, "--out", out, "--overwrite", *SMALL],
         ("evaluate", "run"): ["evaluate", model, "--judged", judged, "--run", out],

@@ -64,12 +64,10 @@ class Snapshot:
         try:
             data = self.file(name).read(max_bytes + 1)
             if len(data) > max_bytes:
-                raise ClickvecError(f"{self.path / name} has more than {max_bytes:,} bytes; remove or replace it")
+                raise ValueError(f"it has more than {max_bytes:,} bytes")
             return data.decode()
-        except OSError as error:
-            raise ClickvecError(f"{self.path / name} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise ClickvecError(f"{self.path / name} is damaged: {error}; copy or make it again") from None
+        except (ValueError, OSError) as error:
+            raise ClickvecError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of a file. Only a line feed ends a line."""

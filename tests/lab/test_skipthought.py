@@ -257,7 +257,7 @@ BAD = {
     "scalar": (weights("uni_skip.npz", encoder_Ux=np.zeros(())), "encoder_"),
     "NaN": (weights("uni_skip.npz", encoder_U=np.full((UNI, 2 * UNI), np.nan)), "encoder_U contains NaN"),
     "no UNK": (text("dictionary.txt", b"<eos>\nhotels\n"), "has no line UNK"),
-    "not UTF-8": (text("dictionary.txt", b"<eos>\nUNK\n\xff\n"), "dictionary.txt is damaged"),
+    "not UTF-8": (text("dictionary.txt", b"<eos>\nUNK\n\xff\n"), "dictionary.txt cannot be read"),
 }
 
 

@@ -192,7 +192,7 @@ def not_utf8(path: Path) -> None:
         (no_weight, "title.output_gate.bias .*nothing"),
         (put_nan, "query.input_gate.bias holds a NaN"),
         (cut_inside, "truncated or damaged"),
-        (not_utf8, "trigrams.txt is damaged"),
+        (not_utf8, "trigrams.txt cannot be read"),
     ],
 )
 def test_opening_refuses_what_is_damaged(model_folder: Path, damage: Callable[[Path], None], message: str) -> None:

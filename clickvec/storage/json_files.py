@@ -3,7 +3,6 @@
 All JSON of model, index, data and run folders is read here, and so are the headers of safetensors files.
 """
 
-import dataclasses
 import json
 import math
 import types
@@ -45,15 +44,12 @@ def to_dataclass(cls: type[Fields], value: object) -> Fields:
         raise ValueError("it does not hold a JSON object")
     hints = get_type_hints(cls)
     for name, item in value.items():
-        if name not in hints:
-            raise ValueError(f"the field {name!r} is unknown")
-        if not _has_type(item, hints[name]):
+        if not _has_type(item, hints.get(name, Any)):
             raise ValueError(f"{name} is {str(item)[:40]!r}, which has the wrong type")
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and field.name not in value:
-            raise ValueError(f"the field {field.name!r} is missing")
-    return cls(**value)
+    try:
+        return cls(**value)
+    except TypeError as error:  # a field is missing or unknown
+        raise ValueError(str(error)) from None
 
 
 def _has_type(value: object, hint: Any) -> bool:  # noqa: ANN401

@@ -233,7 +233,7 @@ def test_models_side_by_side(models: Path) -> None:
 def test_two_folders_of_the_same_name(models: Path, tmp_path: Path) -> None:
     other = tiny_model(tmp_path / "other" / "lstm", seed=1)
     found = explained(models / "lstm", QUERY, TITLE, "--against", other)["versus"]
-    assert list(found) == [f"{models.name}/lstm", "other/lstm"]
+    assert list(found) == [str((models / "lstm").resolve()), str(other.resolve())]
 
 
 def test_a_model_that_takes_fewer_words_has_a_table_of_its_own() -> None:

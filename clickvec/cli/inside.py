@@ -92,7 +92,6 @@ def nearest(
     k: Annotated[int, typer.Option("-k", min=1, help="How many words and how many titles to show.")] = 10,
     least: Annotated[int, typer.Option(min=1, help="Ignore words that occur fewer than this many times.")] = 1,
     unlike: Annotated[bool, typer.Option("--unlike", help="Ignore words that share a letter trigram with it.")] = False,
-    as_title: Annotated[bool, typer.Option("--as-title", help="Read the words with the title tower.")] = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
@@ -113,7 +112,7 @@ def nearest(
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
     columns.check_used()
     texts = (entry.title for entry in entries or ())
-    learned = Neighbours(encoder, texts, side="title" if as_title else "query", progress=Bar())
+    learned = Neighbours(encoder, texts, progress=Bar())
     found = [learned.nearest(word, k, least=least, unlike=unlike) for word in words]
     if as_json:
         for near in found:

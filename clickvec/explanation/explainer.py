@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
-from clickvec.explanation.keywords import RULE, Rule
 from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.about import describe_tower
@@ -85,7 +84,6 @@ def explain(
     compare_with: str | int | None = None,
     *,
     method: str = METHODS[0],
-    rule: Rule = RULE,
 ) -> Explanation:
     """Explain the score of a query and a title.
 
@@ -96,7 +94,7 @@ def explain(
     not the top hit, the title is compared with it. The result then also holds the rank of the title. Raise
     ClickvecError if there is no title to explain.
 
-    `method` is one of METHODS: how contributions are computed. `rule` says which words are keywords.
+    `method` is one of METHODS: how contributions are computed.
     """
     _check_text(query)
     rank = None
@@ -106,11 +104,11 @@ def explain(
         encoder = source
     if title is None:
         raise ClickvecError("there is no title to explain; give a title, or an index instead of a model")
-    query_side = Side(encoder, "query", query, rule)
-    title_side = Side(encoder, "title", _check_text(title), rule)
+    query_side = Side(encoder, "query", query)
+    title_side = Side(encoder, "title", _check_text(title))
     if compare_with is None:
         return Explanation(query_side, title_side, pair_of(query_side, title_side, method), rank, None)
-    comparison = why_not(query_side, title_side, Side(encoder, "title", _check_text(compare_with), rule), method)
+    comparison = why_not(query_side, title_side, Side(encoder, "title", _check_text(compare_with)), method)
     return Explanation(query_side, title_side, comparison.title, rank, comparison)
 
 

@@ -5,7 +5,7 @@ of the T words would give if all gave the same:
 
     |y_k(t) - y_k(t-1)| >= THRESHOLD · |y_k(T)| / T,    THRESHOLD = 1
 
-If outputs are pooled, the change is what pooling keeps of it (`Reading.gains`). The paper asks for "a large enough
+If outputs are pooled, the change is what pooling keeps of it (`Direction.gains`). The paper asks for "a large enough
 change" without a number; docs/inside.md tells how this one was chosen.
 
 The ten most active cells of the final vector vote, separately in each direction. The output starts at zero, so the word
@@ -32,8 +32,6 @@ from clickvec.model.encoder import Encoder
 ACTIVE = 10
 THRESHOLD = 1.0
 SHARE = 0.4
-
-Counts = Mapping[str, Sequence[int | None]]
 
 
 class Rule(NamedTuple):
@@ -74,15 +72,14 @@ def keywords_of(reading: Reading, rule: Rule = RULE) -> Keywords:
         )
     counts: dict[str, tuple[int | None, ...]] = {}
     cells: dict[str, tuple[tuple[int, ...], ...]] = {}
-    for way, changes, embedding in zip(reading.directions, reading.gains, reading.embeddings, strict=True):
-        voters = most_active(embedding, active)
-        hits = detections(changes, embedding, len(changes), threshold)[:, voters]
+    for way in reading.directions:
+        voters = most_active(way.embedding, active)
+        hits = detections(way.gains, way.embedding, len(way.gains), threshold)[:, voters]
         hits[way.first] = False
         cells[way.name] = tuple(tuple(voters[row].tolist()) for row in hits)
         counts[way.name] = tuple(None if at == way.first else int(row.sum()) for at, row in enumerate(hits))
-    voting = min(active, len(reading.embeddings[0])) if reading.directions else active
-    decided = verdicts(counts, voting, share, len(reading.words))
-    return Keywords(reading.words, voting, counts, cells, decided, votes_needed(voting, share))
+    voting = min([active, *(len(way.embedding) for way in reading.directions)])
+    return Keywords(reading.words, voting, counts, cells, verdicts(counts, voting, share), votes_needed(voting, share))
 
 
 def most_active(embedding: Floats, count: int) -> NDArray[np.int64]:
@@ -90,9 +87,7 @@ def most_active(embedding: Floats, count: int) -> NDArray[np.int64]:
     return np.argsort(-np.abs(embedding), kind="stable")[..., :count]
 
 
-def detections(
-    changes: Floats, embedding: Floats, words: int | NDArray[np.int64], threshold: float = THRESHOLD
-) -> NDArray[np.bool_]:
+def detections(changes: Floats, embedding: Floats, words: int, threshold: float = THRESHOLD) -> NDArray[np.bool_]:
     """Return whether each cell detects each word of a text of `words` words. A cell that ends at zero detects none."""
     size = np.abs(embedding)
     return np.asarray((words * np.abs(changes) >= threshold * size) & (size > 0))
@@ -104,13 +99,9 @@ def votes_needed(active: int, share: float) -> int:
 
 
 def verdicts(
-    counts: Counts, active: int = ACTIVE, share: float = SHARE, words: int | None = None
+    counts: Mapping[str, Sequence[int | None]], active: int = ACTIVE, share: float = SHARE
 ) -> tuple[bool | None, ...]:
     """Return whether each word is a keyword in every direction that has a say, or None if none has."""
     enough = votes_needed(active, share)
-    length = words if words is not None else len(next(iter(counts.values()), ()))
-    decided: list[bool | None] = []
-    for at in range(length):
-        votes = [count for row in counts.values() if (count := row[at]) is not None]
-        decided.append(all(count >= enough for count in votes) if votes else None)
-    return tuple(decided)
+    by_word = ([count for count in row if count is not None] for row in zip(*counts.values(), strict=True))
+    return tuple(all(count >= enough for count in votes) if votes else None for votes in by_word)

@@ -16,7 +16,6 @@ from itertools import islice
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.reading import encode
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress
 from clickvec.text.tokens import canonical
@@ -34,11 +33,10 @@ class NearWord:
 
 @dataclass(frozen=True)
 class NearTitle:
-    """A title, its cosine with the given word, and how often the title occurs."""
+    """A title, and its cosine with the given word."""
 
     title: str
     cosine: float
-    count: int
 
 
 @dataclass(frozen=True)
@@ -55,25 +53,21 @@ class Nearest:
 class Neighbours:
     """The distinct words and titles of a catalogue with their vectors, to find the nearest ones."""
 
-    def __init__(
-        self, encoder: Encoder, titles: Iterable[str], *, side: str = "query", progress: Progress | None = None
-    ) -> None:
-        """Encode the titles with the title tower and their words with the tower of `side`."""
-        self.encoder, self.side = encoder, side
-        self._titles: Counter[str] = Counter()  # by canonical text
-        spelled: dict[str, str] = {}
+    def __init__(self, encoder: Encoder, titles: Iterable[str], *, progress: Progress | None = None) -> None:
+        """Encode the titles with the title tower and their words with the query tower."""
+        self._encoder = encoder
+        self._bare: list[str] = []  # for each title, its words between spaces
+        spelled: dict[str, str] = {}  # by canonical text, the title as it is written first
+        counts: Counter[str] = Counter()
         for title in titles:
             text = canonical(title)
-            self._titles[text] += 1
-            spelled.setdefault(text, title)
-        self._spelled = list(spelled.values())
-        self._title_vectors = encoder.encode_document(list(self._titles), progress=progress)
-        counts: Counter[str] = Counter()
-        for text, times in self._titles.items():
-            for word in _bare_words(text):
-                counts[word] += times
+            spelled.setdefault(text, " ".join(title.split()))
+            counts.update(_bare_words(text))
+            self._bare.append(_spaced(_bare_words(text)))
+        self._titles = list(spelled.values())
+        self._title_vectors = encoder.encode_document(list(spelled), progress=progress)
         self.words = dict(sorted(counts.items(), key=lambda word: (-word[1], word[0])))  # most frequent first
-        self._word_vectors = encode(encoder, side, list(self.words))
+        self._word_vectors = encoder.encode_query(list(self.words))
 
     def nearest(self, word: str, k: int = 10, *, least: int = 1, unlike: bool = False) -> Nearest:
         """Return the k words and the k titles nearest to a word or a phrase.
@@ -82,27 +76,21 @@ class Neighbours:
         misspellings of the given one would fill the list. With `unlike`, words that share a letter trigram with it are
         ignored too: the others are near because of what the model learned, not because of their spelling.
         """
-        if k < 1 or least < 1:
-            raise ClickvecError(f"k and least must be at least 1, not {k} and {least}")
         text = canonical(word)
         if not text:
             raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
         letters = [trigram for token in text.split() for trigram in trigrams(token)]
-        known = sum(len(self.encoder.vocabulary.ids(token)) for token in text.split())
+        known = sum(len(self._encoder.vocabulary.ids(token)) for token in text.split())
         ignored = {" ".join(_bare_words(text))}
         if unlike:
             ignored.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
-        vector = encode(self.encoder, self.side, [text])[0]
-        words, title_counts = list(self.words.items()), list(self._titles.values())
+        vector, words = self._encoder.encode_query([text])[0], list(self.words.items())
         near_words = (
             NearWord(words[row][0], cosine, words[row][1])
             for row, cosine in _by_cosine(self._word_vectors, vector)
             if words[row][1] >= least and words[row][0] not in ignored
         )
-        near_titles = (
-            NearTitle(" ".join(self._spelled[row].split()), cosine, title_counts[row])
-            for row, cosine in _by_cosine(self._title_vectors, vector)
-        )
+        near_titles = (NearTitle(self._titles[row], cosine) for row, cosine in _by_cosine(self._title_vectors, vector))
         return Nearest(
             text, self.count(text), known / len(letters), tuple(islice(near_words, k)), tuple(islice(near_titles, k))
         )
@@ -112,18 +100,15 @@ class Neighbours:
         words = _bare_words(canonical(text))
         if len(words) < 2:
             return self.words.get("".join(words), 0)
-        phrase = _spaced(words)
-        return sum(times * _spaced(_bare_words(title)).count(phrase) for title, times in self._titles.items())
+        return sum(title.count(_spaced(words)) for title in self._bare)
 
 
 def _bare_words(text: str) -> list[str]:
     """Return the words of a text without punctuation at their edges, and without words that are only punctuation."""
-    return [bare for word in text.split() if (bare := _bare(word))]
+    return [bare for word in text.split() if (bare := word if word.isalnum() else _bare(word))]
 
 
 def _bare(word: str) -> str:
-    if word.isalnum():
-        return word
     inner = [at for at, char in enumerate(word) if not unicodedata.category(char).startswith("P")]
     return word[inner[0] : inner[-1] + 1] if inner else ""
 

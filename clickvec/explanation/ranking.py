@@ -1,7 +1,7 @@
 """How well a model ranks a judged set, next to BM25, and the queries that it ranks worst."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,10 +77,7 @@ def _missed_json(missed: Missed) -> dict[str, Any]:
         "titles": missed.titles,
         "above": {**missed.above._asdict(), "score": missed.why.first.score},
         "below": {**missed.below._asdict(), "score": missed.why.title.score},
-        "query_words": [
-            {"word": share.word, "above": share.first, "below": share.title, "difference": share.difference}
-            for share in missed.why.words
-        ],
+        "query_words": [asdict(share) for share in missed.why.words],
     }  # fmt: skip
 
 

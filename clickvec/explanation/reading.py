@@ -29,29 +29,13 @@ Floats = NDArray[np.float64]
 
 
 class Direction(NamedTuple):
-    """One direction of reading: `values[name]` is (words, cells), in the order of the text in both directions."""
+    """What one direction of reading did. Rows are words, in the order of the text in both directions."""
 
     name: str  # "left to right" or "right to left"
-    values: dict[str, Floats]
-
-    @property
-    def backward(self) -> bool:
-        """Whether the last word is read first."""
-        return self.name == "right to left"
-
-    @property
-    def first(self) -> int:
-        """The position of the word that is read first."""
-        return len(self.values["output"]) - 1 if self.backward else 0
-
-    @property
-    def outputs(self) -> Floats:
-        """The outputs y(t) in the order of reading."""
-        return self.turned(self.values["output"])
-
-    def turned(self, values: Floats) -> Floats:
-        """Turn rows from the order of the text to the order of reading, or back."""
-        return values[::-1] if self.backward else values
+    first: int  # position of the word that is read first
+    values: dict[str, Floats]  # by name of the activation, (words, cells)
+    embedding: Floats  # what it gives to the vector before scaling: y(T), or the pooled outputs; zero without a vector
+    gains: Floats  # (words, cells): what each word gives to the embedding, Δy(t) or what pooling keeps of it
 
 
 @dataclass(frozen=True)
@@ -61,29 +45,14 @@ class Reading:
     words: tuple[str, ...]  # the tokens; the last one of a long text holds all remaining words
     directions: tuple[Direction, ...]
     vector: Floats  # of length 1, or zero
-    pooling: str
-
-    @cached_property
-    def embeddings(self) -> tuple[Floats, ...]:
-        """What each direction gives to the vector before scaling: y(T), or the pooled outputs.
-
-        Zero if no trigram of the text is known: the outputs then come from the biases alone, and the encoder returns
-        no vector.
-        """
-        pooled = (_pool(self.pooling, way.outputs) for way in self.directions)
-        return tuple(embedding if self.vector.any() else np.zeros_like(embedding) for embedding in pooled)
-
-    @cached_property
-    def gains(self) -> tuple[Floats, ...]:
-        """What each word gives to each embedding, (words, cells): Δy(t), or what pooling keeps of it."""
-        return tuple(way.turned(_gains(self.pooling, way.outputs)) for way in self.directions)
 
     @cached_property
     def parts(self) -> Floats:
         """The part of the unit vector that comes from each word, (words, dimensions). The rows add up to the vector."""
         if not self.vector.any():  # no words, or no known trigram
             return np.zeros((len(self.words), len(self.vector)))
-        return np.concatenate(self.gains, axis=1) / float(np.linalg.norm(np.concatenate(self.embeddings)))
+        length = np.linalg.norm(np.concatenate([way.embedding for way in self.directions]))
+        return np.asarray(np.concatenate([way.gains for way in self.directions], axis=1) / length)
 
     def mean(self, *names: str) -> Floats | None:
         """Return, for each word, the mean magnitude of the product of these activations over cells and directions.
@@ -137,18 +106,23 @@ def read_many(encoder: Encoder, side: str, texts: Sequence[str], progress: Progr
 
 
 def _reading(encoder: Encoder, trace: Trace) -> Reading:
-    prefixes = directions_of(encoder) if trace.tokens else {}
-    directions = tuple(_direction(trace, name, prefix) for name, prefix in prefixes.items())
-    return Reading(trace.tokens, directions, trace.vector.astype(np.float64), encoder.model.tower.pooling)
+    prefixes, pooling = directions_of(encoder) if trace.tokens else {}, encoder.model.tower.pooling
+    directions = tuple(_direction(trace, name, prefix, pooling) for name, prefix in prefixes.items())
+    return Reading(trace.tokens, directions, trace.vector.astype(np.float64))
 
 
-def _direction(trace: Trace, name: str, prefix: str) -> Direction:
+def _direction(trace: Trace, name: str, prefix: str, pooling: str) -> Direction:
     values = {
         key.removeprefix(prefix): value.astype(np.float64)
         for key, value in trace.values.items()
         if key.startswith(prefix)
     }
-    return Direction(name, {key: value[::-1] if prefix == "backward." else value for key, value in values.items()})
+    embedding, gains = _pool(pooling, values["output"]), _gains(pooling, values["output"])
+    if not trace.vector.any():  # the outputs come from the biases alone
+        embedding = np.zeros_like(embedding)
+    if prefix != "backward.":
+        return Direction(name, 0, values, embedding, gains)
+    return Direction(name, len(gains) - 1, {key: value[::-1] for key, value in values.items()}, embedding, gains[::-1])
 
 
 def directions_of(encoder: Encoder) -> dict[str, str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from clickvec.config import RECURRENT
 from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import METHODS, leave_one_out, shapley, without_each
-from clickvec.explanation.keywords import RULE, Keywords, Rule, keywords_of
+from clickvec.explanation.keywords import Keywords, keywords_of
 from clickvec.explanation.reading import Floats, Reading, encode, read
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_tokens
@@ -25,7 +25,6 @@ class Side:
     encoder: Encoder
     side: str  # "query" or "title"
     text: str
-    rule: Rule = RULE
 
     @cached_property
     def words(self) -> list[str]:
@@ -45,7 +44,7 @@ class Side:
     @cached_property
     def keywords(self) -> Keywords | None:
         """The keywords, or None if the tower does not read word by word."""
-        return keywords_of(self.reading, self.rule) if self.reading else None
+        return keywords_of(self.reading) if self.reading else None
 
     @cached_property
     def vector(self) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError, missing_extra
+from clickvec.errors import missing_extra
 from clickvec.explanation.reading import Floats
 from clickvec.model.encoder import Encoder
 from clickvec.text.lexical_tokens import tokenise
@@ -23,6 +23,7 @@ TITLES = 400  # most titles on a map
 FEWEST_VECTORS = 4  # different ones; a map of fewer shows nothing
 PERPLEXITY = 30  # about how many neighbours of a title t-SNE considers
 WORDS, EXAMPLES = 4, 2  # listed for each neighbourhood
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -60,36 +61,30 @@ def can_map() -> bool:
     return find_spec("sklearn") is not None
 
 
-def map_titles(encoder: Encoder, titles: Sequence[str], most: int = TITLES, *, seed: int = 0) -> TitleMap:
-    """Map a random sample of at most `most` different titles that have a vector.
+def map_titles(encoder: Encoder, titles: Sequence[str], most: int = TITLES) -> TitleMap:
+    """Map a random sample of at most `most` different titles that have a vector. The same titles give the same map.
 
-    The same titles and seed give the same map. It is empty if the titles have too few different vectors. Raise
-    ClickvecError if scikit-learn is not installed.
+    It is empty if the titles have too few different vectors. Raise ClickvecError if scikit-learn is not installed.
     """
-    if most < 1:
-        raise ClickvecError(f"a map shows at least 1 title, not {most}")
     if not can_map():
         raise missing_extra("scikit-learn", "map")
     different = distinct(titles)
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(different))[:most])
-    sample = [different[at] for at in chosen.tolist()]
-    vectors = encoder.encode_document(sample)
-    readable = np.flatnonzero(vectors.any(axis=1))
-    sample = [sample[at] for at in readable.tolist()]
-    vectors = vectors[readable]
+    chosen = np.sort(np.random.default_rng(SEED).permutation(len(different))[:most])
+    vectors = encoder.encode_document([different[at] for at in chosen.tolist()])
+    sample = [different[at] for at in chosen[vectors.any(axis=1)].tolist()]
+    vectors = vectors[vectors.any(axis=1)]
     if len(np.unique(vectors.round(4), axis=0)) < FEWEST_VECTORS:
         return TitleMap((), np.zeros((0, 2)), (), ())
 
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    points = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors).astype(np.float64)
-    neighbourhood_of = divide(points, round(0.8 * len(points) ** 0.5), seed)
+    points = TSNE(perplexity=perplexity, init="pca", random_state=SEED).fit_transform(vectors).astype(np.float64)
+    neighbourhood_of = divide(points, round(0.8 * len(points) ** 0.5))
     words = [set(tokenise(title, "words-stop")) for title in sample]
     groups = tuple(
-        _neighbourhood(sample, points, words, members)
-        for number in range(int(neighbourhood_of.max()) + 1)
-        if len(members := np.flatnonzero(neighbourhood_of == number))
+        _neighbourhood(sample, points, words, np.flatnonzero(neighbourhood_of == number))
+        for number in np.unique(neighbourhood_of)
     )
     return TitleMap(tuple(sample), points, tuple(neighbourhood_of.tolist()), groups)
 
@@ -99,12 +94,12 @@ def distinct(titles: Sequence[str]) -> list[str]:
     return list({canonical(title): title for title in reversed(titles)}.values())[::-1]
 
 
-def divide(points: Floats, parts: int, seed: int = 0) -> NDArray[np.int64]:
+def divide(points: Floats, parts: int) -> NDArray[np.int64]:
     """Divide points into at most so many parts by k-means. Return the part of each, 0 for the largest."""
     from sklearn.cluster import KMeans
 
     clusters = min(max(parts, 1), len(np.unique(points, axis=0)))
-    labels = KMeans(clusters, n_init=8, random_state=seed).fit(points).labels_.tolist()
+    labels = KMeans(clusters, n_init=8, random_state=SEED).fit(points).labels_.tolist()
     by_size = [label for label, _ in Counter(labels).most_common()]
     return np.array([by_size.index(label) for label in labels], np.int64)
 
@@ -118,12 +113,8 @@ def _neighbourhood(
     centre = points[members].mean(axis=0)
     nearest = members[np.argsort(((points[members] - centre) ** 2).sum(axis=1), kind="stable")].tolist()
     nearest.sort(key=lambda at: -len(words[at].intersection(characteristic)))  # stable: ties stay nearest first
-    return Neighbourhood(
-        len(members),
-        characteristic,
-        tuple(titles[at] for at in nearest[:EXAMPLES]),
-        (float(centre[0]), float(centre[1])),
-    )
+    examples = tuple(titles[at] for at in nearest[:EXAMPLES])
+    return Neighbourhood(len(members), characteristic, examples, (float(centre[0]), float(centre[1])))
 
 
 def characteristic_words(counts: Counter[str], total: Counter[str], share: float) -> tuple[str, ...]:

@@ -131,12 +131,12 @@ def detect(
     times_active = np.zeros(encoder.dimensions, np.int64)
     for at, reading in enumerate(read_many(encoder, side, texts, progress)):
         keywords, found, first = keywords_of(reading, rule), list[tuple[int, int]](), 0
-        for embedding, detected in zip(reading.embeddings, keywords.cells.values(), strict=True):
-            activations[at, first : first + len(embedding)] = embedding
-            most = most_active(embedding, active)
-            times_active[first + most] += embedding[most] != 0
-            found += [(first + cell, position) for position, cells in enumerate(detected) for cell in cells]
-            first += len(embedding)
+        for way in reading.directions:
+            activations[at, first : first + len(way.embedding)] = way.embedding
+            most = most_active(way.embedding, active)
+            times_active[first + most] += way.embedding[most] != 0
+            found += [(first + cell, p) for p, cells in enumerate(keywords.cells[way.name]) for cell in cells]
+            first += len(way.embedding)
         words = keywords.words
         rows += [(at, dimension, ids.setdefault(words[p], len(ids))) for dimension, p in sorted(found)]
     text, dimension, word = np.array(rows, np.int64).reshape(-1, 3).T

@@ -17,7 +17,7 @@ from clickvec.config import POOLINGS, RECURRENT, Tower
 from clickvec.errors import ClickvecError
 from clickvec.explanation import METHODS, Pair, explain, read
 from clickvec.explanation.explained_pair import LINK_CELLS, LINKS
-from clickvec.explanation.keywords import Rule, keywords
+from clickvec.explanation.keywords import keywords
 from clickvec.explanation.reading import cell_names
 from clickvec.explanation.side import Side, effects_of, unimportant
 from clickvec.model import folder, forward
@@ -73,8 +73,8 @@ def test_the_parts_of_the_words_add_up_to_the_vector(name: str, pooling: str, sh
         assert reading.parts.shape == (len(reading.words), encoder.dimensions)
         np.testing.assert_array_equal(reading.vector, vector)
         np.testing.assert_allclose(reading.parts.sum(axis=0), vector, rtol=0, atol=1e-6)
-        length = np.linalg.norm(np.concatenate(reading.embeddings))
-        np.testing.assert_allclose(np.concatenate(reading.embeddings) / length, vector, rtol=0, atol=1e-6)
+        embedding = np.concatenate([way.embedding for way in reading.directions])
+        np.testing.assert_allclose(embedding / np.linalg.norm(embedding), vector, rtol=0, atol=1e-6)
 
 
 @given(
@@ -97,11 +97,8 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
     text = "how to fix bath tub wont turn off"
     reading = read(encoder_of(name, pooling), "title", text)
     assert [way.name for way in reading.directions] == ["left to right", "right to left"]
-    assert [way.backward for way in reading.directions] == [False, True]
     assert [way.first for way in reading.directions] == [0, 7]
-    for way, gains, embedding, prefix in zip(
-        reading.directions, reading.gains, reading.embeddings, ("forward", "backward"), strict=True
-    ):
+    for way, prefix in zip(reading.directions, ("forward", "backward"), strict=True):
         one_way = Encoder(
             both._replace(
                 tower=dataclasses.replace(both.tower, kind="lstm"),
@@ -118,9 +115,8 @@ def test_right_to_left_is_in_the_order_of_the_text(name: str, pooling: str) -> N
         assert set(way.values) == set(alone.directions[0].values)
         for key, value in way.values.items():
             np.testing.assert_allclose(value, alone.directions[0].values[key][order], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(way.outputs, alone.directions[0].outputs, rtol=0, atol=1e-6)
-        np.testing.assert_allclose(gains, alone.gains[0][order], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(embedding, alone.embeddings[0], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(way.gains, alone.directions[0].gains[order], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(way.embedding, alone.directions[0].embedding, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +136,8 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
     )
     reading = read(encoder, "query", "a b")
     assert reading.words == ("a", "b")
-    assert reading.pooling == pooling
     np.testing.assert_allclose(reading.directions[0].values["output"], [[0.6], [-0.8]], atol=1e-6)
-    np.testing.assert_allclose(reading.embeddings[0], [embedding], atol=1e-6)
+    np.testing.assert_allclose(reading.directions[0].embedding, [embedding], atol=1e-6)
     np.testing.assert_allclose(reading.parts[:, 0], parts, atol=1e-5)
     assert reading.vector == np.sign(embedding)
 
@@ -151,7 +146,7 @@ def test_the_changes_of_one_neuron_by_hand(pooling: str, embedding: float, parts
 @pytest.mark.parametrize("text", ["", " \t\u3000"])
 def test_a_text_without_words_is_nothing(name: str, text: str) -> None:
     reading = read(encoder_of(name), "title", text)
-    assert (reading.words, reading.directions, reading.gains, reading.embeddings) == ((), (), (), ())
+    assert (reading.words, reading.directions) == ((), ())
     assert reading.parts.shape == (0, encoder_of(name).dimensions)
     assert not reading.vector.any()
 
@@ -164,7 +159,7 @@ def test_a_text_without_a_known_trigram_has_outputs_and_no_parts(name: str, pool
     assert reading.words == ("zzz", "qqq")
     assert all(way.values["output"].any() for way in reading.directions)
     assert not reading.vector.any()
-    assert not np.concatenate(reading.embeddings).any()
+    assert not any(way.embedding.any() for way in reading.directions)
     assert reading.parts.shape == (2, encoder_of(name).dimensions)
     assert not reading.parts.any()
 
@@ -179,8 +174,10 @@ def test_a_long_text_ends_in_a_token_of_many_words(name: str) -> None:
 
 def test_readings_are_float64() -> None:
     reading = read(encoder_of("bilstm-all", "mean"), "query", QUERY)
-    arrays = [reading.vector, reading.parts, *reading.gains, *reading.embeddings]
-    assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
+    way = reading.directions[1]
+    assert {array.dtype for array in (reading.vector, reading.parts, way.gains, way.embedding)} == {
+        np.dtype(np.float64)
+    }
     assert {value.dtype for way in reading.directions for value in way.values.values()} == {np.dtype(np.float64)}
 
 
@@ -485,19 +482,6 @@ def test_nothing_is_encoded_twice_and_a_look_encodes_no_more(
     texts[:] = []
     clickvec.explain(encoder, QUERY, long, TITLE, method=method)
     assert texts.count(QUERY) == once.count(QUERY)
-
-
-@read_towers
-def test_the_rule_for_keywords(name: str) -> None:
-    encoder, rule = encoder_of(name), Rule(active=3, threshold=0.7, share=0.5)
-    found, voted = explain_pair(encoder, QUERY, TITLE, rule=rule), keywords(encoder, TITLE, "title", rule)
-    assert (voted.active, voted.needed) == (3, 2)
-    assert [word.keyword for word in found.title_words] == list(voted.verdicts)
-    assert [word.detected_by for word in found.title_words] == [
-        {way: row[at] for way, row in voted.counts.items()} for at in range(len(voted.words))
-    ]
-    with pytest.raises(ClickvecError, match=r"share.* and 2"):
-        explain_pair(encoder, QUERY, TITLE, rule=Rule(share=2))
 
 
 # --- the public function -----------------------------------------------------------------------------------------

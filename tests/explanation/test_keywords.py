@@ -10,9 +10,9 @@ from tiny import TEXTS, TOWERS, tiny
 
 from clickvec.config import POOLINGS, RECURRENT
 from clickvec.errors import ClickvecError
-from clickvec.explanation.keywords import ACTIVE, Counts, Rule, detections, keywords, keywords_of, most_active, verdicts
-from clickvec.explanation.reading import Direction, Reading, read
-from clickvec.model.encoder import Encoder
+from clickvec.explanation.keywords import ACTIVE, Rule, detections, keywords, keywords_of, most_active, verdicts
+from clickvec.explanation.reading import Reading, _direction, read
+from clickvec.model.encoder import Encoder, Trace
 
 LEFT, RIGHT = "left to right", "right to left"
 READ = {name: fields for name, fields in TOWERS.items() if fields["kind"] in RECURRENT}
@@ -142,7 +142,6 @@ def test_where_no_direction_can_speak_there_is_no_verdict() -> None:
     assert verdicts({LEFT: [None]}) == (None,)
     assert verdicts({LEFT: [None], RIGHT: [None]}) == (None,)
     assert verdicts({}) == ()
-    assert verdicts({}, words=2) == (None, None)
 
 
 @given(
@@ -152,7 +151,7 @@ def test_where_no_direction_can_speak_there_is_no_verdict() -> None:
 def test_more_cells_never_make_a_word_less_of_a_keyword(
     counts: list[tuple[int | None, int | None]], share: float
 ) -> None:
-    def at(more: int) -> Counts:
+    def at(more: int) -> dict[str, list[int | None]]:
         return {
             LEFT: [None if one is None else min(one + more, 10) for one, _ in counts],
             RIGHT: [None if two is None else min(two + more, 10) for _, two in counts],
@@ -168,12 +167,13 @@ def test_more_cells_never_make_a_word_less_of_a_keyword(
 
 def reading_of(left: Any, right: Any = None, words: tuple[str, ...] | None = None, pooling: str = "last") -> Reading:  # noqa: ANN401
     """A text that was read with these outputs, (words, cells), in the order of the text."""
-    ways = [Direction(LEFT, {"output": np.array(left, np.float64)})]
+    values = {"forward.output": np.array(left, np.float64)}
     if right is not None:
-        ways.append(Direction(RIGHT, {"output": np.array(right, np.float64)}))
-    count = len(ways[0].values["output"])
-    last = np.concatenate([way.outputs[-1] for way in ways])
-    return Reading(words or tuple("abcdefghij"[:count]), tuple(ways), last / np.linalg.norm(last), pooling)
+        values["backward.output"] = np.array(right, np.float64)[::-1]
+    last = np.concatenate([outputs[-1] for outputs in values.values()])
+    trace = Trace(words or tuple("abcdefghij"[: len(left)]), values, last / np.linalg.norm(last))
+    ways = ((LEFT, "forward."), (RIGHT, "backward."))[: len(values)]
+    return Reading(trace.tokens, tuple(_direction(trace, *way, pooling) for way in ways), trace.vector)
 
 
 def test_one_direction_by_hand() -> None:

@@ -94,7 +94,7 @@ def test_detections_are_those_of_the_keywords_of_each_text(
     for text, dimension, positive in zip(found.text, found.dimension, found.positive, strict=True):
         if text < len(MANY):
             reading = read(encoder, "query", texts[text])
-            assert positive == (np.concatenate(reading.embeddings)[dimension] > 0)
+            assert positive == (np.concatenate([way.embedding for way in reading.directions])[dimension] > 0)
 
 
 def test_the_first_word_read_is_never_detected_and_the_order_is_that_of_the_texts() -> None:

@@ -12,7 +12,7 @@ from tiny import tiny
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, Reading, explain
-from clickvec.explanation.keywords import RULE, Rule, keywords_of, most_active
+from clickvec.explanation.keywords import keywords_of, most_active
 from clickvec.lab.compare.result_page import cost_curve
 from clickvec.model.encoder import Encoder
 from clickvec.render.figures import style
@@ -45,8 +45,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     return figures
 
 
-def explained(rule: Rule = RULE, **tower: Any) -> tuple[Explanation, Reading, Reading]:  # noqa: ANN401
-    found = explain(Encoder(tiny(**tower)), QUERY, TITLE, rule=rule)
+def explained(**tower: Any) -> tuple[Explanation, Reading, Reading]:  # noqa: ANN401
+    found = explain(Encoder(tiny(**tower)), QUERY, TITLE)
     query, title = found.query_side.reading, found.title_side.reading
     assert query
     assert title
@@ -100,7 +100,7 @@ def test_each_map_shows_its_cells_down_and_its_words_across(
         for axes, kind in zip(column, kinds, strict=False):
             np.testing.assert_array_equal(values(axes), reading.directions[way].values[kind].T)
         assert words_of(column[0]) == words_of(column[-1]) == list(reading.words)
-        best = most_active(reading.embeddings[way], 10)
+        best = most_active(reading.directions[way].embedding, 10)
         np.testing.assert_array_equal(values(column[-1]), reading.directions[way].values["output"].T[best])
     assert clipped(drawn[0]) == []
 
@@ -141,23 +141,12 @@ def test_dots_are_where_a_cell_detects_a_word_and_keywords_stand_out(drawn: Draw
     ):
         voted = keywords_of(reading)
         cells = [int(label.get_text().removeprefix("cell ")) for label in axes.get_yticklabels()]
-        assert cells == most_active(reading.embeddings[way], 10).tolist()
+        assert cells == most_active(reading.directions[way].embedding, 10).tolist()
         dots = {(int(word), cells[int(row)]) for word, row in axes.collections[-1].get_offsets()}
         detected = voted.cells[reading.directions[way].name]
         assert dots == {(word, cell) for word, some in enumerate(detected) for cell in some}
         bold = [label.get_fontweight() == "bold" for label in axes.get_xticklabels()]
         assert bold == [bool(verdict) for verdict in voted.verdicts]
-
-
-def test_the_rule_for_keywords_is_that_of_the_figure(drawn: Drawn, tmp_path: Path) -> None:
-    rule = Rule(active=4, threshold=0.5, share=0.25)
-    found, _, title = explained(rule, kind="lstm")
-    draw_gates(found, tmp_path / "gates.png")
-    voted = keywords_of(title, rule)
-    last = [axes for axes in maps(drawn[0]) if len(values(axes)) == 4][-1]
-    assert len(last.collections[-1].get_offsets()) == sum(map(len, voted.cells["left to right"]))
-    bold = [label.get_fontweight() == "bold" for label in last.get_xticklabels()]
-    assert bold == [bool(said) for said in voted.verdicts]
 
 
 @pytest.mark.parametrize(("query", "title", "which"), [("", TITLE, "query"), (QUERY, " ", "title")])

@@ -15,7 +15,6 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.explanation import METHODS, Explanation, explain
 from clickvec.explanation.explainer import Rank
-from clickvec.explanation.keywords import Rule
 from clickvec.explanation.title_map import TitleMap
 from clickvec.model.encoder import Encoder
 from clickvec.render.html import model_sections
@@ -253,10 +252,8 @@ def test_models_side_by_side() -> None:
 
 
 def test_the_rule_for_keywords_is_told() -> None:
-    rule = Rule(active=5, threshold=0.5, share=0.8)
-    page = explanation_page(explain(Encoder(tiny("bilstm")), QUERY, TITLE, rule=rule))
-    words = section(check_page(page), "words").text
-    assert "5 most active cells" in words
+    words = section(check_page(draw(Encoder(tiny("bilstm", cells=12)))), "words").text
+    assert "10 most active cells" in words
     assert "4 or more in each direction" in words
 
 

@@ -187,7 +187,7 @@ def test_topics_of_queries_that_would_steer(columns: int, tmp_path: Path, monkey
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_neighbours_fit_and_do_not_steer(columns: int) -> None:
     found = Nearest(
-        NASTY * 20, 0, 0.5, (NearWord(NASTY, 0.5, 1), NearWord("b", 0.25, 2)), (NearTitle(NASTY * 9, 0.5, 1),) * 3
+        NASTY * 20, 0, 0.5, (NearWord(NASTY, 0.5, 1), NearWord("b", 0.25, 2)), (NearTitle(NASTY * 9, 0.5),) * 3
     )
     out = show_nearest(found, Screen(columns))
     assert max(map(width, out.split("\n"))) <= columns

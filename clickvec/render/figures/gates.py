@@ -86,10 +86,10 @@ def _columns(explanation: Explanation) -> list[Column]:
             )
         if not reading.words:
             raise ClickvecError(f"there is nothing to draw: the {name} has no words")
-        for direction, embedding in zip(reading.directions, reading.embeddings, strict=True):
+        for direction in reading.directions:
             maps = {key: direction.values[key].T for key in ACTIVATIONS if key in direction.values}
             heading = f"{name}, {direction.name}" if len(reading.directions) > 1 else name
-            active = most_active(embedding, voted.active)
+            active = most_active(direction.embedding, voted.active)
             columns.append(Column(heading, reading.words, maps, active, voted.cells[direction.name], voted.verdicts))
     return columns[::2] + columns[1::2] if len(columns) > 2 else columns  # both texts in one direction, then the other
 

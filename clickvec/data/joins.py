@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.head import look_at
+from clickvec.data.head import Head, look_at
 from clickvec.data.header import Schema
 from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.open_files import name_of
 from clickvec.data.records import read_blocks
-from clickvec.data.source import open_source
+from clickvec.data.source import Source, open_source
 from clickvec.data.usual_names import URLS, USUAL, find_usual
 
 # The first column is the id. The text is the first of the other columns that is not blank.
@@ -34,6 +34,13 @@ _MSMARCO = Schema(columns=("doc_id", "title"), layouts=(("doc_id", "url", "title
 _MSMARCO_LINE = re.compile(r"D\d+\thttps?://[^\t]*\t[^\t]*\t")
 
 
+def catalogue_schema(schema: Schema, source: Source, head: Head) -> tuple[Schema, Source]:
+    """Return the schema of a catalogue, and the file to read. The documents of MS MARCO have no header."""
+    if _MSMARCO_LINE.match(head.line):
+        return _MSMARCO, source._replace(columns=Columns(header=False))
+    return schema, source
+
+
 class Texts:
     """The texts of ids. The file is read when they are first asked for; the first line of an id counts."""
 
@@ -54,10 +61,9 @@ class Texts:
     def _read(self, by_url: bool) -> None:
         source, head = look_at(open_source(self.path, self.bad, self._columns))
         schema = self._schema
-        if schema is CATALOGUE and _MSMARCO_LINE.match(head.line):
-            schema, source = _MSMARCO, source._replace(columns=Columns(header=False))
-        elif schema is CATALOGUE and by_url and self._columns.header and find_usual((URLS,), head.fields, ()):
-            schema = _BY_URL
+        if schema is CATALOGUE:
+            has_urls = self._columns.header and bool(find_usual((URLS,), head.fields, ()))
+            schema, source = catalogue_schema(_BY_URL if by_url and has_urls else CATALOGUE, source, head)
         for _, (ids, *columns) in read_blocks(source, schema):
             for key, *texts in zip(ids, *columns, strict=True):
                 text = next((text for text in texts if text.strip()), None)

@@ -47,10 +47,11 @@ def read_table(source: Source, schema: Schema, only_needed: bool = False) -> tup
         return _read_parquet(source, schema, only_needed)
     rows_needed = 1 if source.columns.header else LOOK_AHEAD
     if source.format == "csv":
-        rows = _csv_rows(source)
+        records_of = _CsvRows(source)
+        rows = iter(records_of)
         head = list(islice(rows, rows_needed))
         header = _find_header(source, head, schema)
-        return header, _csv_blocks(source, header, chain(head[header.lines :], rows))
+        return header, _csv_blocks(source, header, chain(head[header.lines :], rows), records_of.sizes)
     head, blocks = [], []
     for first, lines in source.lines:
         blocks.append((first, lines))
@@ -109,30 +110,49 @@ def _tsv_blocks(source: Source, header: Header, blocks: Iterator[LineBlock]) -> 
             yield numbers, [fields[at :: width + 1] for at in range(width)]
 
 
-def _csv_rows(source: Source) -> Iterator[Row]:
-    """Yield records with the number of their first line. A stray quote spoils only what comes before the next one."""
-    # csv limits a field to 131,072 characters, which also limits how much text an open quote can swallow.
-    reader = csv.reader((f"{line}\n" for _, lines in source.lines for line in lines), strict=True)
-    while True:
-        before = reader.line_num
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            lines = max(1, reader.line_num - before)
-            source.bad.add(source.name, before + 1, "not CSV", f"not CSV: {error}", lines=lines)
-            continue
-        if fields:
-            yield before + 1, fields
+class _CsvRows:
+    """The records of a CSV file with the number of their first line. A stray quote spoils only what precedes the next.
+
+    `sizes` are the numbers of lines of the records that have several, without blank lines, which are not counted.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.sizes = source, dict[int, int]()
+        self._lines = 0  # read so far, without blank ones
+
+    def __iter__(self) -> Iterator[Row]:
+        # csv limits a field to 131,072 characters, which also limits how much text an open quote can swallow.
+        reader = csv.reader(self._read_lines(), strict=True)
+        while True:
+            before, lines_before = reader.line_num, self._lines
+            try:
+                fields = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                lines = max(1, self._lines - lines_before)
+                self._source.bad.add(self._source.name, before + 1, "not CSV", f"not CSV: {error}", lines=lines)
+                continue
+            if fields:
+                if self._lines > lines_before + 1:
+                    self.sizes[before + 1] = self._lines - lines_before
+                yield before + 1, fields
+
+    def _read_lines(self) -> Iterator[str]:
+        for _, lines in self._source.lines:
+            for line in lines:
+                self._lines += line != ""
+                yield f"{line}\n"
 
 
-def _csv_blocks(source: Source, header: Header, rows: Iterator[Row]) -> Blocks:
+def _csv_blocks(source: Source, header: Header, rows: Iterator[Row], sizes: dict[int, int]) -> Blocks:
     while block := list(islice(rows, _ROWS_AT_ONCE)):
         good = [row for row in block if len(row[1]) == len(header.names)]
         for number, fields in block if len(good) < len(block) else ():
-            if len(fields) != len(header.names):
-                lines = 1 + sum(field.count("\n") for field in fields)  # an open quote may have swallowed some
+            if len(fields) != len(header.names):  # an open quote may have swallowed some lines
+                lines = sizes.pop(number, 1)
                 source.bad.add(source.name, number, *wrong_width(fields, header.names), lines=lines)
+        source.bad.total -= sum(lines - 1 for lines in sizes.values())  # a good record counts once
+        sizes.clear()
         if good:
             yield by_columns(good)

@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.data.columns import OWN_NAMES, Columns
+from clickvec.data.head import look_at
 from clickvec.data.header import Keys, Schema
+from clickvec.data.joins import catalogue_schema
 from clickvec.data.json_rows import json_cell, json_objects
 from clickvec.data.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.records import read_table
 from clickvec.data.source import Source, open_source
+from clickvec.data.usual_names import USUAL
 
 TITLES = Schema(
     columns=("doc_id", "title"),
     layouts=(("doc_id", "title"), ("title",), ("doc_id", "title", "url")),
     aliases={"id": "doc_id"},
     defaults={"doc_id": ""},
+    usual={"title": USUAL["title"]},
 )
 
 
@@ -90,7 +94,8 @@ def _title_blocks(source: Source) -> Iterator[_Block]:
 
 
 def _table_blocks(source: Source) -> Iterator[_Block]:
-    header, blocks = read_table(source, TITLES)
+    schema, source = catalogue_schema(TITLES, *look_at(source))
+    header, blocks = read_table(source, schema)
     title, doc_id = header.at["title"], header.at.get("doc_id")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
     for lines, columns in blocks:

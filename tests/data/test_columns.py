@@ -71,9 +71,9 @@ KINDS: dict[str, tuple[Callable[..., Any], str, list[str], str]] = {
             "query=first_search,title=product_heading"),
     "judged": (read_judged, "qid search_term sku name rating", ["query_id", "query", "doc_id", "title", "grade"],
                "query_id=qid,query=search_term,doc_id=sku,title=name,grade=rating"),
-    "catalogue": (read_titles, "sku name", ["title"], "title=name"),
-    "stream": (title_stream, "sku name", ["title"], "title=name"),
-    "blocks": (title_blocks, "sku name", ["title"], "title=name"),
+    "catalogue": (read_titles, "sku label_text", ["title"], "title=label_text"),
+    "stream": (title_stream, "sku label_text", ["title"], "title=label_text"),
+    "blocks": (title_blocks, "sku label_text", ["title"], "title=label_text"),
     "queries": (read_texts, "when search_term", ["query"], "query=search_term"),
     "labels": (read_labels, "phrase category", ["text", "topic"], "text=COLUMN,topic=category"),
     "qrels queries": (qrels_queries, "qid search_term", ["query_id", "query"], "query_id=qid,query=search_term"),
@@ -147,11 +147,13 @@ def test_names_as_a_mapping(file: Callable[..., Path]) -> None:
 
 
 def test_a_header_is_never_a_document(file: Callable[..., Path]) -> None:
-    path = file("sku,name\n1,Pizza\n", "titles.csv")
-    with pytest.raises(ClickvecError, match="--columns title=name"):
+    path = file("sku,label_text\n1,Pizza\n", "titles.csv")
+    with pytest.raises(ClickvecError, match="--columns title=label_text"):
         read_titles(path)
-    assert list(read_titles(path, columns=Columns({"title": "name"}))) == [("0", "Pizza", {"sku": "1"})]
-    assert list(read_titles(path, columns=Columns({"title": "name", "doc_id": "sku"}))) == [("1", "Pizza", {})]
+    assert list(read_titles(path, columns=Columns({"title": "label_text"}))) == [("0", "Pizza", {"sku": "1"})]
+    assert list(read_titles(path, columns=Columns({"title": "label_text", "doc_id": "sku"}))) == [("1", "Pizza", {})]
+    usual = file("sku,Product Name\n1,Pizza\n", "titles.csv")
+    assert list(read_titles(usual)) == [("0", "Pizza", {"sku": "1"})]
 
 
 def test_the_user_s_name_goes_before_ours(file: Callable[..., Path]) -> None:

@@ -375,6 +375,10 @@ def test_orcas(file: File) -> None:
     log = read_clicks(path, catalogue=catalogue)
     assert pairs(log) == [("karen carpenter", "Karen Carpenter - Wikipedia", 1.0), ("the office", "The Office", 1.0)]
     assert (log.bad.count, log.bad.total, log.bad.unused.total()) == (0, 3, 1)
+    assert [title[:2] for title in read_titles(catalogue, max_bad=0.4)] == [
+        ("D1265400", "Karen Carpenter - Wikipedia"),
+        ("D7", "The Office"),
+    ]
     with pytest.raises(ClickvecError, match=r"orcas\.tsv has the columns of ORCAS.*--catalogue msmarco-docs"):
         read_clicks(path)
 

@@ -95,7 +95,8 @@ def read_orcas(source: Source, catalogue: Texts | None) -> Iterator[Events]:
 
 def read_aol(source: Source, catalogue: Texts | None) -> Iterator[Events]:
     """Yield the clicks of a log as AOL published it. Without a catalogue, the URLs are the titles."""
-    schema = Schema(columns=("query", "clickurl", "anonid", "querytime", "itemrank"), layouts=((),))
+    columns = ("query", "clickurl", "anonid", "querytime", "itemrank")
+    schema = Schema(columns, layouts=(columns,), usual={name: ((name,),) for name in columns})
     key = "doc_id" if catalogue else "title"
     blocks = (_clicked(source, lines, fields) for lines, fields in read_blocks(source, schema))
     yield from _joined_blocks(source, blocks, ("query", key, "client", "time", "position"), catalogue, by_url=True)

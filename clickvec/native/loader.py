@@ -28,7 +28,11 @@ def choose(load: Callable[[str], _Kernel | None], work: str) -> _Kernel | None:
     paths = wanted()
     kernel = next(filter(None, map(load, paths)), None)
     if kernel is None and len(paths) == 1:
-        raise _unavailable(paths[0], work)
+        others = (other for other in PROCESSORS if other != paths[0] and runs_here(other))
+        raise ClickvecError(
+            f"{SWITCH} is {paths[0]!r}, but for {work} that path was not compiled or this processor cannot run it; "
+            f"use {', '.join(('0', '1', *others))}"
+        )
     return kernel
 
 
@@ -42,17 +46,7 @@ def wanted() -> tuple[str, ...]:
         return PROCESSORS
     if choice not in PROCESSORS:
         raise ClickvecError(f"{SWITCH} is {value!r}; use {', '.join(('0', '1', *PROCESSORS))}")
-    if not runs_here(choice):
-        raise _unavailable(choice, "encoding")
     return (choice,)
-
-
-def _unavailable(path: str, work: str) -> ClickvecError:
-    others = (other for other in PROCESSORS if other != path and runs_here(other))
-    return ClickvecError(
-        f"{SWITCH} is {path!r}, but for {work} that path was not compiled or this processor cannot run it; "
-        f"use {', '.join(('0', '1', *others))}"
-    )
 
 
 def runs_here(processor: str) -> bool:

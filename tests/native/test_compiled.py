@@ -256,8 +256,8 @@ def test_it_may_choose_none(value: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_path_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(loader.SWITCH, "avx512")
     monkeypatch.setattr(loader, "runs_here", {"avx2": 2}.get)
-    with pytest.raises(ClickvecError, match=r"'avx512'.*use 0, 1, avx2$"):
-        loader.wanted()
+    with pytest.raises(ClickvecError, match=r"'avx512'.* for encoding .*use 0, 1, avx2$"):
+        loader.choose({"avx2": 2}.get, "encoding")
     monkeypatch.setattr(loader, "runs_here", {"avx512": 5}.get)
     assert loader.wanted() == ("avx512",)
     with pytest.raises(ClickvecError, match=r"'avx512'.* for training .*use 0, 1$"):

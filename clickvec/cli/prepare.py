@@ -11,6 +11,7 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
+from clickvec.cli.streams import print_message
 from clickvec.storage.outputs import check_output
 
 _LARGE = 500_000_000  # bytes of a log that is prepared on disk
@@ -44,6 +45,9 @@ def prepare(
     catalogue: inputs.LogCatalogue = None,
     queries: inputs.LogQueries = None,
     shown: Shown = None,
+    hold_out: Annotated[
+        bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
+    ] = False,
     k_anonymous: Annotated[
         int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
     ] = 3,
@@ -79,11 +83,12 @@ def prepare(
     from clickvec.data import data_folder, dataset
     from clickvec.data.cleaning import Cleaning
     from clickvec.data.clicks import describe_files
+    from clickvec.data.held_out import fewest_queries
     from clickvec.data.lines import BadLines
     from clickvec.data.logs import read_events
     from clickvec.data.preparation import Preparation, write_data_folder
 
-    if append and (overwrite or max_words or max_trigrams):
+    if append and (overwrite or hold_out or max_words or max_trigrams):
         raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
     reads = (*logs, catalogue, queries, shown, drop_queries, drop_clients)
     check_output(out, reads)
@@ -97,7 +102,7 @@ def prepare(
     }  # fmt: skip
     cleaning = Cleaning.with_lists(_read_list(drop_queries), _read_list(drop_clients), **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
-    settings = Preparation(words, trigrams, cleaning, judged, append, memory or _memory(logs, out, append))
+    settings = Preparation(words, trigrams, cleaning, judged, hold_out, append, memory or _memory(logs, out, append))
     bad = BadLines()
 
     def check(clicked: int) -> None:
@@ -108,6 +113,8 @@ def prepare(
     events = read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
     report = write_data_folder(events, out, settings, check, Bar())
     inputs.report_cleaning(report)
+    if hold_out and not (out / "test.tsv").exists():
+        print_message(f"No clicks are held out: the log has fewer than {fewest_queries():,} different queries")
     facts = dataset.describe(data_folder.load(out))
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
 

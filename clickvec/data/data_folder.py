@@ -11,7 +11,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from clickvec.data.clicks import ClickLog
 from clickvec.data.dataset import AnyArray, Before, Dataset, Texts
+from clickvec.data.held_out_files import parse_part, write_part
 from clickvec.errors import ClickvecError
 from clickvec.storage import files
 from clickvec.storage.arrays import map_file, write_arrays
@@ -20,8 +22,10 @@ from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 from clickvec.text.ragged import Ragged
 
 FORMAT = 1
-_FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors")
+_FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors",
+          "dev.tsv", "test.tsv")  # fmt: skip
 _TEXTS = _FILES[3:5]  # folders of earlier versions have none
+_HELD_OUT = _FILES[-2:]
 _LINES_AT_ONCE = 2**16
 # The fields and the names of their arrays on disk. The names on disk never change, so that older folders open.
 _RAGGED = {"tokens": "steps", "queries": "queries", "titles": "titles", "clicked": "clicked", "shown": "shown"}
@@ -65,6 +69,8 @@ def write(
                 count = len(arrays[f"{name.removesuffix('.txt')}.offsets"]) - 1
                 _write_texts(fresh / name, (lines[first : min(first + _LINES_AT_ONCE, count)]
                                             for first in range(0, count, _LINES_AT_ONCE)))  # fmt: skip
+            for name, part in zip(_HELD_OUT, texts.held_out or (), strict=False):
+                write_part(fresh / name, part)
             more = {"query_times": texts.query_times, "pair_sums": texts.pair_sums}
             write_arrays(fresh / "log.safetensors", {name: array for name, array in more.items() if array is not None})
         described["files"] = {name: describe_file(fresh / name) for name in _FILES[1:] if (fresh / name).exists()}
@@ -94,7 +100,15 @@ def load_with_texts(path: Path) -> Before:
             if len(lines) != len(rows.offsets) - 1:
                 raise ValueError(f"{name}, which has {len(lines):,} lines for {len(rows.offsets) - 1:,} texts")
         more = opened.arrays("log.safetensors")
-        return data, Texts(queries, titles, more.get("query_times"), more.get("pair_sums"), int(about["max_trigrams"]))
+        times, sums, trigrams = more.get("query_times"), more.get("pair_sums"), int(about["max_trigrams"])
+        return data, Texts(queries, titles, times, sums, trigrams, _held_out(opened))
+
+
+def _held_out(opened: Snapshot) -> tuple[ClickLog, ClickLog] | None:
+    if any(name not in opened for name in _HELD_OUT):
+        return None
+    dev, test = (parse_part(opened.lines(name)) for name in _HELD_OUT)
+    return dev, test
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class Texts(NamedTuple):
     query_times: NDArray[np.int64] | None = None  # of the first click of each query, in seconds since 1970
     pair_sums: AnyArray | None = None  # the clicks of each pair, if float32 is not exact
     max_trigrams: int = MAX_TRIGRAMS
+    held_out: tuple[ClickLog, ClickLog] | None = None  # clicks for measuring: dev and test
 
 
 def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:

@@ -92,6 +92,14 @@ def hold_out(log: ClickLog) -> HeldOut | None:
     return HeldOut(*(_select(log, part_of, shown_part, part) for part in (TRAIN, DEV, TEST)))
 
 
+def hold_out_again(log: ClickLog, dev: Sequence[str], test: Sequence[str]) -> HeldOut:
+    """Split another log: near-duplicates of the queries that are held out already follow them, all others are train."""
+    queries, parts = [*dev, *test], np.repeat(np.array([DEV, TEST], np.int8), [len(dev), len(test)])
+    part_of = parts_of(log.queries, queries, parts)
+    shown_part = None if log.shown is None else parts_of(log.shown.queries, queries, parts)
+    return HeldOut(*(_select(log, part_of, shown_part, part) for part in (TRAIN, DEV, TEST)))
+
+
 def parts_of(others: Sequence[str], queries: Sequence[str], parts: Parts) -> Parts:
     """Return the parts of other queries: that of their near-duplicates among `queries`, or TRAIN."""
     held = np.flatnonzero(parts)

@@ -160,6 +160,11 @@ class Store:
         self._fill("lines", self._columns)
         self._fill("seeds", self._seeds)
 
+    def count_clicked(self) -> None:
+        """Count the lines of the log with a click again, after some were dropped."""
+        sql = "SELECT count(*) FROM lines WHERE line >= 0 AND clicks > 0"
+        self.clicked = int(self.database.execute(sql).fetchall()[0][0])
+
     def count(self) -> dict[str, int]:
         """Finish, and return the numbers of lines, lines with a click, distinct queries, titles and pairs."""
         self.finish()

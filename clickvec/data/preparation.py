@@ -7,13 +7,16 @@ from pathlib import Path
 from clickvec.data import data_folder, dataset
 from clickvec.data.assembly import assemble
 from clickvec.data.cleaning import Cleaning, CleaningReport, clean
-from clickvec.data.clicks import collect
+from clickvec.data.clicks import ClickLog, collect
 from clickvec.data.events import Events
+from clickvec.data.held_out import hold_out, hold_out_again
+from clickvec.data.held_out_files import joined
 from clickvec.data.judged import Judged
 from clickvec.data.lines import BadLines
 from clickvec.data.log_store import Store, open_store
 from clickvec.data.secrets import mask
 from clickvec.data.sql_cleaning import clean_store
+from clickvec.data.sql_split import TwoParts, hold_out_lines
 from clickvec.progress import Progress, ignore
 from clickvec.text.trigrams import MAX_TRIGRAMS
 
@@ -26,6 +29,7 @@ class Preparation:
     max_trigrams: int = MAX_TRIGRAMS
     cleaning: Cleaning = field(default_factory=Cleaning)
     shown: Judged | None = None  # its titles of grade 0 become negatives
+    hold_out: bool = False  # hold two parts of the queries out, for measuring
     append: bool = False  # to the data folder that is there; its max_words and max_trigrams are kept
     memory: int | None = None  # bytes that the process may use; None for a log that fits in memory
 
@@ -47,23 +51,45 @@ def write_data_folder(
     max_trigrams = before[1].max_trigrams if before else settings.max_trigrams
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
+    blocks = _counted(blocks, progress or ignore)
     if settings.memory is None:
-        log = collect(_counted(blocks, progress or ignore), BadLines())
+        log = collect(blocks, BadLines())
         check(len(log))
         log, report = clean(log, settings.cleaning, before[1].queries if before else ())
+        log, held_out = _split(log, settings.hold_out, before)
         data, texts = dataset.prepare_with_texts(log, max_words, max_trigrams, shown, before)
-        data_folder.save(data, out, texts)
+        data_folder.save(data, out, texts._replace(held_out=held_out))
         return report
     with open_store(out, settings.memory) as store:
-        _fill(store, _counted(blocks, progress or ignore), shown, before)
+        _fill(store, blocks, shown, before)
         check(store.clicked)
         store.finish(None if settings.cleaning.keep_secrets else report.mask)
         clean_store(store, settings.cleaning, report)
         report.check_left(store.clicked)
+        held_before = before[1].held_out if before else None
+        held_out = hold_out_lines(store, held_before) if settings.hold_out or held_before else None
         made = assemble(store, max_words, max_trigrams)
         about = {"max_words": max_words, "clicked_titles": made.clicked_titles}
-        data_folder.write(out, made.arrays, made.trigrams, about, made.texts)
+        texts = made.texts._replace(held_out=_with_before(held_out, before))
+        data_folder.write(out, made.arrays, made.trigrams, about, texts)
     return report
+
+
+def _split(log: ClickLog, is_wanted: bool, before: dataset.Before | None) -> tuple[ClickLog, TwoParts | None]:
+    """Return the part of a log to train on, and the parts that are held out."""
+    if before and before[1].held_out:
+        dev, test = before[1].held_out
+        parts = hold_out_again(log, dev.queries, test.queries)
+        return parts.train, _with_before((parts.dev, parts.test), before)
+    split = hold_out(log) if is_wanted else None
+    return (split.train, (split.dev, split.test)) if split else (log, None)
+
+
+def _with_before(parts: TwoParts | None, before: dataset.Before | None) -> TwoParts | None:
+    """Return what is held out of a log together with what a data folder holds out."""
+    if not parts or not before or not before[1].held_out:
+        return parts
+    return joined(before[1].held_out[0], parts[0]), joined(before[1].held_out[1], parts[1])
 
 
 def _fill(store: Store, blocks: Iterable[Events], shown: Judged | None, before: dataset.Before | None) -> None:

@@ -39,7 +39,7 @@ def clean_store(store: Store, rules: Cleaning, report: CleaningReport) -> None:
         after = _left(store.database)
         report.dropped.append(Dropped(rule, before[0] - after[0], before[1] - after[1]))
         before = after
-    store.clicked = store.database.execute("SELECT count(*) FROM lines WHERE line >= 0 AND clicks > 0").fetchall()[0][0]
+    store.count_clicked()
 
 
 def _left(database: "DuckDBPyConnection") -> tuple[int, int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from clickvec.data import BadLines
@@ -96,6 +96,7 @@ def test_secrets_are_masked_before_anything_is_counted() -> None:
         clean(log_of(lines), Cleaning(keep_secrets=True))
 
 
+NO_SHRINK = (Phase.explicit, Phase.generate)  # each example takes half a second
 QUERIES = st.sampled_from(["a", "A ", "b c", "b c d", "a@b.com", "c@d.org", "hotel"])
 LINES = st.lists(
     st.tuples(
@@ -111,7 +112,7 @@ RULES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12, deadline=None, phases=NO_SHRINK)
 @given(LINES, RULES)
 def test_the_rules_in_sql(tmp_path_factory: pytest.TempPathFactory, lines: list[Line], rules: Cleaning) -> None:
     lines += [("last", "one", 1.0, client, 0) for client in "abcd"]  # always left

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from clickvec.data import BadLines, Judged, JudgedQuery, data_folder, dataset
+from clickvec.data import BadLines, Judged, JudgedQuery, data_folder, dataset, held_out
 from clickvec.data.cleaning import Cleaning
 from clickvec.data.events import Events
 from clickvec.data.log_store import LEAST_MEMORY, open_store
@@ -32,21 +32,22 @@ LINES = st.lists(st.tuples(TEXTS, TEXTS, CLICKS, st.integers(0, 10**10)), min_si
 FEW = st.sampled_from(["a", "A ", "b", "a b", "b  a", "c d e", "x"])
 DAY = st.lists(st.tuples(FEW, FEW, CLICKS, st.integers(0, 10**10)), min_size=1, max_size=12)
 LAST = ("last", "one", 1.0, 5)  # every log needs a click
+NO_SHRINK = (Phase.explicit, Phase.generate)  # each example takes half a second
 RULES = Cleaning(k_anonymous=0, merge_minutes=0)
 
 
-def blocks_of(lines: Sequence[Line], size: int = 7) -> list[Events]:
+def blocks_of(lines: Sequence[Line], size: int = 7, timed: bool = True) -> list[Events]:
     blocks = []
     for first in range(0, len(lines), size):
         queries, titles, clicks, times = zip(*lines[first : first + size], strict=True)
-        blocks.append(Events(list(queries), list(titles), np.array(clicks), None, np.array(times)))
+        blocks.append(Events(list(queries), list(titles), np.array(clicks), None, np.array(times) if timed else None))
     return blocks
 
 
 def write(lines: Sequence[Line], out: Path, on_disk: bool, block: int = 7, shown: Judged | None = None,
-          append: bool = False) -> dict[str, bytes]:  # fmt: skip
+          append: bool = False, hold_out: bool = False) -> dict[str, bytes]:  # fmt: skip
     memory = LEAST_MEMORY if on_disk else None
-    preparation = Preparation(4, 20, RULES, shown, append, memory)
+    preparation = Preparation(4, 20, RULES, shown, hold_out, append, memory)
     write_data_folder(blocks_of(lines, block), out, preparation, check=lambda _: None)
     dataset.check(data_folder.load(out))
     return {path.name: path.read_bytes() for path in out.iterdir()}
@@ -61,7 +62,7 @@ def small_tables(size: int) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12, deadline=None, phases=NO_SHRINK)
 @given(LINES, st.integers(1, 5), st.sampled_from([1, 200, 10**9]))
 @example([("a", "b", 1.0, 0)], 1, 1)
 @example([("a", "x", 0.0, 0), ("b", "y", 1.0, 0), ("b", "x", 0.0, 0), ("b", "y", 0.0, 0)], 2, 1)
@@ -75,7 +76,7 @@ def test_the_folder_is_that_of_the_log_in_memory(
     assert sorted(path.name for path in folder.iterdir()) == ["expected", "found"]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None, phases=NO_SHRINK)
 @given(DAY, DAY, st.tuples(st.booleans(), st.booleans()))
 def test_appending_equals_preparing_both_logs(
     tmp_path_factory: pytest.TempPathFactory, first: list[Line], second: list[Line], on_disk: tuple[bool, bool]
@@ -89,7 +90,30 @@ def test_appending_equals_preparing_both_logs(
     assert write([*second, LAST], folder / "data", on_disk[1], append=True) == expected
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None, phases=NO_SHRINK)
+@given(DAY, DAY)
+def test_the_same_queries_are_held_out(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Line], second: list[Line]
+) -> None:
+    folder = tmp_path_factory.mktemp("held out")
+    first = [*first, LAST, ("one more", "x", 1.0, 6), ("more  ONE", "y", 2.0, 7)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(held_out, "FEWEST", 1)
+        patch.setattr(held_out, "LARGEST_SHARE", 0.4)
+        expected = write(first, folder / "expected", on_disk=False, hold_out=True)
+        assert write(first, folder / "found", on_disk=True, hold_out=True) == expected
+    test = data_folder.load_with_texts(folder / "found")[1].held_out
+    assert ("test.tsv" in expected) == (test is not None)
+    expected = write([*second, LAST], folder / "expected", on_disk=False, append=True)
+    assert write([*second, LAST], folder / "found", on_disk=True, append=True) == expected
+    if test:  # near-duplicates of held-out queries never get into the training part
+        keys = {held_out.near_duplicate_key(query) for part in test for query in part.queries}
+        data, texts = data_folder.load_with_texts(folder / "found")
+        assert not keys & {held_out.near_duplicate_key(query) for query in texts.queries[:]}
+        assert len(texts.queries) == len(data.queries.offsets) - 1
+
+
+@settings(max_examples=6, deadline=None, phases=NO_SHRINK)
 @given(DAY, st.lists(st.tuples(FEW, st.lists(st.tuples(FEW, st.integers(0, 2)), max_size=4)), max_size=4))
 def test_a_judged_set_of_shown_titles(
     tmp_path_factory: pytest.TempPathFactory, lines: list[Line], judged: list[tuple[str, list[tuple[str, int]]]]

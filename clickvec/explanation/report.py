@@ -1,8 +1,8 @@
 """Everything that `clickvec report` shows, gathered from a model and a judged set."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import compress, islice
 from typing import Any, NamedTuple
@@ -201,25 +201,18 @@ def read_history(metrics: str) -> tuple[dict[str, Any], ...]:
     """Return the rows of a model's metrics.jsonl that hold an epoch and a loss."""
     rows = []
     for line in metrics.splitlines():
-        try:
-            row = parse_json(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and all(_is_number(row.get(name)) for name in ("epoch", "loss")):
-            rows.append(row)
-    return tuple(rows)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        with suppress(ValueError):
+            rows.append(parse_json(line))
+    return tuple(
+        row for row in rows if isinstance(row, dict) and "epoch" in row and isinstance(row.get("loss"), int | float)
+    )
 
 
 def _near(neighbours: Neighbours, words: QueryWords, queries: Sequence[str]) -> tuple[WordNeighbours, ...]:
     """Return the neighbours of the most frequent keywords, or of the most frequent words if there are no keywords."""
     candidates = [use.word for use in words.keywords if " " not in use.word]
     if not words.detects:
-        ignored = {use.word for use in words.unimportant} | STOP_WORDS
-        counts = Counter(word for query in queries for word in canonical(query).split() if word not in ignored)
+        counts = Counter(word for query in queries for word in canonical(query).split() if word not in STOP_WORDS)
         candidates = sorted(counts, key=lambda word: (-counts[word], word))
     near: list[WordNeighbours] = []
     for word in candidates:

@@ -119,7 +119,7 @@ def test_a_page_for_every_tower(fields: dict[str, Any]) -> None:
     ]
     assert lines == [[word.word for word in words] for words in (explanation.query_words, explanation.title_words)]
     anchors = [one.attributes["aria-labelledby"] for one in root.all("section")]
-    assert anchors == ["why", "words", "links", "cells"]
+    assert anchors == ["why", "words", "links"]
 
 
 def test_the_table_of_words_says_what_the_explanation_says() -> None:

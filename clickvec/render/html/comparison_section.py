@@ -9,28 +9,34 @@ from clickvec.render.html.word_chips import bar_cells, chips, listed, named, num
 from clickvec.render.labels import EDITS, largest_contribution, merged, same_words
 
 WORDS_NAMED = 6
+SAME = 1e-6  # scores this close are equal: their last digits depend on the batch
 
 
 def why_not_section(compared: WhyNot) -> Html:
     """Return what separates a title from the other one, and the edits that would change it."""
     limit = largest_contribution(compared.title, compared.first)
-    scores = f"This title scores {number(compared.title.score)}, the other title {number(compared.first.score)}"
-    titles = joined(
-        chips("other title", compared.first.title_words, limit), chips("this title", compared.title.title_words, limit)
+    about = joined(
+        tag("p", gap_sentence(compared)),
+        chips("other title", compared.first.title_words, limit),
+        chips("this title", compared.title.title_words, limit),
     )
     if compared.gap <= 0:
-        return joined(tag("p", f"{scores}, so there is no gap to explain."), titles)
-    lacks = "It lacks words that help the other title: "
-    lists = {lacks: compared.missing, "These words lower its score: ": compared.burdens}
-    found = [(lead, merged(parts, WORDS_NAMED)) for lead, parts in lists.items()]
+        return about
+    return joined(about, _words(compared.words), tag("h3", "Edits that would change it"), _path(compared))
+
+
+def gap_sentence(compared: WhyNot) -> Html:
+    """Return the two scores, and the words that explain the gap between them."""
+    scores = f"This title scores {number(compared.title.score)}, the other title {number(compared.first.score)}"
+    if compared.gap < SAME:
+        return joined(f"{scores}, so there is no gap to explain.")
+    lists = {
+        "It lacks words that help the other title: ": compared.missing,
+        "These words lower its score: ": compared.burdens,
+    }
+    found = [(lead, merged(words, WORDS_NAMED)) for lead, words in lists.items()]
     told = [joined(" ", lead, listed(named(*word) for word in words), ".") for lead, words in found if words]
-    return joined(
-        tag("p", f"{scores}: a gap of ", tag("b", number(compared.gap)), ".", *told),
-        titles,
-        _words(compared.words),
-        tag("h3", "Edits that would change it"),
-        _path(compared),
-    )
+    return joined(f"{scores}: a gap of ", tag("b", number(compared.gap)), ".", *told)
 
 
 def _words(shares: Sequence[Share]) -> Html:

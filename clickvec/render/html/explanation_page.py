@@ -8,10 +8,8 @@ from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
 from clickvec.render.html.comparison_section import models_section, why_not_section
 from clickvec.render.html.markup import Html, joined, note, page, table, tag, text_of
-from clickvec.render.html.word_chips import bar_cells, chips, number, sentence, shade, signed, word_table
-from clickvec.render.labels import ADDS_UP, METHODS, cell_name, largest, largest_contribution
-
-TOP_CELLS = 10
+from clickvec.render.html.word_chips import chips, number, sentence, shade, signed, word_table
+from clickvec.render.labels import ADDS_UP, METHODS, largest, largest_contribution
 
 
 def explanation_page(
@@ -27,7 +25,6 @@ def explanation_page(
         sections.append(("why-not", "Compared with the other title", why_not_section(explanation.why_not)))
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
-    sections.append(("cells", "Cells", _cells(pair)))
     if models is not None:
         sections.append(("models", "Models", models_section(models)))
     return page(f"{pair.query} – explanation", _header(pair, model, explanation.rank), sections)
@@ -105,18 +102,3 @@ def _links(pair: Pair) -> Html:
     about = "What each pair of words contributes: the product of their parts of the two vectors. The sum is the score."
     head = ["", *(word.word for word in pair.title_words)]
     return joined(note(about), table("Query words down, title words across", head, rows, class_="grid"))
-
-
-def _cells(pair: Pair) -> Html:
-    about = "The score is a sum over cells: the activation in the query's vector times that in the title's."
-    top = sorted(pair.cells, key=lambda cell: -abs(cell.contribution))[:TOP_CELLS]
-    bars = bar_cells([cell.contribution for cell in top], 3)
-    rows = [
-        [cell_name(cell.cell, cell.way), bar, signed(cell.query), signed(cell.title)]
-        for cell, bar in zip(top, bars, strict=True)
-    ]
-    share = sum(cell.contribution for cell in top)
-    caption = f"The {len(top)} cells with the largest contributions: {number(share)} of {number(pair.score)}"
-    return joined(
-        note(about), table(caption, ["cell", "contribution", "in the query", "in the title"], rows, numeric=(2, 3))
-    )

@@ -13,7 +13,6 @@ from clickvec.render.html.word_chips import bar_cells, listed
 from clickvec.render.labels import cell_name
 
 TOPICS_SHOWN = 24  # cells with one of their signs
-GROUPS_SHOWN = 12
 TOPIC_WORDS = 6
 MAP_SIZE, MAP_EDGE = (620, 440), 16
 COLOURS = 6  # c0 to c5 of style.css
@@ -89,17 +88,7 @@ def topics_section(report: Report) -> Html:
         "one that ends it below (−) are two topics. Lift: how much more often the cell detects the word than all cells "
         f"do. {cells}. A cell rarely stands for one topic, and a topic is spread over several cells."
     )
-    return joined(note(about), _groups(topics), _cells(topics))
-
-
-def _groups(topics: Topics) -> Html:
-    rows = []
-    for number, words in enumerate(topics.groups[:GROUPS_SHOWN]):
-        members = ", ".join(_name(topic) for topic in topics.topics if topic.group == number)
-        rows.append([members, ", ".join(words[:8])])
-    caption = f"{len(rows):,} of {len(topics.groups):,} groups, largest first"
-    groups = table(caption, ["cells", "words"], rows, class_="wide") if rows else note("No two cells do.")
-    return joined(tag("h3", "Cells that detect the same words"), groups)
+    return joined(note(about), _cells(topics))
 
 
 def _cells(topics: Topics) -> Html:

@@ -1,8 +1,6 @@
 """The page of `clickvec report`, one model measured and looked into, and the folder that holds it."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation.ranking import BASELINE, MEASURE, Ranking
@@ -56,7 +54,6 @@ def report_page(report: Report) -> str:
         ("near", "Near words", near_section(report)),
         ("map", "Map of titles", map_section(report)),
         ("training", "Training", _training(report)),
-        ("model", "The model", _model(report.about)),
     ]
     return page(f"{report.name} – report", _header(report), sections)
 
@@ -93,39 +90,10 @@ def _training(report: Report) -> Html:
     rows = report.history
     if not rows:
         return note("The model folder has no training history: its metrics.jsonl has no epoch with a loss.")
-    measures = _dev_measures(rows)
-    columns = [bar_cells([float(row["loss"]) for row in rows], 3, sign=False)]
-    columns += [bar_cells([float(row["dev"][name]) for row in rows], 1, sign=False) for name in measures]
+    measures = list(rows[0]["dev"]) if all(isinstance(row.get("dev"), dict) for row in rows) else []
+    columns = [bar_cells([row["loss"] for row in rows], 3, sign=False)]
+    columns += [bar_cells([row["dev"].get(name, 0.0) for row in rows], 1, sign=False) for name in measures]
     head = ["epoch", "training loss", *(f"dev {name}" for name in measures)]
     cells = [[f"{row['epoch']}", *bars] for row, *bars in zip(rows, *columns, strict=True)]
     without = None if measures else note("There was no dev set during training.")
     return joined(without, table("By epoch", head, cells))
-
-
-def _dev_measures(rows: tuple[dict[str, Any], ...]) -> list[str]:
-    """Return the measures that every row has."""
-    dev = [row.get("dev") for row in rows]
-    if not all(isinstance(one, Mapping) for one in dev):
-        return []
-    return [name for name in rows[0]["dev"] if all(isinstance(row["dev"].get(name), int | float) for row in rows)]
-
-
-def _model(about: Mapping[str, Any]) -> Html:
-    facts = [(label[:1].upper() + label[1:], value) for label, value in _flat(about)]
-    return tag("dl", (tag("div", tag("dt", label), tag("dd", value)) for label, value in facts), class_="facts")
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    pairs = []
-    for name, value in values.items():
-        label = prefix + name.replace("_", " ")
-        pairs += _flat(value, f"{label}: ") if isinstance(value, Mapping) else [(label, _text(value))]
-    return pairs
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "–"}[value]
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

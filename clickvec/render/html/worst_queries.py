@@ -4,14 +4,12 @@ import shlex
 
 from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.ranking import BASELINE, MEASURE, Missed, Ranked, Ranking
+from clickvec.render.html.comparison_section import gap_sentence
 from clickvec.render.html.markup import Html, joined, note, tag, text_of
-from clickvec.render.html.word_chips import chips, listed, named, number, signed
-from clickvec.render.labels import counted, largest_contribution, merged
+from clickvec.render.html.word_chips import chips, number
+from clickvec.render.labels import counted, largest_contribution
 
 UNFOLDED = 3  # queries at the top of the list
-NAMED = 2  # query words in the sentence
-NOTABLE = 0.01  # the smallest difference that is named
-SAME = 1e-6  # scores this close are equal: their last digits depend on the batch
 
 
 def worst_section(ranking: Ranking, path: str) -> Html:
@@ -37,9 +35,9 @@ def _missed(missed: Missed, path: str, opened: bool) -> Html:
     return tag(
         "details",
         tag("summary", tag("b", text_of(missed.query)), " ", measured),
-        tag("p", sentence(missed)),
-        _title("Too high", missed.above, missed.why.first, limit),
-        _title("Too low", missed.below, missed.why.title, limit),
+        tag("p", gap_sentence(missed.why)),
+        _title("Too high (the other title)", missed.above, missed.why.first, limit),
+        _title("Too low (this title)", missed.below, missed.why.title, limit),
         tag("p", tag("code", shlex.join(words), dir="ltr"), class_="command"),
         open=opened,
     )
@@ -54,28 +52,3 @@ def _title(name: str, ranked: Ranked, pair: Pair, limit: float) -> Html:
         chips("title", pair.title_words, limit),
         class_="placed",
     )
-
-
-def sentence(missed: Missed) -> Html:
-    """Return why the better title ranks lower, in a sentence or two."""
-    why, ranks = missed.why, f"The title at rank {missed.above.rank:,} scores"
-    unknown = [word.word for word in why.title.query_words if not word.known]
-    told: list[Html] = []
-    if why.gap < SAME:
-        told.append(joined("Both titles have the same score; their ids decide the order."))
-    else:
-        told.append(joined(f"{ranks} {number(why.gap)} more than the better title at rank {missed.below.rank:,}."))
-        shares = [share for share in why.words if share.difference >= NOTABLE]
-        shares = sorted(shares, key=lambda share: -share.difference)[:NAMED]
-        if shares:
-            words = (
-                joined(tag("b", tag("bdi", one.word)), f" ({signed(one.first)} instead of {signed(one.title)})")
-                for one in shares
-            )
-            told.append(joined(" It gets more from ", listed(words), "."))
-        burdens = [word for word in merged(why.burdens, NAMED) if word[1] <= -NOTABLE]
-        if burdens:
-            told.append(joined(" The better title loses score by ", listed(named(*word) for word in burdens), "."))
-    if unknown:
-        told.append(joined(" The model knows no letter trigram of ", tag("b", tag("bdi", ", ".join(unknown))), "."))
-    return joined(told)

@@ -1,7 +1,8 @@
 """The `doctor` verb: what is in a click log, what is wrong with it, and what training on it will cost."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +12,14 @@ from clickvec.cli.inputs import AsJson, ColumnNames, NoHeader, input_path
 from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
+if TYPE_CHECKING:
+    from clickvec.data import Events
+
 
 def doctor(
     logs: Annotated[list[Path], typer.Argument(parser=input_path, help="Click logs, as for prepare; - is stdin.")],
+    catalogue: inputs.LogCatalogue = None,
+    queries: inputs.LogQueries = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Train on samples: is the log enough to beat BM25? Takes minutes.")
@@ -37,14 +43,17 @@ def doctor(
     from clickvec.training.process_settings import tuned_for_training
 
     if html:
-        check_new_file(html, overwrite, logs)
+        check_new_file(html, overwrite, [*logs, catalogue, queries])
     chosen = config.recipe(recipe, settings=settings or [])
-    columns = inputs.read_columns(column_names, no_header, logs)
+    columns = inputs.read_columns(column_names, no_header, (*logs, catalogue, queries))
     bad = BadLines()
-    blocks = read_events(logs, columns, bad=bad)
+
+    def blocks() -> Iterator["Events"]:
+        yield from read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad)
+        columns.check_used()
+
     with tuned_for_training():
-        found = examine(blocks, bad, describe_files(logs), chosen, forecast=forecast, device=device, progress=Bar())
-    columns.check_used()
+        found = examine(blocks(), bad, describe_files(logs), chosen, forecast=forecast, device=device, progress=Bar())
     if html:
         from clickvec.render.html.doctor_page import write_page
 

@@ -16,7 +16,7 @@ from clickvec.doctor.finding import Finding
 from clickvec.doctor.line_counts import LineCounter
 from clickvec.doctor.line_sample import LineSampler, Sample
 from clickvec.doctor.log_findings import count_findings
-from clickvec.doctor.position_findings import positions_finding
+from clickvec.doctor.position_findings import PositionSample, positions_finding
 from clickvec.doctor.sample_findings import sample_findings, sample_note
 from clickvec.doctor.secret_count import SecretCounter
 from clickvec.doctor.text_hashes import canonical_texts, hash_texts
@@ -56,7 +56,7 @@ def examine(
     if forecast and find_spec("torch") is None:
         raise missing_extra("torch", "train")
     started, report = time.monotonic(), progress or ignore
-    samplers, secrets = [LineSampler()], SecretCounter()
+    samplers, positions, secrets = [LineSampler()], PositionSample(), SecretCounter()
     if forecast:
         samplers.append(LineSampler(FORECAST_LINES))
     with closing(LineCounter()) as counter:
@@ -64,6 +64,7 @@ def examine(
             counter.add(events)
             for sampler in samplers:
                 sampler.add(events)
+            positions.add(events)
             secrets.add(events)
             report("reading", counter.lines, None)
         bad.check(source, 1.0, counter.clicked, "pair with a click")
@@ -75,7 +76,7 @@ def examine(
     findings = [
         *count_findings(bad, counted, text_of, recipe.max_words),
         *sample_findings(sample),
-        positions_finding(counted),
+        positions_finding(counted, positions),
         secrets.finding(),
         false_negatives_finding(negatives),
     ]

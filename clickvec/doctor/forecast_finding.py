@@ -24,7 +24,7 @@ def forecast_finding(
     """Say how long it takes, make the forecast, and report it."""
     share = training_share(pairs, recipe.epochs, cost.pairs_per_second, len(sample) / sample.lines)
     log.info(
-        "The forecast trains %d models on up to %s. That takes about %s.",
+        "The forecast trains %d models on up to %s. That takes %s.",
         len(SHARES), count_of(share * sample.lines, "line"), duration(cost.seconds * share * sum(SHARES)),
     )  # fmt: skip
     found = make_forecast(sample, share, recipe, device, progress)

@@ -25,6 +25,8 @@ def lines_finding(bad: BadLines, counted: Counted) -> Finding:
         text += f", {counted.shown:,} of them without a click (shown and skipped)"
     reasons = listed([f"{count:,} {reason}" for reason, count in bad.reasons.most_common(REASONS)]) if bad.count else ""
     text += f". {bad.count:,} ({percent(bad.count, bad.total)}) are bad: {reasons}." if bad.count else ". None is bad."
+    for reason, count in bad.unused.most_common():
+        text += f" {count_of(count, 'good line')} ({percent(count, bad.total)}) give no pair: {reason}."
     share = bad.count / bad.total if bad.total else 0.0
     advice = NOTHING
     if share > BAD_ALLOWED:
@@ -35,8 +37,8 @@ def lines_finding(bad: BadLines, counted: Counted) -> Finding:
     return Finding(
         "lines", "Lines", text, advice,
         {"lines": bad.total, "good": counted.lines, "bad": bad.count, "shown": counted.shown,
-         "reasons": dict(bad.reasons)},
-        tuple(bad.examples), act=share > BAD_ALLOWED,
+         "unused": dict(bad.unused), "reasons": dict(bad.reasons)},
+        (*bad.examples, *bad.unused_examples.values()), act=share > BAD_ALLOWED,
     )  # fmt: skip
 
 

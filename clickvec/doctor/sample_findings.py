@@ -102,5 +102,5 @@ def _unseen(words: Words) -> Finding:
 def sample_note(sample: Sample) -> str:
     """Say what the sample is."""
     if len(sample) == sample.lines:
-        return f"all {count_of(sample.lines, 'clicked line')}"
+        return f"all clicked lines ({sample.lines:,})"
     return f"a random sample of {len(sample):,} of {count_of(sample.lines, 'clicked line')}"

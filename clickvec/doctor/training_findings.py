@@ -41,9 +41,9 @@ def no_cost_finding() -> Finding:
 def cost_finding(cost: "Cost", counted: Counted, read_seconds: float) -> Finding:
     """Report how long training will take."""
     text = (
-        f"About {duration(cost.seconds)} on {cost.device} for {count_of(cost.epochs, 'epoch')} of {counted.pairs:,} "
-        f"pairs, plus {duration(read_seconds)} to read the log: {cost.pairs_per_second:,.0f} pairs/s in "
-        f"{count_of(cost.minibatches, 'minibatch', 'minibatches')}."
+        f"Training takes {duration(cost.seconds)} on {cost.device} for {count_of(cost.epochs, 'epoch')} of "
+        f"{count_of(counted.pairs, 'pair')}, plus {duration(read_seconds)} to read the log: "
+        f"{cost.pairs_per_second:,.0f} pairs/s in {count_of(cost.minibatches, 'minibatch', 'minibatches')}."
     )
     long = cost.seconds > 3600
     advice = "Train with clickvec train LOG --out model."
@@ -58,11 +58,11 @@ def cost_finding(cost: "Cost", counted: Counted, read_seconds: float) -> Finding
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: 4 s, 12 min, 3.5 hours."""
+    """Return a time in words: about 4 s, about 12 min, about 3.5 hours."""
     if seconds < 1:
         return "under a second"
     if seconds < 100:
-        return f"{seconds:.0f} s"
+        return f"about {seconds:.0f} s"
     if seconds < 100 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} hours"
+        return f"about {seconds / 60:.0f} min"
+    return f"about {seconds / 3600:.1f} hours"

@@ -105,7 +105,7 @@ def systems(
     for name, settings in RECIPES.items():
         folder = options.out / name.replace(" ", "_").replace("/", "by")
         if not folder.exists():
-            clickvec.train(train, folder, dev=None, device="cpu", **{"epochs": options.epochs, **settings})
+            clickvec.train(train, folder, dev=None, device="cpu", if_exists="overwrite", **{"epochs": options.epochs, **settings})
         ranker = Neural(Encoder.load(folder), name)
         yield ranker, ranker
     corpus = [*catalogue.titles, *(title for query in judged for title in query.titles)]

@@ -150,6 +150,21 @@ def read_log(
     return log
 
 
+def read_clean_log(
+    logs: list[Path],
+    max_bad: float,
+    columns: "Columns",
+    catalogue: Path | None = None,
+    queries: Path | None = None,
+) -> "ClickLog":
+    """Read click logs, clean them, and report what was skipped and what was dropped."""
+    from clickvec.data.cleaning import Cleaning, clean
+
+    log, report = clean(read_log(logs, max_bad, columns, catalogue, queries), Cleaning())
+    report_cleaning(report)
+    return log
+
+
 def prepare_dataset(
     logs: list[Path],
     shown: Path | None,
@@ -162,10 +177,8 @@ def prepare_dataset(
 ) -> "Dataset":
     """Read click logs, clean them and convert them to the arrays that training reads."""
     from clickvec.data import dataset
-    from clickvec.data.cleaning import Cleaning, clean
 
-    log, report = clean(read_log(logs, max_bad, columns, catalogue, queries), Cleaning())
-    report_cleaning(report)
+    log = read_clean_log(logs, max_bad, columns, catalogue, queries)
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     return dataset.prepare(log, max_words, max_trigrams, judged)
 
@@ -184,7 +197,7 @@ def hold_out_and_prepare(
     from clickvec.training.measuring import hold_out_clicks
 
     titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
-    parts = hold_out_clicks(read_log(logs, max_bad, columns, catalogue, queries), titles)
+    parts = hold_out_clicks(read_clean_log(logs, max_bad, columns, catalogue, queries), titles)
     judged = read_judged_set(shown, max_bad, columns) if shown else None
     data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
     return data, parts.dev, parts.test
@@ -195,7 +208,7 @@ def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, colu
     from clickvec.evaluation.held_out_clicks import Catalogue, collection
 
     searched = Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else None
-    test = collection(read_log(logs, max_bad, columns), searched or Catalogue(()))
+    test = collection(read_log(logs, max_bad, columns, catalogue), searched or Catalogue(()))
     titles = counted(len(test.catalogue.titles), "title")
     if not searched:
         print_message(f"Only the {titles} of --held-out are searched; give all titles with --catalogue")

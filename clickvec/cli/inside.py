@@ -12,6 +12,9 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelOrIndex, NoHea
 from clickvec.cli.streams import print_json, print_message, print_result, print_summary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clickvec.data import Columns, JudgedQuery
     from clickvec.model.encoder import Encoder
 
 
@@ -124,8 +127,11 @@ def nearest(
 
 def report(
     model: inputs.ModelPath,
-    judged: Annotated[Path, input_option("A judged set.")],
     out: Out,
+    judged: Annotated[Path | None, input_option("A judged set.")] = None,
+    held_out: Annotated[
+        list[Path] | None, input_option("A click log that the model was not trained on, instead. Repeatable.")
+    ] = None,
     titles: Annotated[
         Path | None,
         input_option("Titles for near words and the map. Default: the judged titles.", "--catalogue", "--titles"),
@@ -146,18 +152,49 @@ def report(
     from clickvec.render.labels import counted
     from clickvec.storage.outputs import check_output
 
-    check_output(out, [model, judged, titles, *(clicks or ())])
+    if bool(judged) == bool(held_out):
+        raise typer.BadParameter("give either --judged, a judged set, or --held-out, a click log")
+    measured = [judged] if judged else held_out or []
+    check_output(out, [model, *measured, titles, *(clicks or ())])
     check_place(out, overwrite)
-    columns = inputs.read_columns(column_names, no_header, (judged, titles, *(clicks or ())))
-    encoder, sets = Encoder.load(model), inputs.read_judged_set(judged, max_bad, columns)
-    catalogue = [title.title for title in inputs.read_catalogue(titles, max_bad, columns)] if titles else None
+    columns = inputs.read_columns(column_names, no_header, (*measured, titles, *(clicks or ())))
+    encoder = Encoder.load(model)
+    sets: Sequence[JudgedQuery]
+    catalogue: list[str] | None
+    if judged:
+        sets = inputs.read_judged_set(judged, max_bad, columns).rows
+        catalogue = [title.title for title in inputs.read_catalogue(titles, max_bad, columns)] if titles else None
+    else:
+        sets, catalogue = _lists_of_clicks(encoder, measured, titles, max_bad, columns)
     log = inputs.read_log(clicks, max_bad, columns).queries if clicks else None
     columns.check_used()
     found = gather(
-        encoder, sets.rows, name=model.resolve().name, judged_name=inputs.file_names([judged]), path=str(model),
+        encoder, sets, name=model.resolve().name, judged_name=inputs.file_names(measured), path=str(model),
         titles=catalogue, log=log, worst=worst, progress=Bar(),
     )  # fmt: skip
     write_report(found, out, overwrite)
     evaluation = found.ranking.evaluation
     means = ", ".join(f"{name} {mean:.1f}" for name, mean in zip(evaluation.measures, evaluation.means[0], strict=True))
     print_summary(f"{out / PAGE}: {means} on {counted(len(evaluation.query_ids), 'query', 'queries')}")
+
+
+def _lists_of_clicks(
+    encoder: "Encoder",
+    logs: list[Path],
+    titles: Path | None,
+    max_bad: float,
+    columns: "Columns",
+) -> "tuple[Sequence[JudgedQuery], list[str]]":
+    """Return the titles that the model and BM25 find for held-out queries, with the clicked ones, and all titles."""
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.held_out_clicks import MOST_DEV, pooled_lists
+    from clickvec.evaluation.neural import Neural
+    from clickvec.evaluation.tuning import stored_settings
+
+    test = inputs.read_held_out(logs, titles, max_bad, columns)
+    if len(test.queries) > MOST_DEV:
+        print_message(f"Using a random sample of {MOST_DEV:,} of {len(test.queries):,} queries")
+        test = test.sample(MOST_DEV)
+    model = Neural(encoder, "model")
+    bm25 = BM25(test.catalogue.titles, **(stored_settings([model]) or {}))
+    return pooled_lists(test, [model, bm25], Bar()), test.catalogue.titles

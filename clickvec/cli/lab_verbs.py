@@ -46,9 +46,12 @@ def simulate(
 
 def compare(
     clicks: Annotated[list[Path], input_option("A click log. Repeatable.")],
-    dev: Annotated[Path, input_option("A judged set for choosing settings.")],
-    test: Annotated[Path, input_option("A judged set for the reported figures.")],
     out: Out,
+    dev: Annotated[Path | None, input_option("A judged set for choosing settings.")] = None,
+    test: Annotated[Path | None, input_option("A judged set for the reported figures.")] = None,
+    held_out: Annotated[
+        list[Path] | None, input_option("Clicks that are not in --clicks, instead of --dev and --test. Repeatable.")
+    ] = None,
     shown: Shown = None,
     systems: Annotated[str, typer.Option(help="Systems, with commas: lstm,bm25,hybrid-mix. Default: all.")] = "",
     recipe: Annotated[str, typer.Option(help="The recipe of the trained systems: default or paper.")] = "default",
@@ -68,6 +71,7 @@ def compare(
     """Make the paper's table: train and score every system, test the differences, write everything to --out."""
     from clickvec.lab.compare import result_page
     from clickvec.lab.compare.findings import as_json as to_json
+    from clickvec.lab.compare.held_out_lists import FOUND, RANDOM, dev_and_test
     from clickvec.lab.compare.material import Material
     from clickvec.lab.compare.run import check_place, compare
     from clickvec.lab.compare.systems import choose
@@ -76,19 +80,34 @@ def compare(
     from clickvec.training.process_settings import tuned_for_training
 
     keys = [key.strip() for key in systems.split(",") if key.strip()]
-    check_output(out, [*clicks, dev, test, shown, *(prose or ()), skip_thoughts])
+    for name, path in (("--dev", dev), ("--test", test)):
+        if bool(path) == bool(held_out):
+            fault = f"{name} and --held-out exclude each other" if path else f"Missing option '{name}'"
+            raise typer.BadParameter(f"{fault}: give --dev and --test, judged sets, or --held-out, a click log")
+    measured = [path for path in (dev, test, *(held_out or ())) if path]
+    check_output(out, [*clicks, *measured, shown, *(prose or ()), skip_thoughts])
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     result_page.check()
-    columns = inputs.read_columns(column_names, no_header, (*clicks, dev, test, shown))
+    columns = inputs.read_columns(column_names, no_header, (*clicks, *measured, shown))
     log = inputs.read_log(clicks, max_bad, columns)
     names = {
-        "clicks": clicks, "dev": [dev], "test": [test], "shown": [shown] if shown else [],
+        "clicks": clicks, "dev": [dev] if dev else [], "test": [test] if test else [], "held-out": held_out or [],
+        "shown": [shown] if shown else [],
         "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
     }  # fmt: skip
+    if dev and test:
+        sets = inputs.read_judged_set(dev, max_bad, columns), inputs.read_judged_set(test, max_bad, columns)
+    else:
+        sets, known = dev_and_test(log, inputs.read_log(held_out or [], max_bad, columns))
+        print_message(
+            f"Held-out clicks: {len(sets[0]):,} queries choose settings, {len(sets[1]):,} give the figures. Each has a "
+            f"list of its clicked titles, {FOUND} that BM25 finds and {RANDOM} random ones. Left out {known:,} queries "
+            "that --clicks has too."
+        )
     material = Material(
-        log, inputs.read_judged_set(dev, max_bad, columns), inputs.read_judged_set(test, max_bad, columns),
-        inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()), skip_thoughts,
+        log, *sets, inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()),
+        skip_thoughts,
         {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
     columns.check_used()

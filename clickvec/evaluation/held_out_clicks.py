@@ -101,7 +101,8 @@ def search(ranker: Ranker, test: Collection, progress: Progress | None = None) -
 def pooled_lists(test: Collection, rankers: Sequence[Ranker], progress: Progress | None = None) -> list[JudgedQuery]:
     """Return a judged set: for each query its clicked titles (grade 1) and all others that a system returns (grade 0).
 
-    Among these titles, each system has the same NDCG@10 as in a search of the whole catalogue.
+    Among these titles, each system has the same NDCG@10 as in a search of the whole catalogue, if ten titles or more
+    score above 0.
     """
     pools = zip(*(search(ranker, test, progress) for ranker in rankers), strict=True)
     titles = test.catalogue.titles

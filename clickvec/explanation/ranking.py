@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import JudgedQuery
-from clickvec.evaluation.bm25 import BM25
+from clickvec.evaluation.bm25 import BM25, describe_settings
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import rank_order, with_relevant
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.tuning import stored_settings
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not
@@ -54,6 +55,7 @@ class Ranking:
     evaluation: Evaluation  # the model is the first system
     imperfect: int  # queries whose NDCG@10 is below 100
     worst: tuple[Missed, ...]  # worst first
+    bm25: str = ""  # its settings
 
     @property
     def against_baseline(self) -> tuple[int, int, int]:
@@ -90,11 +92,15 @@ def rank(
     *,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Measure a model, and BM25 with word counts from the judged titles and those of a catalogue in `titles`."""
+    """Measure a model, and BM25 with word counts from the judged titles and those of a catalogue in `titles`.
+
+    BM25 has the settings that the model carries, if held-out clicks have tuned it.
+    """
     queries = with_relevant(judged)
     model = Neural(encoder, name if name != BASELINE else f"{name} (model)")
-    bm25 = BM25([*titles, *(title for query in judged for title in query.titles)], name=BASELINE)
-    evaluation = evaluate([model, bm25], judged, progress=progress)
+    corpus = [*titles, *(title for query in judged for title in query.titles)]
+    tuned = stored_settings([model])
+    evaluation = evaluate([model, BM25(corpus, name=BASELINE, **(tuned or {}))], judged, progress=progress)
     values = evaluation.per_query(model.name, MEASURE)
     baseline = evaluation.per_query(BASELINE, MEASURE)
     imperfect = [at for at in np.argsort(values, kind="stable").tolist() if values[at] < 100 - SAME]
@@ -103,7 +109,8 @@ def rank(
     for at, scored in zip(shown, rank_lists(model, [queries[at] for at in shown]), strict=True):
         order = rank_order(scored.scores, scored.doc_ids).tolist()
         missed.append(_missed(encoder, queries[at], order, float(values[at]), float(baseline[at])))
-    return Ranking(evaluation, len(imperfect), tuple(missed))
+    settings = describe_settings(tuned or {}) + (", tuned on held-out clicks" if tuned else "; not tuned")
+    return Ranking(evaluation, len(imperfect), tuple(missed), settings)
 
 
 def _missed(encoder: Encoder, query: JudgedQuery, order: list[int], ndcg: float, baseline: float) -> Missed:

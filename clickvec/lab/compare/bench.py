@@ -21,7 +21,15 @@ from clickvec.lab.compare.store import Facts, Recorded, scores_of
 from clickvec.lab.compare.systems import System
 from clickvec.lab.compare.trained import Trainer
 
-_FILES = ("clicks", "shown", "dev", "test", "prose", "skip-thoughts")  # the options of the command line that name files
+_FILES = (
+    "clicks",
+    "shown",
+    "dev",
+    "test",
+    "held-out",
+    "prose",
+    "skip-thoughts",
+)  # the options of the command line that name files
 FORMAT = 1  # of the stored scores; scores of another format are not reused
 
 

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.head import Head, look_at
 from clickvec.data.header import Schema
+from clickvec.data.id_texts import IdTexts
 from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.open_files import name_of
 from clickvec.data.records import read_blocks
@@ -50,13 +52,13 @@ class Texts:
         self.path, self._schema, self._columns, self._max_bad = Path(path), schema, columns, max_bad
         self.name = name_of(self.path)
         self.bad = BadLines()
-        self._texts: dict[str, str] = {}
+        self._texts = IdTexts()
 
     def of(self, ids: Sequence[str], by_url: bool = False) -> list[str | None]:
         """Return the text of each id, None for an id that is not in the file. `by_url` says that the ids are URLs."""
         if not self.bad.total:
             self._read(by_url)
-        return list(map(self._texts.get, ids))
+        return self._texts.get(ids)
 
     def _read(self, by_url: bool) -> None:
         source, head = look_at(open_source(self.path, self.bad, self._columns))
@@ -65,8 +67,7 @@ class Texts:
             has_urls = self._columns.header and bool(find_usual((URLS,), head.fields, ()))
             schema, source = catalogue_schema(_BY_URL if by_url and has_urls else CATALOGUE, source, head)
         for _, (ids, *columns) in read_blocks(source, schema):
-            for key, *texts in zip(ids, *columns, strict=True):
-                text = next((text for text in texts if text.strip()), None)
-                if text is not None and key not in self._texts:
-                    self._texts[key] = text
+            texts = [next(filter(str.strip, row), "") for row in zip(*columns, strict=True)]
+            known = list(map(bool, texts))
+            self._texts.add(list(compress(ids, known)), list(compress(texts, known)))
         self.bad.check(self.name, self._max_bad, len(self._texts), "text with its id")

@@ -3,7 +3,8 @@
     python benchmarks/held_out_clicks.py msrd --clicks msrd/clicks.tsv.gz --titles msrd/titles.tsv.gz \
         --test msrd/test.tsv.gz --out out/held_out/msrd
     python benchmarks/held_out_clicks.py dbpedia --clicks dbpedia/clicks_questions.tsv.gz \
-        --clicks dbpedia/clicks_redirects.tsv.gz --pairs 150000 --test dbpedia/test.tsv.gz --out out/held_out/dbpedia
+        --clicks dbpedia/clicks_redirects.tsv.gz --pairs 30000 --epochs 2 --test dbpedia/test.tsv.gz \
+        --out out/held_out/dbpedia
 
 Trains a model with each recipe below on the training part of the clicks, and measures it twice: by the held-out clicks,
 over all titles, and by the judged test set. Prints both for each system, Kendall's and Spearman's correlation of the
@@ -61,11 +62,11 @@ def main() -> None:
     parser.add_argument("--clicks", type=Path, action="append", required=True)
     parser.add_argument("--titles", type=Path, help="a catalogue besides the titles of the clicks")
     parser.add_argument("--test", type=Path, required=True, help="a judged set")
-    parser.add_argument("--pairs", type=int, default=0, help="use a random sample of this many lines")
+    parser.add_argument("--pairs", type=int, default=0, help="use a random sample of this many lines of each log")
     parser.add_argument("--epochs", type=int, default=3, help="of every recipe that does not say otherwise")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    log = sampled(read_clicks(options.clicks), options.pairs)
+    log = joined([sampled(read_clicks(path), options.pairs) for path in options.clicks])
     held = hold_out(log)
     if held is None:
         parser.error("too few queries to hold out")
@@ -90,6 +91,11 @@ def main() -> None:
         print(line)
 
 
+def joined(logs: list[ClickLog]) -> ClickLog:
+    queries, titles = ([text for log in logs for text in getattr(log, name)] for name in ("queries", "titles"))
+    return ClickLog(queries, titles, np.concatenate([log.clicks for log in logs]))
+
+
 def sampled(log: ClickLog, pairs: int) -> ClickLog:
     if not pairs or pairs >= len(log):
         return log
@@ -105,7 +111,9 @@ def systems(
     for name, settings in RECIPES.items():
         folder = options.out / name.replace(" ", "_").replace("/", "by")
         if not folder.exists():
-            clickvec.train(train, folder, dev=None, device="cpu", if_exists="overwrite", **{"epochs": options.epochs, **settings})
+            clickvec.train(
+                train, folder, dev=None, device="cpu", if_exists="overwrite", **{"epochs": options.epochs, **settings}
+            )
         ranker = Neural(Encoder.load(folder), name)
         yield ranker, ranker
     corpus = [*catalogue.titles, *(title for query in judged for title in query.titles)]

@@ -133,7 +133,9 @@ def _read_list(path: Path | None) -> list[str]:
 
 def _memory(logs: list[Path], out: Path, append: bool) -> int | None:
     """Return the memory for preparing on disk if the logs are large and DuckDB is installed; otherwise None."""
-    size = sum(_text_size(path) for path in logs)
+    from clickvec.data.paths import log_files
+
+    size = sum(_text_size(path) for path in log_files(logs))
     if append and (out / "data.safetensors").exists():
         size += (out / "data.safetensors").stat().st_size
     if size < _LARGE or find_spec("duckdb") is None or find_spec("pyarrow") is None or not hasattr(os, "sysconf"):

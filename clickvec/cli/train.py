@@ -67,6 +67,7 @@ def train(
         from clickvec.training.checkpoint import check_output_folder
         from clickvec.training.device import pick_device
         from clickvec.training.loop import run_training
+        from clickvec.training.measuring import folder_parts
 
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)
@@ -76,6 +77,8 @@ def train(
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
             data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
             measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+            if not dev and not no_hold_out:
+                measured, test = folder_parts(logs[0]) or (None, None)
         else:
             data, measured, test = inputs.hold_out_and_prepare(
                 logs, shown, catalogue, chosen, max_bad, columns, queries

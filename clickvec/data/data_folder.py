@@ -104,6 +104,13 @@ def load_with_texts(path: Path) -> Before:
         return data, Texts(queries, titles, times, sums, trigrams, _held_out(opened))
 
 
+def load_held_out(path: Path) -> tuple[ClickLog, ClickLog, Sequence[str]] | None:
+    """Return the clicks that a data folder holds out, dev and test, and its titles. None if it holds nothing out."""
+    with _open(path) as (opened, _):
+        parts = _held_out(opened)
+        return (*parts, MappedLines(map_file(opened.file("titles.txt")))[:]) if parts else None
+
+
 def _held_out(opened: Snapshot) -> tuple[ClickLog, ClickLog] | None:
     if any(name not in opened for name in _HELD_OUT):
         return None

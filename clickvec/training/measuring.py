@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from clickvec.data import ClickLog, Judged
+from clickvec.data import ClickLog, Judged, data_folder
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
 from clickvec.evaluation.judged_lists import evaluate
@@ -48,6 +49,15 @@ def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
         "the latest ones" if clicks.times is not None else "by a hash of their words", f"{len(catalogue.titles):,}",
     )  # fmt: skip
     return Parts(held.train, dev, test)
+
+
+def folder_parts(path: Path) -> tuple[Collection, Collection] | None:
+    """Return what a data folder holds out, dev and test; None if it holds nothing out."""
+    held = data_folder.load_held_out(path)
+    if held is None:
+        return None
+    catalogue = Catalogue(held[2])
+    return collection(held[0], catalogue), collection(held[1], catalogue)
 
 
 def dev_scores(model: Model, dev: Dev) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """`clickvec.train`: clicks in, a model folder and its encoder out."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Unpack
@@ -8,6 +9,7 @@ from typing import Literal, Unpack
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
 from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged
+from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
@@ -16,7 +18,9 @@ from clickvec.progress import Progress
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.loop import run_training
-from clickvec.training.measuring import Dev, hold_out_clicks
+from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks
+
+log = logging.getLogger(__name__)
 
 HELD_OUT = "held-out"
 IF_EXISTS = ("error", "resume", "overwrite")
@@ -39,11 +43,14 @@ def train(
     `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
     prepare`. `dev` is measured after each epoch, and the recipe `default` keeps the epoch with the best NDCG@10. By
     default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
-    `encoder.model.training["held_out"]` and the model card hold. A data folder or a small log holds nothing out. `dev`
-    may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `recipe` is
-    `default`, `paper` or a `Recipe`; the keywords are its settings, such as `epochs=10`. `device` is `cpu`, `cuda`,
-    `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists` says what to do. Messages go to the
-    logger `clickvec`.
+    `encoder.model.training["held_out"]` and the model card hold. A small log holds nothing out, and a data folder only
+    if it was made with `--hold-out`. `dev` may also be a judged set or its path. With None, all clicks are used, and
+    nothing is measured. `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as
+    `epochs=10`. `device` is `cpu`, `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists`
+    says what to do. Messages go to the logger `clickvec`.
+
+    A log is cleaned first: secrets are masked and, if the log has clients, queries that fewer than 3 of them typed are
+    dropped. `clickvec prepare` has options for this.
 
     Ctrl-C raises `Interrupted` and leaves a run that `if_exists="resume"` continues, with the same weights at the end.
     Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
@@ -54,19 +61,22 @@ def train(
     chosen = _recipe(recipe, settings)  # errors come now, and not after reading a long log
     check_output_folder(out, resume, overwrite)
     pick_device(device)
-    if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
-        clicks = load_checked(Path(clicks))
     measured: Dev | None = None
+    test: Collection | None = None
+    if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
+        measured, test = (folder_parts(Path(clicks)) if dev == HELD_OUT else None) or (None, None)
+        clicks = load_checked(Path(clicks))
     if dev != HELD_OUT:
         measured = read_judged(dev) if isinstance(dev, str | Path) else dev
-    test: Collection | None = None
     source = ", ".join(Path(path).name for path in _paths(clicks))
     if isinstance(clicks, Dataset):
         data = clicks
         if isinstance(recipe, str) and "max_words" not in settings:
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
-        pairs = clicks if isinstance(clicks, ClickLog) else read_clicks(clicks)
+        pairs, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
+        for line in str(report).splitlines():
+            log.info(line)
         if dev == HELD_OUT:
             pairs, measured, test = hold_out_clicks(pairs)
         data = dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams)

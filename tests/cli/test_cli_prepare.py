@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from command import check_tells, contents, ok, refused, run, wrong_usage
+from command import SMALL, check_tells, contents, ok, refused, run, wrong_usage
+
+from clickvec.data import held_out
 
 HEADER = "time\tclient\tquery\ttitle\tposition\tclicked\n"
 
@@ -83,3 +85,23 @@ def test_tomorrows_log_is_appended(tmp_path: Path) -> None:
     check_tells(refused("prepare", tomorrow, "--out", tmp_path / "absent", "--append"), "no data folder", "absent")
     ok("prepare", tomorrow, "--out", data, "--append")
     assert contents(data) == contents(tmp_path / "both")
+
+
+def test_held_out_parts_measure_a_model_that_is_trained_on_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    log = tmp_path / "log.tsv"
+    log.write_text("query\ttitle\n" + "".join(f"query {k}\ttitle {k} {k % 7}\n" for k in range(60)))
+    done = run("prepare", log, "--out", tmp_path / "all", "--hold-out")
+    check_tells(done.err, "No clicks are held out", "500")
+    monkeypatch.setattr(held_out, "FEWEST", 5)
+    ok("prepare", log, "--out", tmp_path / "data", "--hold-out")
+    parts = [(tmp_path / "data" / name).read_text().splitlines()[1:] for name in ("dev.tsv", "test.tsv")]
+    texts = (tmp_path / "data" / "queries.txt").read_text().splitlines()
+    assert sorted([line.split("\t")[0] for part in parts for line in part] + texts) == sorted(
+        f"query {k}" for k in range(60)
+    )
+    facts = json.loads(ok("train", tmp_path / "data", "--out", tmp_path / "model", *SMALL, "--json"))
+    assert facts["held_out"]["queries"] == len(parts[1]) > 0
+    assert facts["held_out"]["titles"] == 60

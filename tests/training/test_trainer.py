@@ -64,7 +64,7 @@ def test_clicks_are_a_path_several_paths_or_a_data_folder(site: Path, tmp_path: 
     settings = {"cells": 8, "epochs": 1}
     folder = clickvec.train(tmp_path / "data", tmp_path / "a", **settings)  # it has max_words 7, as the folder
     loaded = clickvec.train(data, tmp_path / "b", dev=read_judged(site / "dev.tsv.gz"), **settings)
-    several = clickvec.train([str(log)], tmp_path / "c", max_words=7, **settings)
+    several = clickvec.train([str(log)], tmp_path / "c", dev=None, max_words=7, **settings)
     prints = {encoder.fingerprint for encoder in (folder, loaded, several)}
     assert len(prints) == 1
     assert several.model.training["data"]["from"] == "clicks.tsv.gz"

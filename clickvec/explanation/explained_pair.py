@@ -140,8 +140,10 @@ def summary(pair: Pair) -> Pieces:
     """
     texts = {"query": pair.query_words, "title": pair.title_words}
     for name, words in texts.items():
-        if sentence := no_vector(name, [word.known for word in words]):
-            return (f"{sentence[0].upper()}{sentence[1:]}.",)
+        if not any(word.known for word in words):
+            why = "no letter trigram that the model knows" if words else "no words"
+            so = "finds nothing" if name == "query" else "no query can find it"
+            return (f"The {name} has {why}: it has no vector, and {so}.",)
     burdens = sorted(
         (word for word in pair.title_words if word.contribution <= -VISIBLE), key=lambda word: word.contribution
     )[:MOST_NAMED]
@@ -155,15 +157,6 @@ def summary(pair: Pair) -> Pieces:
     if not carried:
         return ("No word raises the score.", *lowered)
     return ("Most of the score comes from these words: ", *carried, ".", *lowered)
-
-
-def no_vector(name: str, known: Sequence[float]) -> str | None:
-    """Say that a query or a title has no vector, and why. Return None if the model knows a trigram of it."""
-    if any(known):
-        return None
-    why = "no letter trigram that the model knows" if known else "no words"
-    so = "finds nothing" if name == "query" else "no query can find it"
-    return f"the {name} has {why}: it has no vector, and {so}"
 
 
 def _carriers(words: Sequence[Word]) -> list[Word]:

@@ -40,17 +40,8 @@ def _attribute(key: str, value: Attribute) -> str:
 
 def joined(*children: Child) -> Html:
     """Return children one after another, with text escaped."""
-    return Html("".join(_markup(part) for child in children for part in _parts(child)))
-
-
-def _parts(child: Child) -> Iterable[str]:
-    if child is None:
-        return ()
-    return (child,) if isinstance(child, str) else child
-
-
-def _markup(part: str) -> str:
-    return part if isinstance(part, Html) else escape(part)
+    parts = (part for child in children for part in ((child,) if isinstance(child, str) else child or ()))
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
 
 
 def text_of(text: str) -> Html:

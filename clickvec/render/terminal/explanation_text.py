@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from clickvec.explanation.explained_pair import Pair, Word, no_vector, summary
+from clickvec.explanation.explained_pair import Pair, Word, summary
 from clickvec.explanation.explainer import Explanation, Rank
-from clickvec.explanation.side import Side, unimportant
 from clickvec.explanation.why_not import Edit, Share, WhyNot
 from clickvec.render.labels import (
     ARROWS,
@@ -41,15 +40,18 @@ def show(
 
 
 def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
-    sides = {"query": look.query_side, "title": look.title_side}
-    unseen = [told for name, side in sides.items() if (told := no_vector(name, side.known))]
-    if unseen:
-        texts = [f"{name}  {clip(side.text, screen.columns - 7)}".rstrip() for name, side in sides.items()]
-        yield [*texts, *(line for told in unseen for line in screen.wrap(f"{told[0].upper()}{told[1:]}."))]
+    told = "".join(
+        piece if isinstance(piece, str) else f"{clip(piece.word, SHORT)} ({signed(piece.contribution)})"
+        for piece in summary(look.pair)
+    )
+    if not look.query_side.vector.any() or not look.title_side.vector.any():
+        texts = {"query": look.pair.query, "title": look.pair.title}
+        lines = [f"{name}  {clip(text, screen.columns - 7)}".rstrip() for name, text in texts.items()]
+        yield [*lines, *screen.wrap(told)]
         return
     yield [look.tower] if everything else []
-    yield from _pair(look, look.pair, screen, everything)
-    yield _remarks(sides, screen, everything)
+    yield from _pair(look, told, screen, everything)
+    yield _remarks(look, screen, everything)
     if everything:
         yield _links(look.pair, screen)
         yield _cells(look.pair, screen)
@@ -57,12 +59,8 @@ def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list
         yield from _why_not(look.why_not, screen, everything)
 
 
-def _pair(look: Explanation, pair: Pair, screen: Screen, everything: bool) -> Iterator[list[str]]:
-    most = largest_contribution(pair)
-    told = "".join(
-        piece if isinstance(piece, str) else f"{clip(piece.word, SHORT)} ({signed(piece.contribution)})"
-        for piece in summary(pair)
-    )
+def _pair(look: Explanation, told: str, screen: Screen, everything: bool) -> Iterator[list[str]]:
+    pair, most = look.pair, largest_contribution(look.pair)
     rank = screen.wrap(f"rank   {_rank(look.rank)}") if look.rank else []
     yield [f"score  {screen.strong(plain(pair.score))}", *rank, *screen.wrap(told)]
     sides = {"query": pair.query_words, "title": pair.title_words}
@@ -110,15 +108,16 @@ def _table(columns: Columns, screen: Screen) -> list[str]:
     return screen.table(align, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _remarks(sides: dict[str, Side], screen: Screen, everything: bool) -> list[str]:
-    known = {word: share for side in sides.values() for word, share in zip(side.words, side.known, strict=True)}
+def _remarks(look: Explanation, screen: Screen, everything: bool) -> list[str]:
+    known = {word.word: word.known for word in (*look.query_words, *look.title_words)}
     hardly = [f"{clip(word, SHORT)} ({share:.0%})" for word, share in known.items() if share < LITTLE_KNOWN]
     told = [f"Mostly unknown words (share of known letter trigrams): {', '.join(hardly)}."] if hardly else []
-    for name, side in sides.items() if everything else ():
-        little = [clip(word, SHORT) for word, no in zip(side.words, unimportant(side.effects), strict=True) if no]
+    sides = {"query": look.query_words, "title": look.title_words} if everything else {}
+    for name, words in sides.items():
+        little = [clip(word.word, SHORT) for word in words if word.unimportant]
         if little:
             told.append(f"Unimportant in the {name} (less than half of the mean effect): {', '.join(little)}.")
-    if everything and not any(side.keywords for side in sides.values()):
+    if everything and not look.query_side.keywords:
         told.append("This model does not read word by word, so it has no gates, keywords or links.")
     return [line for sentence in told for line in screen.wrap(sentence)]
 

@@ -5,8 +5,8 @@
 
 Sizes are the paper's: 50,000 trigrams, 96 cells, titles of nine words, queries of three. `baseline` is what one would
 write first (`baseline.py`). `baseline tuned` is the same network with every optimisation that we know: no padding,
-each distinct word looked up once, fused SGD, memory kept by the process. `plain` is our readable tower with an
-optimizer over all rows. `not compiled` is our version without a C compiler.
+each distinct word looked up once, fused SGD, memory kept by the process. `plain` is our version without compiled
+code.
 
 Each system runs in its own process, one after the other, in several rounds. With one thread, CPU time is measured,
 which other programs disturb less. Lower bounds are measured too: the matrix products alone, and the memory traffic of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRIGRAMS, WORDS, PAIRS, UPDATES, WARM = 50_000, 120_000, 40_000, 10, 2
 PAPER_PAIRS, PAPER_EPOCHS = 200_000, 20
 SYSTEMS = (
-    "baseline", "baseline tuned", "plain paper", "not compiled, paper", "paper",
+    "baseline", "baseline tuned", "plain paper", "paper",
     "baseline 1024", "baseline tuned 1024", "paper 1024",
     "plain default", "default",
 )  # fmt: skip
@@ -79,18 +79,6 @@ def prepared(pairs: int):  # noqa: ANN201
     return data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
 
 
-def make_plain(run) -> None:  # noqa: ANN001
-    """Use the readable towers, and an optimizer over all rows."""
-    from clickvec.training import optimizers
-    from clickvec.training.cpu import rows
-
-    parameters = [weight for tower in run.towers.towers.values() for weight in tower.parameters()]
-    run.updater.optimizer = optimizers.make(run.recipe, parameters)
-    for side, tower in run.towers.towers.items():
-        tower.use_compiled = False
-        run.updater.inputs[side] = rows.Whole(tower.weights["input"])
-
-
 def baseline_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterator[object]:  # noqa: ANN001
     """Yield the updates of the baseline on the minibatches of our trainer."""
     import baseline
@@ -103,7 +91,7 @@ def baseline_epoch(run, order: np.ndarray, seed: "Seed", tuned: bool) -> Iterato
 
 def time_one(system: str) -> None:
     """Print the pairs/s of one system: the median over some minibatches."""
-    if "not compiled" in system or "plain" in system:
+    if "plain" in system:
         os.environ["CLICKVEC_COMPILED"] = "0"
     if "baseline" not in system:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # as `tuned_for_training` sets it, before torch is imported
@@ -122,9 +110,7 @@ def time_one(system: str) -> None:
     taken, order = [], np.random.default_rng(1).permutation(PAIRS)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     with ExitStack() as settings:
-        if "plain" in system:
-            make_plain(run)
-        if "plain" not in system and system.replace(" 1024", "") != "baseline":
+        if system.replace(" 1024", "") != "baseline":
             settings.enter_context(tuned_for_training())
         seed = Seed(1, 0, PAIRS // chosen.batch_size)
         updates = (

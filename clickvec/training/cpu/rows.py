@@ -1,6 +1,6 @@
 """How an input matrix is updated. A minibatch touches few of its rows, and the gradient of all others is zero.
 
-- `Whole`: the matrix is a weight like any other. GPUs without Triton use it.
+- `Whole`: the matrix is a weight like any other. This is the way without compiled code.
 - `Dense`: the gradient is taken at a copy of the touched rows, then expanded for an optimizer that updates every row.
 - `Lazy`: the paper's Nesterov. A row without gradient still moves: its change decays by μ at each update and is added
   to the row. That has a closed form, so a row is left alone until it is touched, and then makes all its moves at once.
@@ -22,11 +22,12 @@ from clickvec.training.towers import Batch
 
 def make(recipe: Recipe, matrix: Tensor, updates: int) -> "Whole":
     """Return the fastest way to update a matrix: `Lazy`, unless all rows are needed at each update."""
-    if matrix.device.type != "cpu":
+    kernel = compiled.kernel()
+    if kernel is None or not kernel.takes(matrix):
         return Whole(matrix)
     if recipe.optimizer == "nesterov":
-        return Lazy(matrix, [momentum(recipe, k, updates) for k in range(updates)])
-    return Dense(matrix)
+        return Lazy(matrix, [momentum(recipe, k, updates) for k in range(updates)], kernel)
+    return Dense(matrix, kernel)
 
 
 class Whole:
@@ -64,16 +65,16 @@ class Whole:
 class Dense(Whole):
     """The gradient of some rows, expanded to one matrix that is reused: to allocate it each time takes longer."""
 
-    def __init__(self, matrix: Tensor) -> None:
+    def __init__(self, matrix: Tensor, kernel: Kernel) -> None:
         super().__init__(matrix)
-        self._gradient = torch.zeros_like(matrix)
-        self._rows, self._near = np.zeros(0, np.int64), matrix[:0].detach()
+        self._kernel, self._gradient = kernel, torch.zeros_like(matrix)
+        self._rows, self._near = torch.zeros(0, dtype=torch.int64), matrix[:0].detach()
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
         """Return a copy of the rows that the batches touch."""
         self.matrix.grad = None
-        self._rows, local = touched(batches, len(self.matrix))
-        self._near = self.matrix.detach().index_select(0, torch.from_numpy(self._rows)).requires_grad_()
+        self._rows, local = touched(self._kernel, batches, len(self.matrix))
+        self._near = self.matrix.detach().index_select(0, self._rows).requires_grad_()
         return self._near, local
 
     def gradient(self) -> Tensor | None:
@@ -83,30 +84,30 @@ class Dense(Whole):
     def before_update(self, scale: Tensor | None) -> None:
         """Scale the gradient and expand it for the optimizer."""
         super().before_update(scale)
-        if self._near.grad is not None:
-            _put(self._gradient, self._rows, self._near.grad)
+        if self._near.grad is not None:  # NumPy is several times faster than torch's index_copy_
+            self._gradient.numpy()[self._rows.numpy()] = self._near.grad.numpy()
         self.matrix.grad = self._gradient
 
     def update(self, update: int, learning_rate: float) -> None:
         """Set the gradient to zero again."""
-        self._gradient.numpy()[self._rows] = 0
+        self._gradient.numpy()[self._rows.numpy()] = 0
 
 
 class Lazy(Whole):
     """Equation 6, row by row. `since` counts the updates that a row has made."""
 
-    def __init__(self, matrix: Tensor, momenta: Sequence[float]) -> None:
+    def __init__(self, matrix: Tensor, momenta: Sequence[float], kernel: Kernel) -> None:
         super().__init__(matrix)
-        self._decay = Decay(momenta)
+        self._kernel, self._decay = kernel, Decay(momenta)
         self.change, self.since = torch.zeros_like(matrix), torch.zeros(len(matrix), dtype=torch.int64)
-        self._rows, self._decayed, self._scale = np.zeros(0, np.int64), np.zeros(0), 1.0
+        self._rows, self._decayed, self._scale = torch.zeros(0, dtype=torch.int64), np.zeros(0), 1.0
         self._near = matrix[:0].detach()
 
     def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
         """Return the rows that the batches touch, at Λ + μ ΔΛ."""
-        self._rows, local = touched(batches, len(self.matrix))
-        self._decayed, moved = self._decay.between(self.since.numpy()[self._rows], update + 1)
-        self._near = _look_ahead(self.matrix, self.change, self._rows, moved).requires_grad_()
+        self._rows, local = touched(self._kernel, batches, len(self.matrix))
+        self._decayed, self._near = self._catch_up(self._rows, update + 1)
+        self._near.requires_grad_()
         return self._near, local
 
     def gradient(self) -> Tensor | None:
@@ -122,63 +123,37 @@ class Lazy(Whole):
         """Move the touched rows along their gradient and write them back. The optimizer does not know this matrix."""
         near = self._near.detach()
         gradient = torch.zeros_like(near) if self._near.grad is None else self._near.grad
-        _step(self.matrix, self.change, self._rows, self._decayed, near, gradient, self._scale * learning_rate)
-        self.since.numpy()[self._rows] = update + 1
+        self._write(self._rows, self._decayed, near, gradient, self._scale * learning_rate)
+        self.since[self._rows] = update + 1
 
     @torch.no_grad()
     def settle(self, updates: int) -> None:
         """Bring all rows up to date, some thousand at a time to save memory."""
-        for rows in np.array_split(np.arange(len(self.matrix)), 1 + len(self.matrix) // 4096):
-            decayed, moved = self._decay.between(self.since.numpy()[rows], updates)
-            near = _look_ahead(self.matrix, self.change, rows, moved)
-            _step(self.matrix, self.change, rows, decayed, near, torch.zeros_like(near), 0.0)
+        for rows in torch.arange(len(self.matrix)).tensor_split(1 + len(self.matrix) // 4096):
+            decayed, near = self._catch_up(rows, updates)
+            self._write(rows, decayed, near, torch.zeros_like(near), 0.0)
         self.since.fill_(updates)
+
+    def _catch_up(self, rows: Tensor, updates: int) -> tuple[NDArray[np.float64], Tensor]:
+        """Return P of rows, and the rows after the updates without a gradient that they have missed: Λ + S ΔΛ."""
+        decayed, moved = self._decay.between(self.since[rows].numpy(), updates)
+        S = torch.from_numpy(moved).to(self.matrix.dtype)
+        return decayed, self._kernel.look_ahead(self.matrix.detach(), self.change, rows, S)
+
+    def _write(
+        self, rows: Tensor, decayed: NDArray[np.float64], near: Tensor, gradient: Tensor, learning_rate: float
+    ) -> None:
+        """Write the rows of ΔΛ = P ΔΛ - ε ∇L, and of Λ, from where they look ahead."""
+        P = torch.from_numpy(decayed).to(self.matrix.dtype)
+        matrix = self.matrix.detach()
+        self._kernel.step(matrix, self.change, rows, P, near, gradient.contiguous(), learning_rate)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return ΔΛ and its age. A checkpoint does not settle the rows: that would change the last bits."""
         return {"change": self.change, "since": self.since}
 
 
-def touched(batches: Sequence[Batch], trigrams: int) -> tuple[NDArray[np.int64], list[Batch]]:
+def touched(kernel: Kernel, batches: Sequence[Batch], trigrams: int) -> tuple[Tensor, list[Batch]]:
     """Return the rows that the batches touch, in order, and the batches with trigrams numbered as these rows."""
-    if kernel := compiled.kernel():
-        rows, numbered = kernel.touched([batch.trigrams for batch in batches], trigrams)
-        return rows.numpy(), [batch._replace(trigrams=ids) for batch, ids in zip(batches, numbered, strict=True)]
-    used = np.zeros(trigrams, np.bool_)
-    for batch in batches:
-        used[batch.trigrams.numpy()] = True
-    number = np.cumsum(used) - 1
-    local = [batch._replace(trigrams=torch.from_numpy(number[batch.trigrams.numpy()])) for batch in batches]
-    return np.flatnonzero(used), local
-
-
-def _look_ahead(matrix: Tensor, change: Tensor, rows: NDArray[np.int64], moved: NDArray[np.float64]) -> Tensor:
-    """Return the rows after the updates without a gradient that they have missed: Λ + S ΔΛ."""
-    matrix, ids, S = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(moved).to(matrix.dtype)
-    if kernel := _kernel(matrix, change):
-        return kernel.look_ahead(matrix, change, ids, S)
-    return matrix.index_select(0, ids).addcmul_(change.index_select(0, ids), S[:, None])
-
-
-def _step(
-    matrix: Tensor, change: Tensor, rows: NDArray[np.int64], decayed: NDArray[np.float64], near: Tensor,
-    gradient: Tensor, rate: float,
-) -> None:  # fmt: skip
-    """Write the rows of ΔΛ = P ΔΛ - ε ∇L, and of Λ, from where they look ahead."""
-    matrix, ids, P = matrix.detach(), torch.from_numpy(rows), torch.from_numpy(decayed).to(matrix.dtype)
-    if kernel := _kernel(matrix, change):
-        kernel.step(matrix, change, ids, P, near, gradient.contiguous(), rate)
-        return
-    _put(matrix, rows, near.add(gradient, alpha=-rate))
-    _put(change, rows, change.index_select(0, ids).mul_(P[:, None]).add_(gradient, alpha=-rate))
-
-
-def _kernel(*matrices: Tensor) -> Kernel | None:
-    """Return the compiled code if it can take these matrices."""
-    kernel = compiled.kernel()
-    return kernel if kernel and kernel.takes(*matrices) else None
-
-
-def _put(matrix: Tensor, rows: NDArray[np.int64], values: Tensor) -> None:
-    """Write rows with NumPy, which is several times faster than torch's index_copy_."""
-    matrix.detach().numpy()[rows] = values.numpy()
+    rows, numbered = kernel.touched([batch.trigrams for batch in batches], trigrams)
+    return rows, [batch._replace(trigrams=ids) for batch, ids in zip(batches, numbered, strict=True)]

@@ -1,5 +1,5 @@
-/* The LSTM-RNN and its gradient for AVX2 and AVX-512: the C version of `Recurrence` in training/recurrence.py. Read
-   that file first. A test compares the two.
+/* The LSTM-RNN and its gradient for AVX2 and AVX-512: the C version of `read_texts` in training/towers.py. Read that
+   function first. A test compares the two.
 
    A few texts, as many as fit into the registers, are read together, forwards and then backwards through time. The
    sums of all gates of a block of cells stay in registers: from the table, through the product with W_rec, to the

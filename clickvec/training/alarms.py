@@ -7,7 +7,6 @@ import numpy as np
 from clickvec.model.forward import Array
 
 COLLAPSED = 0.9
-LARGE_SHARE = 0.1
 
 
 def collapsed(vectors: Array) -> tuple[float, str | None]:
@@ -36,10 +35,3 @@ def learns_nothing(loss: float, negatives: float) -> str | None:
         f"The loss is {loss:.3f}, no better than guessing (log(1+n) = {chance:.3f}). "
         "Raise learning_rate, gamma or initial_scale."
     )
-
-
-def one_title_dominates(share: float) -> str | None:
-    """Return a warning if one title has a large share of all clicks."""
-    if share < LARGE_SHARE:
-        return None
-    return f"One title has {100 * share:.0f}% of all clicks. The model may learn to prefer it: check the log."

@@ -1,24 +1,9 @@
 """The model card: what a model was trained on, how, and how good it is. It goes into README.md and config.json."""
 
-import dataclasses
-from typing import Any
-
-from clickvec.config import Recipe
 from clickvec.evaluation.bm25 import describe_settings
 from clickvec.model.folder import Model
 from clickvec.text.printable import clean
 from clickvec.training.measuring import figures_table
-
-
-def training(
-    recipe: Recipe, data: dict[str, int | float], source: str, history: list[dict[str, Any]], best_epoch: int
-) -> dict[str, Any]:
-    """Return the part of config.json that only people read. `data` is what `dataset.describe` returns."""
-    kept = history[best_epoch - 1] if history and best_epoch else {}
-    return {
-        "recipe": dataclasses.asdict(recipe), "data": {"from": source, **data},
-        "kept_epoch": best_epoch, "kept": kept,
-    }  # fmt: skip
 
 
 def write(model: Model) -> str:

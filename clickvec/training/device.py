@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
+from clickvec.native import loader
 from clickvec.training.cpu import compiled
 from clickvec.training.negatives import Sampler
 from clickvec.training.towers import TowerPair
@@ -40,23 +41,25 @@ def make_updater(
     """Return the fastest updater for this recipe on the device of the towers. Warn if a faster one cannot run."""
     compiled.kernel()  # a bad CLICKVEC_COMPILED is an error here, before the first update
     device = next(iter(towers.tensors().values())).device
-    can_fuse = device.type == "cuda" and can_be_fused(data, recipe)
-    failure = try_triton(recipe) if can_fuse else ""
-    if can_fuse and not failure:
-        from clickvec.training.gpu.graph import Fused  # needs Triton
+    if device.type == "cuda" and can_be_fused(data, recipe):
+        try:
+            from clickvec.training.gpu.graph import Fused  # needs Triton
 
-        return Fused(data, recipe, towers, sampler, weights, updates)
+            return Fused(data, recipe, towers, sampler, weights, updates)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # for example, there is no C compiler; whatever it is, there is a slower way
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            log.warning("Triton does not work here (%s). Training continues without it, many times slower.", reason)
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
-    if failure:
-        log.warning("Triton does not work here (%s). Training continues without it, many times slower.", failure)
     return Plain(data, recipe, towers, sampler, weights, updates)
 
 
 def _warn_if_slow(recipe: Recipe) -> None:
     kernel = compiled.kernel()
-    if compiled.is_missing():
-        log.warning("The compiled training code cannot run here. Training uses torch alone, at about half the speed.")
+    if kernel is None and loader.wanted():
+        log.warning("The compiled training code cannot run here. Training uses torch alone, at half the speed.")
     elif kernel and recipe.cells % kernel.lanes:
         more = recipe.cells + kernel.lanes - recipe.cells % kernel.lanes
         log.warning(
@@ -70,14 +73,3 @@ def can_be_fused(data: Dataset, recipe: Recipe) -> bool:
     tower = recipe.tower in ("lstm", "bilstm") and recipe.cells % 16 == 0 and not recipe.peepholes
     largest = max(len(texts.values) for texts in (data.tokens, data.queries, data.titles, data.clicked))
     return tower and recipe.pooling == "last" and largest < 2**31
-
-
-def try_triton(recipe: Recipe) -> str:
-    """Run a kernel, and return why Triton fails here, for example without a C compiler; "" if it works."""
-    try:
-        from clickvec.training.gpu.gpu_tower import try_out
-
-        try_out(recipe)
-    except Exception as error:  # whatever it is, there is a slower way
-        return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return ""

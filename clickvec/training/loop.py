@@ -4,6 +4,7 @@ Until the run is complete, its state is in `OUT.run`: `checkpoint.safetensors`, 
 of an earlier epoch that will be kept unless a later one is better. `OUT` is written once, at the end.
 """
 
+import dataclasses
 import json
 import logging
 import math
@@ -36,9 +37,8 @@ from clickvec.training.checkpoint import check_output_folder, clear, locked_run_
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.measuring import Dev, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
-from clickvec.training.objective import unit
 from clickvec.training.towers import TowerPair, make_batch
-from clickvec.training.update import Seed
+from clickvec.training.update import Seed, unit
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
@@ -136,7 +136,6 @@ class Run:
 
     def all_epochs(self) -> None:
         """Train to the end, from the present state."""
-        _warn(alarms.one_title_dominates(float(self._facts["share of the most clicked title"])))
         while not self._is_complete():
             self._one_epoch()
 
@@ -227,7 +226,8 @@ class Run:
             folder.save_model(model._replace(card=card.write(model)), self.folder / "best")
         self._save_checkpoint()
         log.info(_describe(row, self.recipe.epochs))
-        _warn(collapse, alarms.learns_nothing(loss, negatives))
+        for warning in filter(None, (collapse, alarms.learns_nothing(loss, negatives))):
+            log.warning(warning)
 
     def _mean_cosine(self) -> tuple[float, str | None]:
         titles = self.data.clicked_titles
@@ -272,16 +272,17 @@ class Run:
             end = ends.get(name.rpartition(".")[2])
             if end and tensor.numel() and not (int(tensor.min()) >= -1 and int(tensor.max()) < end):
                 raise checkpoint.damaged(path, name)
-            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise checkpoint.damaged(path, name)
 
     def _metrics(self) -> str:
         return "".join(json.dumps(row) + "\n" for row in self.state.history)
 
     def model(self, arrays: dict[str, Any]) -> Model:
         """Return the weights as a model."""
-        recipe = self.recipe
-        about = card.training(recipe, self._facts, self.source, self.state.history, self._kept_epoch())
+        recipe, history, kept = self.recipe, self.state.history, self._kept_epoch()
+        about = {
+            "recipe": dataclasses.asdict(recipe), "data": {"from": self.source, **self._facts},
+            "kept_epoch": kept, "kept": history[kept - 1] if kept else {},
+        }  # fmt: skip
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
     def finish(self, out: Path, test: Collection | None = None) -> None:
@@ -310,11 +311,6 @@ def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[n
         else:
             weights[block] = np.log2(1 + clicks)
     return weights
-
-
-def _warn(*warnings: str | None) -> None:
-    for warning in filter(None, warnings):
-        log.warning(warning)
 
 
 def _describe(row: dict[str, Any], epochs: int) -> str:

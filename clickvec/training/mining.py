@@ -13,8 +13,8 @@ from clickvec.config import HARD_POOL
 from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, positions
-from clickvec.training.objective import unit
 from clickvec.training.towers import TorchTower, TowerPair, make_batch
+from clickvec.training.update import unit
 
 POOL_TITLES = 10_000  # titles to search, a random sample if there are more: 50,000 were no better (docs/log.md)
 POOL_SCORES = 2 * 10**10  # scores in all: with many queries fewer titles are searched, or a CPU needs many minutes
@@ -42,9 +42,10 @@ def mine(
         best = torch.full((len(rows), HARD_POOL), -1, dtype=torch.int32, device=device)
         for few in range(0, len(rows), at_once):
             chosen = slice(few, few + at_once)
-            known = _known(data.clicked.take(rows[chosen]), pool, device)
-            block = _best(torch.mm(queries[chosen], titles, out=scores[: len(queries[chosen])]), known, ids)
-            best[chosen, : block.shape[1]] = block
+            block = torch.mm(queries[chosen], titles, out=scores[: len(queries[chosen])])
+            _hide(block, data.clicked.take(rows[chosen]), pool)
+            values, columns = block.topk(min(HARD_POOL, len(ids)), dim=1)
+            best[chosen, : columns.shape[1]] = torch.where(values > -torch.inf, ids[columns], -1).to(torch.int32)
         mined[first : first + len(rows)] = best.cpu().numpy()
 
 
@@ -61,15 +62,8 @@ def _encode(tower: TorchTower, texts: Ragged, tokens: Ragged, device: torch.devi
     return torch.cat([unit(tower(make_batch(texts.take(rows), tokens, device))) for rows in blocks])
 
 
-def _known(clicked: Ragged, pool: Ids, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the row and column of each known click among the scores."""
+def _hide(scores: Tensor, clicked: Ragged, pool: Ids) -> None:
+    """Set the scores of known clicks to minus infinity."""
     rows, columns = np.repeat(np.arange(len(clicked.lengths)), clicked.lengths), positions(clicked.values, pool)
-    inside = columns >= 0
-    return torch.from_numpy(rows[inside]).to(device), torch.from_numpy(columns[inside]).to(device)
-
-
-def _best(scores: Tensor, known: tuple[Tensor, Tensor], ids: Tensor) -> Tensor:
-    """Return the ids of the titles with the best scores in each row, without known clicks, padded with -1."""
-    scores.index_put_(known, scores.new_full((), -torch.inf))
-    columns = scores.topk(min(HARD_POOL, len(ids)), dim=1).indices
-    return torch.where(scores.gather(1, columns) > -torch.inf, ids[columns], -1).to(torch.int32)
+    known = (torch.from_numpy(where[columns >= 0]).to(scores.device) for where in (rows, columns))
+    scores.index_put_(tuple(known), scores.new_full((), -torch.inf))

@@ -96,10 +96,6 @@ class TorchTower:
         split = {name: part.reshape(self.shapes[name]) for name, part in zip(self.input_names, parts, strict=True)}
         return {name: np.ascontiguousarray(split[name] if name in split else arrays[name]) for name in self.shapes}
 
-    def parameters(self) -> list[Tensor]:
-        """Return the leaf tensors."""
-        return list(self.weights.values())
-
     def __call__(self, batch: Batch, matrix: Tensor | None = None) -> Tensor:
         """Return the vectors of a batch, (texts, dimensions), before scaling to unit length.
 

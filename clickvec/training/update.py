@@ -1,4 +1,4 @@
-"""One update: the gradient at the look-ahead point, re-normalised for each tower, and an optimizer step.
+"""One update: the loss (equations 3 to 5), its gradient at the look-ahead point, and an optimizer step.
 
 `Plain` works on every device, for every tower and option. `gpu/graph.py` is faster for the common ones on a GPU.
 """
@@ -19,7 +19,6 @@ from clickvec.training import optimizers
 from clickvec.training.cpu import compiled, rows
 from clickvec.training.cpu.compiled import CompiledLosses
 from clickvec.training.negatives import Candidates, Ids, Sampler
-from clickvec.training.objective import losses, unit
 from clickvec.training.optimizers import learning_rate_at, momentum, norm_scale
 from clickvec.training.towers import Batch, TowerPair, make_batch
 
@@ -60,12 +59,12 @@ class Plain:
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.towers, self.sampler, self._updates = data, recipe, towers, sampler, updates
         self._weights, self._device = weights, next(iter(towers.tensors().values())).device
-        parameters = [tensor for tower in towers.towers.values() for tensor in tower.parameters()]
         self.inputs = {
             side: rows.make(recipe, tower.weights["input"], updates) for side, tower in towers.towers.items()
         }
         lazy = [id(rule.matrix) for rule in self.inputs.values() if isinstance(rule, rows.Lazy)]
-        self.optimizer = optimizers.make(recipe, [weight for weight in parameters if id(weight) not in lazy])
+        others = [weight for weight in towers.tensors().values() if id(weight) not in lazy]
+        self.optimizer = optimizers.make(recipe, others)
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """Run one update after the other."""
@@ -88,15 +87,11 @@ class Plain:
     def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
         """Return the vectors of queries and titles at the point where the gradient is taken."""
         self.optimizer.look_ahead(momentum(self.recipe, update, self._updates))
-        batches = (queries, titles)
-        if self.recipe.shared_tower:
-            ((matrix, local),) = (rule.look_ahead(update, batches) for rule in self.inputs.values())
-            y_q, y_d = (self.towers.query(batch, matrix) for batch in local)
-            return y_q, y_d
+        by_tower = [[queries, titles]] if self.recipe.shared_tower else [[queries], [titles]]
         vectors = []
-        for (side, tower), batch in zip(self.towers.towers.items(), batches, strict=True):
-            matrix, (local_batch,) = self.inputs[side].look_ahead(update, [batch])
-            vectors.append(tower(local_batch, matrix))
+        for (side, tower), batches in zip(self.towers.towers.items(), by_tower, strict=True):
+            matrix, local = self.inputs[side].look_ahead(update, batches)
+            vectors += [tower(batch, matrix) for batch in local]
         return vectors[0], vectors[1]
 
     def _losses(self, chosen: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:
@@ -121,9 +116,8 @@ class Plain:
         per_pair = self._losses(candidates, *self._look_ahead(update, queries, titles))
         weights = self._weights[pairs]
         loss = (per_pair * torch.from_numpy(weights).to(self._device)).sum()
-        for tower in self.towers.towers.values():
-            for parameter in tower.parameters():
-                parameter.grad = None
+        for parameter in self.towers.tensors().values():
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         for side, tower in self.towers.towers.items():
             others = [w.grad for name, w in tower.weights.items() if name != "input" and w.grad is not None]
@@ -161,3 +155,20 @@ def drop_tokens(texts: Ragged, probability: float, rng: np.random.Generator) -> 
     kept = drawn >= np.minimum(probability, np.repeat(highest, lengths))
     ends = np.concatenate(([0], np.cumsum(kept)))
     return Ragged(texts.values[kept], ends[texts.offsets])
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Scale vectors to length 1, so that their product is the cosine of equation 3. A zero vector stays zero."""
+    length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / torch.where(length > 0, length, torch.ones_like(length))
+
+
+def losses(gamma: float, positive: Tensor, negative: Tensor, counts: Tensor) -> Tensor:
+    """Return l_r of equation 5 for each pair: log(1 + Σ_j exp(-γ Δ_j)), stable for any γ.
+
+    `positive` (pairs,) is R(Q, D+); `negative` (pairs, n) is R(Q, D-), of which only those where `counts`
+    (pairs, n) is true are taken.
+    """
+    delta = positive[:, None] - negative
+    exponents = torch.where(counts, -gamma * delta, torch.full_like(delta, -torch.inf))
+    return torch.logsumexp(torch.cat([torch.zeros_like(delta[:, :1]), exponents], dim=1), dim=1)

@@ -16,8 +16,8 @@ from clickvec.text.ragged import Ragged, ragged
 
 torch = pytest.importorskip("torch")
 
-from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.towers import TorchTower, make_batch  # noqa: E402
+from clickvec.training.update import losses, unit  # noqa: E402
 
 GAMMA = 3.0
 WORDS = TRIGRAMS = 6  # as many words as trigrams, so that x(t) for l(t) is a wrong value and not only a wrong shape

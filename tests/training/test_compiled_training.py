@@ -29,8 +29,8 @@ from clickvec.training import loop, towers  # noqa: E402
 from clickvec.training.cpu import compiled  # noqa: E402
 from clickvec.training.cpu.compiled import CompiledBag, CompiledLosses, CompiledRecurrence, Kernel  # noqa: E402
 from clickvec.training.device import make_updater  # noqa: E402
-from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.towers import TorchTower, make_batch, read_texts  # noqa: E402
+from clickvec.training.update import losses, unit  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 each_kernel = pytest.mark.parametrize("kernel", each_path(compiled.load))

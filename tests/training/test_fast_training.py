@@ -113,8 +113,7 @@ def test_a_lazy_run_is_a_dense_run(kernel: Kernel, shared: bool, clip: float, tm
     )
     runs = [loop.Run(data, chosen, tmp_path, None, torch.device("cpu")) for _ in range(2)]
     assert all(isinstance(one, rows.Lazy) for one in runs[0].updater.inputs.values())
-    parameters = [weight for tower in runs[1].towers.towers.values() for weight in tower.parameters()]
-    runs[1].updater.optimizer = optimizers.make(chosen, parameters)
+    runs[1].updater.optimizer = optimizers.make(chosen, list(runs[1].towers.tensors().values()))
     for side, tower in runs[1].towers.towers.items():
         runs[1].updater.inputs[side], tower.use_compiled = rows.Whole(tower.weights["input"]), False
     for update in range(runs[0].updates):

@@ -13,10 +13,9 @@ torch = pytest.importorskip("torch")
 from clickvec.text.ragged import ragged  # noqa: E402
 from clickvec.training import mining  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
-from clickvec.training.objective import losses, unit  # noqa: E402
 from clickvec.training.optimizers import Nesterov, learning_rate_at, momentum, norm_scale  # noqa: E402
 from clickvec.training.towers import TowerPair  # noqa: E402
-from clickvec.training.update import drop_tokens  # noqa: E402
+from clickvec.training.update import drop_tokens, losses, unit  # noqa: E402
 
 
 def log_of(pairs: list[tuple[str, str]]) -> ClickLog:

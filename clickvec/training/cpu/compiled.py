@@ -151,11 +151,6 @@ def kernel() -> Kernel | None:
     return loader.choose(load, "training")
 
 
-def is_missing() -> bool:
-    """Return whether compiled code is enabled but missing."""
-    return bool(loader.wanted()) and kernel() is None
-
-
 def load(processor: str) -> Kernel | None:
     """The one for this kind of processor; none where it was not compiled, of another source, or cannot run."""
     libraries = {name: loader.library(f"{name}.c", processor) for name in _FUNCTIONS}

@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clickvec.config import Recipe
 from clickvec.model import forward
 from clickvec.training import scratch
 from clickvec.training.gpu import kernels
@@ -147,13 +146,3 @@ class Reader:
             "BACKWARDS": way == 1, "num_warps": WARPS,
             "num_stages": 1,  # pipelining would read ahead of what is written
         }  # fmt: skip
-
-
-def try_out(recipe: Recipe) -> None:
-    """Read two empty texts, to see whether Triton works."""
-    weights = {name: np.zeros(shape) for name, shape in forward.shapes(recipe.tower_shape(), 1).items()}
-    tower = TorchTower.from_arrays(recipe.tower_shape(), weights, torch.float32, "cuda")
-    nothing = torch.zeros(2, dtype=torch.int32, device="cuda")
-    reader = Reader(Packed(tower), Texts(nothing, nothing, nothing, 1), TokenTrigrams(nothing, nothing))
-    reader.read(tower.weights["input"].detach())
-    torch.cuda.synchronize()

@@ -19,10 +19,9 @@ from clickvec.training.gpu import kernels
 from clickvec.training.gpu.feed import About, Feed
 from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
 from clickvec.training.negatives import Ids, Sampler
-from clickvec.training.objective import losses, unit
 from clickvec.training.optimizers import norm_scale
 from clickvec.training.towers import TowerPair
-from clickvec.training.update import Outcome, Seed
+from clickvec.training.update import Outcome, Seed, losses, unit
 
 
 class Fused:
@@ -47,9 +46,7 @@ class Fused:
         for side, packed in self._packed.items():
             towers.towers[side].weights["input"].grad = self._gradients[side]
             packed.give_gradients()
-        self._optimizer = optimizers.make(
-            recipe, [weight for tower in towers.towers.values() for weight in tower.parameters()]
-        )
+        self._optimizer = optimizers.make(recipe, list(towers.tensors().values()))
         self.loss = torch.zeros((), device=self.device)
         self.masked = torch.zeros(1, dtype=torch.int32, device=self.device)
         if recipe.batch_negatives:
@@ -60,6 +57,8 @@ class Fused:
             self._cosines = torch.zeros(shape, device=self.device)
             self._losses = torch.zeros(shape[0], device=self.device)
         self._graph: torch.cuda.CUDAGraph | None = None
+        if self.device.type == "cuda":
+            self._capture()  # an error comes now if Triton cannot compile the kernels
 
     def _texts(self, kind: str) -> Texts:
         """Return the texts of one side. All tokens are on the device; after word dropout they come by minibatch."""
@@ -138,8 +137,6 @@ class Fused:
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """Run the updates of an epoch from minibatch `first` on."""
-        if self._graph is None and self.device.type == "cuda":
-            self._capture()
         for about in self._feed.send(order, seed, first):
             if self._graph is None:
                 self._update()

@@ -1,5 +1,7 @@
 """The model card: what a model was trained on, how, and how good it is. It goes into README.md and config.json."""
 
+from typing import Any
+
 from clickvec.evaluation.bm25 import describe_settings
 from clickvec.model.folder import Model
 from clickvec.text.printable import clean

@@ -259,9 +259,8 @@ def test_what_is_there_is_not_replaced_unasked(data: dataset.Dataset, tmp_path: 
 
 
 def test_two_trainings_into_one_folder_are_refused(data: dataset.Dataset, tmp_path: Path) -> None:
-    (tmp_path / "model.run").mkdir()
     with (
-        locked(tmp_path / "model.run" / "lock", "model"),
+        locked(tmp_path / "model.run", "model"),
         pytest.raises(ClickvecError, match="in use by another process"),
     ):
         loop.run_training(data, recipe("default", **SMALL), tmp_path / "model")

@@ -4,8 +4,8 @@
 
 The log is a TSV file with times, clients, queries and titles. Queries follow Zipf's law. The number of queries to draw
 from is a tenth of the lines, that of titles a twenty-fifth. The first measurement reads the log and counts lines,
-clicks and distinct queries, titles and pairs. The second one is `clickvec prepare --memory`, which cleans the log and
-writes a data folder. Each runs in its own process. Memory is the peak of the resident memory of that process, mapped
+clicks and distinct queries, titles and pairs. The second one is `clickvec prepare --memory`, which cleans the log,
+holds queries out and writes a data folder. Each runs in its own process. Memory is the peak of the resident memory of that process, mapped
 files included. CPU seconds are those of all threads: two cores that do nothing else need at least half as many.
 Needs Linux. The last line is JSON.
 """
@@ -100,7 +100,7 @@ def main() -> None:
         writer.join()
         print(f"{lines:,} lines, {log.stat().st_size / 1e6:,.0f} MB, {os.cpu_count()} cores")
         report["count"] = measured(COUNT, str(log), str(2 * 10**9), lines=lines)
-        options = "--memory", arguments.memory, "--max-per-hour", "100"
+        options = "--memory", arguments.memory, "--max-per-hour", "100", "--hold-out"
         data = str(Path(place) / "data")
         report["prepare"] = measured(PREPARE, "prepare", str(log), "--out", data, *options, lines=lines)
         for name, row in report.items():

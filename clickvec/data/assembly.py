@@ -77,12 +77,16 @@ class _Assembly:
     def run(self, max_words: int, max_trigrams: int) -> Assembled:
         self._number_texts()
         sums = self._write_pairs()
+        times = self._query_times()
         self._write_looks()
         self._write_shown()
+        for table in ("lines", "pairs", "shown", "passed"):
+            self._database.execute(f"DROP TABLE {table}")
+        self._database.execute(f"SET memory_limit = '{self._store.memory // 4}B'")  # the tokens need some of it now
         query_lines = self._queries.lines(self._folder / "queries.txt")
         title_lines = self._titles.lines(self._folder / "titles.txt")
         trigrams = self._write_tokens(query_lines, title_lines, max_words, max_trigrams)
-        texts = Texts(query_lines, title_lines, self._query_times(), sums, max_trigrams)
+        texts = Texts(query_lines, title_lines, times, sums, max_trigrams)
         return Assembled(self._arrays, trigrams, self._clicked_titles, texts)
 
     def _ragged(self, name: str) -> "_RaggedFile":

@@ -5,9 +5,9 @@
 The log is a TSV file with times, clients, queries and titles. Queries follow Zipf's law. The number of queries to draw
 from is a tenth of the lines, that of titles a twenty-fifth. The first measurement reads the log and counts lines,
 clicks and distinct queries, titles and pairs. The second one is `clickvec prepare --memory`, which cleans the log,
-holds queries out and writes a data folder. Each runs in its own process. Memory is the peak of the resident memory of that process, mapped
-files included. CPU seconds are those of all threads: two cores that do nothing else need at least half as many.
-Needs Linux. The last line is JSON.
+holds queries out and writes a data folder. Each runs in its own process. Memory is the peak of the resident memory of
+that process, mapped files included. CPU seconds are those of all threads: two cores that do nothing else need at least
+half as many. A log that --at holds from an earlier run is used again. Needs Linux. The last line is JSON.
 """
 
 import argparse
@@ -93,11 +93,12 @@ def main() -> None:
     arguments = parser.parse_args()
     lines, report = arguments.lines, {}
     with tempfile.TemporaryDirectory(dir=arguments.at) as place:
-        log = Path(place) / "log.tsv"
-        # In another process, as this one's memory would count as that of the processes that it starts.
-        writer = multiprocessing.get_context("spawn").Process(target=write_log, args=(log, lines))
-        writer.start()
-        writer.join()
+        log = (arguments.at or Path(place)) / f"log-{lines}.tsv"
+        if not log.exists():
+            # In another process, as this one's memory would count as that of the processes that it starts.
+            writer = multiprocessing.get_context("spawn").Process(target=write_log, args=(log, lines))
+            writer.start()
+            writer.join()
         print(f"{lines:,} lines, {log.stat().st_size / 1e6:,.0f} MB, {os.cpu_count()} cores")
         report["count"] = measured(COUNT, str(log), str(2 * 10**9), lines=lines)
         options = "--memory", arguments.memory, "--max-per-hour", "100", "--hold-out"
@@ -105,7 +106,8 @@ def main() -> None:
         report["prepare"] = measured(PREPARE, "prepare", str(log), "--out", data, *options, lines=lines)
         for name, row in report.items():
             print(
-                f"{name:8} {row['seconds']:7.1f} s   {row['lines_per_second']:9,.0f} lines/s   {row['peak_mb']:,.0f} MB"
+                f"{name:8} {row['seconds']:7.1f} s ({row['cpu_seconds']:.1f} s of CPU time)   "
+                f"{row['lines_per_second']:9,.0f} lines/s   {row['peak_mb']:,.0f} MB"
             )
     print(json.dumps(report))
 

@@ -78,7 +78,8 @@ def train(
             data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
             measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
             if not dev and not no_hold_out:
-                measured, test = folder_parts(logs[0]) or (None, None)
+                titles = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else ()
+                measured, test = folder_parts(logs[0], (entry.title for entry in titles)) or (None, None)
         else:
             data, measured, test = inputs.hold_out_and_prepare(
                 logs, shown, catalogue, chosen, max_bad, columns, queries

@@ -40,24 +40,31 @@ def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
             "is measured. To measure, give a judged set with --dev.", fewest_queries()
         )  # fmt: skip
         return Parts(clicks)
-    catalogue = Catalogue(clicks.titles)
-    catalogue.add(titles)
-    dev, test = collection(held.dev, catalogue), collection(held.test, catalogue)
-    log.info(
-        "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",
-        f"{len(dev.queries):,}", f"{len(test.queries):,}",
-        "the latest ones" if clicks.times is not None else "by a hash of their words", f"{len(catalogue.titles):,}",
-    )  # fmt: skip
-    return Parts(held.train, dev, test)
+    by = "the latest ones" if clicks.times is not None else "by a hash of their words"
+    return Parts(held.train, *_collections(held.dev, held.test, Catalogue(clicks.titles), titles, by))
 
 
-def folder_parts(path: Path) -> tuple[Collection, Collection] | None:
-    """Return what a data folder holds out, dev and test; None if it holds nothing out."""
+def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Collection] | None:
+    """Return what a data folder holds out, dev and test, over its titles and more; None if it holds nothing out."""
     held = data_folder.load_held_out(path)
     if held is None:
+        log.warning("%s holds no clicks out, so nothing is measured; make it by prepare --hold-out, or add --dev", path)
         return None
-    catalogue = Catalogue(held[2])
-    return collection(held[0], catalogue), collection(held[1], catalogue)
+    dev, test, own_titles = held
+    return _collections(dev, test, Catalogue(own_titles), titles, "as prepare did")
+
+
+def _collections(
+    dev: ClickLog, test: ClickLog, catalogue: Catalogue, titles: Iterable[str], by: str
+) -> tuple[Collection, Collection]:
+    """Return dev and test over one catalogue, and say how large they are."""
+    catalogue.add(titles)
+    both = collection(dev, catalogue), collection(test, catalogue)
+    log.info(
+        "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",
+        *(f"{len(part.queries):,}" for part in both), by, f"{len(catalogue.titles):,}",
+    )  # fmt: skip
+    return both
 
 
 def dev_scores(model: Model, dev: Dev) -> dict[str, float]:

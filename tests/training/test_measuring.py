@@ -133,6 +133,22 @@ def test_a_catalogue_is_searched_too(site: Path, tmp_path: Path) -> None:
     assert both["queries"] == alone["queries"]
 
 
+def test_a_data_folder_brings_what_it_holds_out(site: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ok("prepare", site / "clicks.tsv.gz", "--out", tmp_path / "data", "--hold-out")
+    figures = json.loads(ok("train", tmp_path / "data", "--out", tmp_path / "m", *OPTIONS, "--json"))["held_out"]
+    alone = json.loads(ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "n", *OPTIONS, "--json"))["held_out"]
+    assert figures["queries"] == alone["queries"]
+    assert figures["titles"] == alone["titles"]
+    for one, other in zip(figures["systems"], alone["systems"], strict=True):
+        assert one["NDCG@10"] == pytest.approx(other["NDCG@10"], abs=1)  # equal scores are in another order
+    encoder = clickvec.train(tmp_path / "data", tmp_path / "o", **SMALL)
+    assert encoder.model.training["held_out"] == figures
+    ok("prepare", site / "clicks.tsv.gz", "--out", tmp_path / "all")
+    everything = clickvec.train(tmp_path / "all", tmp_path / "p", **SMALL)
+    assert "held_out" not in everything.model.training
+    assert "--hold-out" in caplog.text
+
+
 def test_an_interrupted_run_resumes_with_the_same_figures(
     log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,11 +85,11 @@ class CleaningReport:
     def as_json(self) -> dict[str, object]:
         """Return the report for programs."""
         dropped = {rule: {"lines": lines, "queries": queries} for rule, lines, queries in self.dropped}
-        return {"secrets": dict(self.secrets), "dropped": dropped}
+        return {"secrets": dict(sorted(self.secrets.items())), "dropped": dropped}
 
     def __str__(self) -> str:
         """Return the report for people, one line for each rule."""
-        secrets = ", ".join(f"{count:,} {kind}" for kind, count in self.secrets.items())
+        secrets = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.secrets.items()))
         return "\n".join(
             [f"Masked secrets: {secrets}"] * bool(secrets)
             + [

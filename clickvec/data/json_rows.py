@@ -50,7 +50,7 @@ def json_cell(value: object) -> str | None:
 
 def flatten(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an object with the fields of its inner objects, under dotted names. A hit of OpenSearch is its source."""
-    if not any(isinstance(item, dict) for item in value.values()):
+    if dict not in set(map(type, value.values())):
         return value
     source = value.get("_source")
     if isinstance(source, dict) and "_index" in value:
@@ -90,9 +90,16 @@ def json_columns(source: Source, schema: Schema) -> Blocks:
 
 def _fields(value: Mapping[str, Any], keys: Mapping[str, str], schema: Schema) -> tuple[list[str], str | None]:
     """Return the fields of an object, or the reason why it has not all of them. An optional one may be blank."""
+    cells: list[Any] = [
+        value[keys[column]] if column in keys else schema.defaults.get(column) for column in schema.columns
+    ]
+    kinds = set(map(type, cells))
+    if kinds == {str}:
+        return cells, None
+    if kinds == {str, int}:
+        return [cell if type(cell) is str else str(cell) for cell in cells], None
     fields: list[str] = []
-    for column in schema.columns:
-        cell = value[keys[column]] if column in keys else schema.defaults.get(column)
+    for column, cell in zip(schema.columns, cells, strict=True):
         if cell is None and column in schema.optional:
             text: str | None = ""
         elif isinstance(cell, list) and column in schema.lists:

@@ -19,7 +19,8 @@ def parse_json(data: bytes | str, max_bytes: int = MAX_BYTES) -> Any:  # noqa: A
     if len(data) > max_bytes:
         raise ValueError(f"the JSON has {len(data):,} bytes, more than {max_bytes:,}")
     try:
-        value = json.loads(data, parse_float=_finite, parse_constant=_finite)
+        text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
+        value = _DECODER.decode(text)
         # Text with few brackets cannot be deep, so most values need no walk.
         brackets = (b"{", b"[") if isinstance(data, bytes) else ("{", "[")
         is_deep = sum(map(data.count, brackets)) > MAX_DEPTH and _depth(value) > MAX_DEPTH  # type: ignore[arg-type]
@@ -73,6 +74,9 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is not a finite number")
     return value
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)  # json.loads would make one each time
 
 
 def _depth(value: object) -> int:

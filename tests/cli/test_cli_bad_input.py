@@ -582,7 +582,7 @@ def test_a_folder_without_skip_thought_files_is_reported_first(
 
 def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with locked(tmp_path / "out" / "lock", "out"):
+    with locked(tmp_path / "out", "out"):
         check_tells(refused(*comparison), "another process", "--out")
 
 

@@ -100,6 +100,7 @@ def _words(side: Side, other: Side, method: str) -> tuple[Word, ...]:
     # First, because its batch includes the texts without each word.
     contributions = side.contributions(other.vector, method)
     effects, without, keywords = side.effects, side.without @ other.vector, side.keywords
+    little = unimportant(effects)
     gates = side.reading.mean("input_gate") if side.reading else None
     return tuple(
         Word(
@@ -108,7 +109,7 @@ def _words(side: Side, other: Side, method: str) -> tuple[Word, ...]:
             contribution=float(contributions[at]),
             without=float(without[at]),
             effect=float(effects[at]),
-            unimportant=bool(unimportant(effects)[at]),
+            unimportant=bool(little[at]),
             gate=None if gates is None else float(gates[at]),
             detected_by={way: counts[at] for way, counts in keywords.counts.items()} if keywords else {},
             keyword=keywords.verdicts[at] if keywords else None,

@@ -23,7 +23,7 @@ class FalseNegatives(NamedTuple):
     batch_size: int
     probability: float  # that a random title of the minibatch, not the pair's own, was clicked for the query
     masked: float  # such titles for each pair, on average
-    half_unknown: float  # with half of the clicks: titles for each pair that only the other half knows
+    half_unknown: float  # with half of the clicks: the probability of a title that only the other half knows
 
 
 def false_negatives(pairs: Groups, titles: Titles, total: int, batch_size: int) -> FalseNegatives:
@@ -45,8 +45,7 @@ def false_negatives(pairs: Groups, titles: Titles, total: int, batch_size: int) 
         clicked += float((siblings * queries).sum())
         masked += float((siblings * -np.expm1(others * np.log1p(-np.minimum(queries / total, 1 - 1e-12)))).sum())
         unknown += float(((half[of_query] - chance) * (1 - chance) * (known_by_title[at] - chance)).sum())
-    half_others = min(batch_size - 1, known)
-    return FalseNegatives(batch_size, clicked / (total * (total - 1)), masked / total, unknown * half_others / known**2)
+    return FalseNegatives(batch_size, clicked / (total * (total - 1)), masked / total, unknown / known**2)
 
 
 def _known_in_half(clicks: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,8 @@
 
 The script of a text is that of most of its letters, by the first word of their Unicode names (LATIN SMALL LETTER A).
 The language of a text in Latin script is that with the most function words in it; a text without one, or with as many
-of two languages, has none. That is enough to see a second language in a log, and no more.
+of two languages, has none. Words of one letter, and words that English has too, are left out of the other lists. That
+is enough to see a second language in a log, and no more.
 """
 
 import unicodedata
@@ -17,15 +18,15 @@ NO_LETTERS = "no letters"
 _SCRIPTS = {"CJK": "Han"}  # other names are in title case: Latin, Cyrillic, Hiragana
 _FUNCTION_WORDS = {
     "English": "the of and to for in is on with how what you your my are best from near without an does do can at by",
-    "German": "der die das und für mit von im ist ein eine zu den wie auf nicht ich zum zur ohne bei aus dem kaufen",
-    "French": "le les des et pour avec du une est dans sur au aux que qui comment sans pas chez par l d à ou",
-    "Spanish": "el los las y para con del una es en por que como sin al un se más cómo qué su lo",
-    "Italian": "il lo gli di e per con del della una è in che come senza dei delle nel alla al un si più",
-    "Portuguese": "o os as e para com do da dos das uma é em no na que como sem ao um não por mais",
-    "Dutch": "de het een en voor met van in op is te niet hoe zonder bij naar wat aan uit mijn je kopen",
-    "Polish": "i w z na do się jest nie dla jak co od po za bez ze oraz ile czy o przez pod",
-    "Swedish": "och i för med att en ett på av är som till inte hur utan från om vad det den köpa",
-    "Turkish": "ve bir için ile bu nasıl ne en mi da de gibi çok var olan kadar nedir fiyatları",
+    "German": "der das und für mit von im ist ein eine zu wie auf nicht ich zum zur ohne bei aus dem kaufen",
+    "French": "le les des et pour avec du une est dans sur au aux que qui comment sans pas chez",
+    "Spanish": "el los las para con del una es por que como sin al un se más cómo qué su lo",
+    "Italian": "il gli di con del della una che come senza dei delle nel alla al un si più degli",
+    "Portuguese": "os para com da dos das uma em na que como sem ao um não por mais pelo",
+    "Dutch": "de het een en voor met van op te niet hoe zonder bij naar wat aan uit mijn kopen",
+    "Polish": "na się jest nie dla jak co od po za bez ze oraz ile czy przez pod",
+    "Swedish": "och för med att ett på av är som till inte hur utan från om vad det köpa",
+    "Turkish": "ve bir için ile bu nasıl gibi çok var olan kadar nedir fiyatları",
 }
 
 

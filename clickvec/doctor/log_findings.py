@@ -109,7 +109,7 @@ def clicks_finding(counted: Counted) -> Finding:
     text = (
         f"{count_of(counted.clicks, 'click')} on {count_of(counted.pairs, 'pair')} of "
         f"{count_of(counted.queries, 'query', 'queries')} and {count_of(titles, 'title')}. "
-        f"{percent(once, counted.pairs)} of the pairs have one click."
+        f"Of the pairs, {percent(once, counted.pairs)} have one click."
     )
     few = counted.queries < 500
     advice = "There is little to learn from. Collect more days." if few else NOTHING
@@ -128,7 +128,7 @@ def lengths_finding(counted: Counted, max_words: int) -> Finding:
     rising = np.cumsum(by_length)
     median = int(np.searchsorted(rising, total / 2))
     long = int(by_length[max_words + 1 :].sum())
-    text = f"The median query has {count_of(median, 'word')}. {percent(long, total)} have more than {max_words}."
+    text = f"The median query has {count_of(median, 'word')}; {percent(long, total)} have more than {max_words}."
     advice = NOTHING
     if long > 0.05 * total:
         enough = min(LONGEST, int(np.searchsorted(rising, 0.95 * total)))
@@ -150,7 +150,7 @@ def head_finding(counted: Counted) -> Finding:
     head = _clicks_of_top(counted.queries_by_clicks, [HEAD])[0]
     text = (
         f"The {HEAD} most frequent queries have {percent(head, clicks)} of the clicks. "
-        f"{percent(once, queries)} of the queries have a single click."
+        f"Of the queries, {percent(once, queries)} have a single click."
     )
     if head > 0.9 * clicks and queries > HEAD:
         advice = "A table of the best titles for the frequent queries may serve as well as a model."

@@ -57,7 +57,7 @@ def positions_finding(counted: Counted, sample: PositionSample) -> Finding:
     if not last:
         return Finding("position_bias", "Position bias", "All positions are blank.", NOTHING, numbers)
     top = percent(float(clicked[0]), float(clicked.sum()))
-    text = f"{top} of the clicks are at position 1."
+    text = f"Position 1 has {top} of the clicks."
     if not counted.shown:
         text += " The log lacks titles that were shown and skipped, so position bias cannot be estimated."
         advice = "Log every title of a result page, with clicked = 0 if it was skipped."

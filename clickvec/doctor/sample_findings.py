@@ -7,7 +7,8 @@ from clickvec.doctor.languages import NO_LETTERS, count_languages, shares
 from clickvec.doctor.line_sample import Sample
 from clickvec.doctor.sample_words import TIMES_AS_FREQUENT, Words, spelling, unseen_words, word_overlap
 
-SMALL_SHARE = 0.01  # scripts and languages with a smaller share are noise
+SMALL_SHARE = 0.02  # scripts and languages with a smaller share may be noise
+SECOND_LANGUAGE = 0.05
 SPACELESS = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")  # words are not separated by spaces
 
 
@@ -41,7 +42,9 @@ def _languages(sample: Sample) -> Finding:
     if spaceless:
         act = True
         advice = f"{listed(spaceless)} does not separate words by spaces: put spaces between words before training."
-    elif len(kinds) > 1 or (recognised >= 0.1 * latin > 0 and len(frequent) > 1):
+    elif len(kinds) > 1 or (
+        recognised >= 0.1 * latin > 0 and sum(share for _, share in frequent[1:]) > SECOND_LANGUAGE
+    ):
         advice = "One model learns several languages if the log has clicks in each. Evaluate each language by itself."
     plot = Plot("Share of the sampled lines", "bars", tuple(name for name, _ in scripts[:8]),
                 tuple(100 * share for _, share in scripts[:8]), "%")  # fmt: skip
@@ -70,9 +73,9 @@ def _overlap(sample: Sample, words: Words) -> Finding:
 def _spelling(words: Words) -> Finding:
     found = spelling(words)
     text = (
-        f"{percent(found.misspelled, found.words)} of the words in queries look misspelled: no title has them, and one "
-        f"edit gives a word {TIMES_AS_FREQUENT} times as frequent. "
-        f"{percent(found.with_misspelling, found.queries)} of the queries have one."
+        f"Of the words in queries, {percent(found.misspelled, found.words)} look misspelled: one edit gives a word "
+        f"{TIMES_AS_FREQUENT} times as frequent that belongs to the clicked title. Of the queries, "
+        f"{percent(found.with_misspelling, found.queries)} have one."
     )
     examples = tuple(f"{one.word} ({one.times:,}): {one.meant} ({one.meant_times:,})?" for one in found.examples)
     advice = "Do not correct them: letter trigrams read a misspelled word much like the right one."
@@ -84,11 +87,11 @@ def _spelling(words: Words) -> Finding:
 def _unseen(words: Words) -> Finding:
     found = unseen_words(words)
     text = (
-        f"{percent(found.unseen, found.words)} of the words in the last tenth of the sampled queries are not in the "
+        f"Of the words in the last tenth of the sampled queries, {percent(found.unseen, found.words)} are not in the "
         "first nine tenths (in the whole log, fewer)."
     )
     if found.unseen:
-        text += f" {percent(found.known_trigrams, found.trigrams)} of their letter trigrams are known."
+        text += f" Of their letter trigrams, {percent(found.known_trigrams, found.trigrams)} are known."
     share = found.unseen / found.words if found.words else 0.0
     advice = NOTHING
     if share > 0.1:

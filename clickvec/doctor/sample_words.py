@@ -11,6 +11,7 @@ from clickvec.text.trigrams import trigrams
 
 FEWEST_LETTERS = 4  # a shorter word is one letter away from too many others
 TIMES_AS_FREQUENT = 20  # how much more frequent a word must be than its misspelling
+CONFIRMED = 0.2  # share of the lines with a misspelling whose title belongs to the word that was meant
 EXAMPLES = 5
 
 
@@ -90,10 +91,12 @@ def spelling(words: Words) -> Spelling:
 
 
 def misspelled_words(words: Words) -> dict[str, str]:
-    """Return the words of queries that no title has and one edit turns into a far more frequent word, with that word.
+    """Return the likely misspelled words of queries, each with the word that was meant.
 
-    An edit inserts, deletes or replaces a letter, or swaps two neighbours. Plurals and words with digits are not taken
-    for misspellings.
+    A misspelled word is in no title. One edit behind its first letter turns it into a far more frequent word, which
+    belongs to the titles clicked for it at least now and then (CONFIRMED): the title has that word, or another query
+    for the title. An edit inserts, deletes or replaces a letter, or swaps two neighbours. Plurals and words with digits
+    are not taken for misspellings.
     """
     in_queries, in_titles = Counter(chain(*words.queries)), Counter(chain(*words.titles))
     both = in_queries + in_titles
@@ -102,15 +105,30 @@ def misspelled_words(words: Words) -> dict[str, str]:
         if times >= TIMES_AS_FREQUENT and _can_be_misspelled(word):
             for key in (word, *_shortened(word)):
                 frequent.setdefault(key, []).append(word)
-    meant = {}
+    candidates: dict[str, list[str]] = {}
     for word, times in in_queries.items():
-        if word in in_titles or not _can_be_misspelled(word):
-            continue
-        near = {one for key in (word, *_shortened(word)) for one in frequent.get(key, ())}
-        fit = [one for one in near if both[one] >= TIMES_AS_FREQUENT * times and _one_edit(word, one)]
-        if fit:
-            meant[word] = max(fit, key=lambda one: (both[one], one))
-    return meant
+        if word not in in_titles and _can_be_misspelled(word):
+            near = {one for key in (word, *_shortened(word)) for one in frequent.get(key, ())}
+            fit = [one for one in near if one[0] == word[0] and both[one] >= TIMES_AS_FREQUENT * times]
+            fit = [one for one in fit if _one_edit(word, one)]
+            if fit:
+                candidates[word] = sorted(fit)
+    return _confirmed(words, candidates)
+
+
+def _confirmed(words: Words, candidates: dict[str, list[str]]) -> dict[str, str]:
+    """Return the words whose clicked titles confirm a candidate, with the candidate confirmed most often."""
+    of_title: dict[tuple[str, ...], set[str]] = {}
+    for query, title in zip(words.queries, words.titles, strict=True):
+        of_title.setdefault(tuple(title), set(title)).update(query)
+    times, hits = Counter[str](), dict[str, Counter[str]]()
+    for query, title in zip(words.queries, words.titles, strict=True):
+        for word in candidates.keys() & set(query):
+            times[word] += 1
+            of_word = hits.setdefault(word, Counter())
+            of_word.update(meant for meant in candidates[word] if meant in of_title[tuple(title)])
+    best = {word: counts.most_common(1)[0] for word, counts in hits.items() if counts}
+    return {word: meant for word, (meant, count) in best.items() if count >= CONFIRMED * times[word]}
 
 
 def _can_be_misspelled(word: str) -> bool:

@@ -56,6 +56,6 @@ class SecretCounter:
             text = "No e-mail address and no phone, card or social security number was found."
             return Finding("secrets", "Secrets", text, NOTHING, numbers)
         kinds = listed([count_of(self.kinds[kind], *_NAMES[kind]) for kind in KINDS if self.kinds[kind]])
-        text = f"{count_of(self.affected, 'line')} ({percent(self.affected, self.lines)}) hold {kinds}."
+        text = f"{count_of(self.affected, 'line')} ({percent(self.affected, self.lines)}) hold what looks like {kinds}."
         advice = "Training masks them. Names and addresses are not recognised: look for them yourself."
         return Finding("secrets", "Secrets", text, advice, numbers, tuple(self._examples), act=True)

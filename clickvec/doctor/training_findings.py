@@ -9,25 +9,26 @@ from clickvec.doctor.line_counts import Counted
 if TYPE_CHECKING:  # it imports torch
     from clickvec.doctor.training_cost import Cost
 
-MANY_UNKNOWN = 1.0  # unknown false negatives for each pair, with half of the clicks
+MANY_UNKNOWN = 0.005  # of the negatives, with half of the clicks
 
 
 def false_negatives_finding(found: FalseNegatives) -> Finding:
     """Report how many negatives of a minibatch users did click."""
     text = (
-        f"A title of the minibatch was clicked for the query in {percent(found.probability)} of the cases: "
-        f"{found.masked:.2g} for each pair in minibatches of {found.batch_size:,}, which training masks. With half of "
-        f"the clicks, {found.half_unknown:.2g} more would stay unmasked because only the other half knows them."
+        f"A title of the minibatch was clicked for the query in {percent(found.probability)} of the cases. "
+        f"Training masks these: {found.masked:.2g} for each pair in minibatches of {found.batch_size:,}. "
+        f"If it knew only half of the clicks, {percent(found.half_unknown)} of the negatives would be clicks "
+        "of the other half."
     )
     act = found.half_unknown > MANY_UNKNOWN
     advice = NOTHING
     if act:
         advice = (
-            f"Use smaller minibatches: --set batch_size={max(64, found.batch_size // 4)}. More days of clicks help too."
+            "More days of clicks reveal more of them. Mined negatives suffer most: compare with --set hard_negatives=0."
         )
     numbers = {
         "probability": found.probability, "masked_per_pair": found.masked,
-        "unmasked_per_pair_at_half": found.half_unknown, "batch_size": found.batch_size,
+        "unmasked_at_half": found.half_unknown, "batch_size": found.batch_size,
     }  # fmt: skip
     return Finding("false_negatives", "False negatives", text, advice, numbers, act=act)
 

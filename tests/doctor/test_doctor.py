@@ -148,6 +148,6 @@ def test_misspelled_queries_of_the_built_in_log_are_found(tmp_path: Path) -> Non
     truth = [query in misspelled for query in sample.queries]
     found = [any(word in meant for word in query) for query in words.queries]
     both = sum(one and two for one, two in zip(truth, found, strict=True))
-    assert both / sum(found) > 0.9  # precision
-    assert both / sum(truth) > 0.5  # recall: many misspelled words are as rare as the right ones in a short log
+    assert both / sum(found) > 0.97  # precision
+    assert both / sum(truth) > 0.35  # recall: in a short log, many misspelled words are as rare as the right ones
     assert spelling(words).with_misspelling == sum(found)

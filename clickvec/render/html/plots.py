@@ -19,7 +19,7 @@ def _bars(drawn: Plot) -> Html:
     digits = 1 if drawn.unit else 0
     cells = bar_cells(drawn.values, digits, sign=False)
     rows = [[label, cell] for label, cell in zip(drawn.labels, cells, strict=True)]
-    return table(drawn.caption, ["", drawn.unit], rows)
+    return table(drawn.caption, ["group", drawn.unit or "count"], rows, numeric=(1,))
 
 
 def _curve(drawn: Plot) -> Html:

@@ -112,6 +112,9 @@ def clean(log: ClickLog, rules: Cleaning, known: Tokens = ()) -> tuple[ClickLog,
     report = CleaningReport()
     if not rules.keep_secrets:
         log = _mask_log(log, report)
+    has_clients = any(part.clients is not None for part in (log, log.shown) if part)
+    if not (has_clients or rules.drop_queries or rules.max_query_words or rules.min_clicks):
+        return log, report
     lines = _Lines(log, known)
     for rule, dropped in _rules(lines, rules):
         before = lines.left()

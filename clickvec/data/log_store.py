@@ -215,7 +215,7 @@ def open_store(out: Path, memory: int) -> Iterator[Store]:
                 "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
             }
             with duckdb.connect(str(folder / "lines.duckdb"), config=settings) as database:
-                database.execute("SET enable_progress_bar = false")
+                database.execute("SET enable_progress_bar = false; PRAGMA disable_checkpoint_on_shutdown")
                 store = Store(folder, memory, database)
                 try:
                     yield store
@@ -223,10 +223,10 @@ def open_store(out: Path, memory: int) -> Iterator[Store]:
                     store.close()
     except OSError as error:
         raise files.cannot_write(out, error) from None
-    except duckdb.IOException as error:
-        raise ClickvecError(f"cannot write {out}: {_first_line(error)}; what was there before is unchanged") from None
     except duckdb.OutOfMemoryException as error:
         raise ClickvecError(f"--memory is too small for this log: {_first_line(error)}; give more") from None
+    except (duckdb.OperationalError, duckdb.FatalException) as error:
+        raise ClickvecError(f"cannot write {out}: {_first_line(error)}; what was there before is unchanged") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """A log that goes through DuckDB gives the same data folder as in memory, byte for byte, also if it is appended."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,3 +172,36 @@ def test_a_folder_without_texts_cannot_be_appended_to(tmp_path: Path) -> None:
     data_folder.save(data_folder.load(tmp_path / "data"), tmp_path / "data")
     with pytest.raises(ClickvecError, match=r"data was made by an earlier clickvec and has no texts.*prepare"):
         write([LAST], tmp_path / "data", on_disk=False, append=True)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from clickvec.errors import ClickvecError
+from tests.data.test_log_store import write
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))  # no file may grow beyond this
+try:
+    write([(f"query {k}", f"title {k}", 1.0, k) for k in range(5000)], Path(sys.argv[1]), on_disk=True, block=1000)
+except ClickvecError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.parametrize("size", [20_000, 200_000])  # our own files fail first, or those of DuckDB
+def test_a_full_disk_is_told_and_leaves_the_old_folder(tmp_path: Path, size: int) -> None:
+    before = write([LAST], tmp_path / "data", on_disk=False)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path / "data", str(size)],
+        env=environment, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert re.fullmatch(r"cannot write \S+/data: .*File too large.*; what was there before is unchanged\n", done.stderr)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_duckdb_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ClickvecError, match=r"duckdb is not installed.*clickvec\[data\]"):
+        write([LAST], tmp_path / "data", on_disk=True)

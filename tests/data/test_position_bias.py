@@ -164,8 +164,9 @@ def rows_of(block: Events, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> 
     return Events(queries, titles, block.clicks[rows], None, None, block.positions[rows])
 
 
-def folder_of(blocks: list[Events], out: Path, *, on_disk: bool, append: bool = False) -> Path:
-    settings = Preparation(4, 50, Cleaning(), None, append, LEAST_MEMORY if on_disk else None)
+def folder_of(blocks: list[Events], out: Path, *, on_disk: bool, append: bool = False, hold_out: bool = False) -> Path:
+    memory = LEAST_MEMORY if on_disk else None
+    settings = Preparation(4, 50, Cleaning(), hold_out=hold_out, append=append, memory=memory)
     write_data_folder(blocks, out, settings, check=lambda _: None)
     dataset.check(data_folder.load(out))
     return out
@@ -199,11 +200,14 @@ def test_a_log_on_disk_gives_the_same_folder(tmp_path: Path, views: int, unknown
     pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")
     first, second = impressions(views, seed=2, unknown=unknown), impressions(views, seed=3, queries=50)
-    folders = {on_disk: folder_of(first, tmp_path / str(on_disk), on_disk=on_disk) for on_disk in (False, True)}
+    folders = {
+        on_disk: folder_of(first, tmp_path / str(on_disk), on_disk=on_disk, hold_out=unknown > 0)
+        for on_disk in (False, True)
+    }
     assert files_of(folders[True]) == files_of(folders[False])
     assert (data_folder.load(folders[True]).pair_looks is None) == (views == 20)
     for on_disk, folder in folders.items():
-        folder_of(second, folder, on_disk=on_disk, append=True)
+        folder_of(second, folder, on_disk=on_disk, append=True, hold_out=unknown > 0)
     assert files_of(folders[True]) == files_of(folders[False])
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from clickvec.data import Columns, JudgedQuery
     from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.neural import Settings
     from clickvec.evaluation.ranker import Ranker
     from clickvec.evaluation.result import Evaluation
-    from clickvec.evaluation.tuning import Settings
 
 
 def evaluate(
@@ -139,9 +139,10 @@ def make_rankers(
     """Return the systems of the command line. Tune BM25 on a judged set, or use the settings that a model carries."""
     from clickvec.evaluation.bm25 import describe_settings
     from clickvec.evaluation.judged_lists import is_bm25, make_ranker
-    from clickvec.evaluation.tuning import stored_settings, tune_on_lists
+    from clickvec.evaluation.neural import stored_settings
+    from clickvec.evaluation.tuning import tune_on_lists
 
-    rankers = {name: make_ranker(name, ()) for name in models if not is_bm25(name)}
+    rankers = {name: make_ranker(name) for name in models if not is_bm25(name)}
     if len(rankers) < len(models):
         settings = tune_on_lists(tuning, titles, Bar()) if tuning else stored_settings(rankers.values())
         by = "" if settings is None else ", tuned on dev" if tuning else ", tuned when the model was trained"

@@ -188,8 +188,7 @@ def _lists_of_clicks(
     """Return the titles that the model and BM25 find for held-out queries, with the clicked ones, and all titles."""
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.held_out_clicks import MOST_DEV, pooled_lists
-    from clickvec.evaluation.neural import Neural
-    from clickvec.evaluation.tuning import stored_settings
+    from clickvec.evaluation.neural import Neural, stored_settings
 
     test = inputs.read_held_out(logs, titles, max_bad, columns)
     if len(test.queries) > MOST_DEV:

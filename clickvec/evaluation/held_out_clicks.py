@@ -4,7 +4,7 @@ A clicked title is relevant, however often it was clicked; every other title is 
 and NDCG@10, in per cent, with 95% confidence intervals by bootstrap over queries.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,9 +67,12 @@ def collection(log: ClickLog, catalogue: Catalogue) -> Collection:
     return Collection(tuple(first_text.values()), tuple(map(frozenset, clicked.values())), catalogue)
 
 
-def measure(rankers: Sequence[Ranker], test: Collection, progress: Progress | None = None) -> Evaluation:
+def measure(
+    rankers: Sequence[Ranker] | Mapping[str, Ranker], test: Collection, progress: Progress | None = None
+) -> Evaluation:
     """Let each system search the catalogue for all queries, and return its measures on each."""
-    names = tuple(ranker.name for ranker in rankers)
+    names = tuple(rankers) if isinstance(rankers, Mapping) else tuple(ranker.name for ranker in rankers)
+    rankers = list(rankers.values()) if isinstance(rankers, Mapping) else rankers
     if len(set(names)) < len(names):
         raise ClickvecError(f"two systems have the same name ({', '.join(names)}); give each once")
     if not test.queries:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data import JudgedQuery, Rows, Title, read_judged, read_titles
+from clickvec.data import ClickLog, JudgedQuery, Rows, Title, read_judged, read_titles
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
+from clickvec.evaluation.held_out_clicks import Catalogue, collection, measure
 from clickvec.evaluation.metrics import Ranking, Scores, ndcg, rank_order, recall_at, reciprocal_rank, with_relevant
-from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.neural import Neural, stored_settings
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
 from clickvec.model.encoder import Encoder
@@ -30,7 +31,7 @@ TITLES_AT_ONCE = 100_000  # judged titles whose vectors are in memory together
 
 def evaluate(
     systems: System | Sequence[System] | Mapping[str, System],
-    judged: Iterable[JudgedQuery] | str | Path,
+    judged: Iterable[JudgedQuery] | ClickLog | str | Path,
     *,
     catalogue: Iterable[Title | Document] | str | Path | None = None,
     cutoffs: Sequence[int] = (1, 3, 10),
@@ -40,25 +41,28 @@ def evaluate(
 
     A system is an `Encoder`, an `Index`, the path of a model folder, "bm25" or a `Ranker`. Give one system, a list, or
     a dictionary that names them. `judged` is a judged set or its path. Queries without a relevant title (grade 1 or
-    more) are not measured.
+    more) are not measured. BM25 has the settings that one of the models carries, if held-out clicks have tuned it.
 
     With a `catalogue` (titles with ids, or a path), each system also searches the whole catalogue. This adds Recall@100
     and MRR@10; titles without a grade count as not relevant. An `Index` brings its own titles as the catalogue.
+
+    `judged` may also be a click log that the systems were not trained on. They are then measured by MRR@10, Recall@100
+    and NDCG@10 over all titles of the log and the catalogue; `.intervals` of the result are their confidence intervals.
     """
-    everything = _read(judged, read_judged)
-    queries = with_relevant(everything)
-    if not queries:
-        raise ClickvecError(f"none of the {len(everything)} judged queries has a relevant title (grade 1 or more)")
     named = _named(systems)
     if catalogue is None:
         catalogue = next((system for _, system in named if isinstance(system, Index)), None)
     known = None if catalogue is None else _read(catalogue, read_titles)
-    rankers = [make_ranker(system, everything, known) for _, system in named]
-    names = tuple(name or ranker.name for (name, _), ranker in zip(named, rankers, strict=True))
-    if len(set(names)) < len(names):
-        raise ClickvecError(
-            f"two systems have the same name ({', '.join(names)}); give each once, or name them with a dictionary"
-        )
+    if isinstance(judged, ClickLog):
+        test = collection(judged, Catalogue(title.title for title in known or ()))
+        names, rankers = _rankers(named, test.catalogue.titles)
+        return measure(dict(zip(names, rankers, strict=True)), test, progress)
+    everything = _read(judged, read_judged)
+    queries = with_relevant(everything)
+    if not queries:
+        raise ClickvecError(f"none of the {len(everything)} judged queries has a relevant title (grade 1 or more)")
+    corpus = [*(title.title for title in known or ()), *(title for query in everything for title in query.titles)]
+    names, rankers = _rankers(named, corpus)
     measures = [f"NDCG@{k}" for k in cutoffs]
     if min(cutoffs) < 1:
         raise ClickvecError(f"cannot measure {measures[0]}; the cutoffs are whole numbers from 1 up")
@@ -86,12 +90,23 @@ def is_bm25(system: System) -> bool:
     return isinstance(system, str) and system.lower() == "bm25" and not Path(system).exists()
 
 
-def make_ranker(
-    system: System, judged: Iterable[JudgedQuery], catalogue: Iterable[Title | Document] | None = None
-) -> Ranker:
-    """Return the ranker of a system. The corpus of "bm25" is the catalogue and the judged titles."""
-    if is_bm25(system):
-        return BM25([*(title.title for title in catalogue or ()), *(t for query in judged for t in query.titles)])
+def _rankers(named: Sequence[tuple[str, System]], titles: Sequence[str]) -> tuple[tuple[str, ...], list[Ranker]]:
+    """Return the names and rankers of systems. BM25 counts words in `titles`."""
+    models = [make_ranker(system) for _, system in named if not is_bm25(system)]
+    rest = iter(models)
+    rankers = [
+        BM25(titles, **(stored_settings(models) or {})) if is_bm25(system) else next(rest) for _, system in named
+    ]
+    names = tuple(name or ranker.name for (name, _), ranker in zip(named, rankers, strict=True))
+    if len(set(names)) < len(names):
+        raise ClickvecError(
+            f"two systems have the same name ({', '.join(names)}); give each once, or name them with a dictionary"
+        )
+    return names, rankers
+
+
+def make_ranker(system: System) -> Ranker:
+    """Return the ranker of a system that is not BM25."""
     match system:
         case str() | Path():
             return Neural(Encoder.load(system), str(system))

@@ -1,6 +1,7 @@
 """Rank by the cosine of the vectors of query and title: the paper's relevance score, equation 3."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.search.index import Index
 from clickvec.text.tokens import canonical
+
+Settings = dict[str, Any]  # of BM25: tokens, k1, b
 
 
 class Neural(Ranker):
@@ -50,3 +53,11 @@ class Neural(Ranker):
                 "leave the catalogue out to search the titles of the index"
             )
         return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k)]
+
+
+def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:
+    """Return the settings of BM25 that a model carries because held-out clicks have chosen them; None if none does."""
+    for ranker in rankers:
+        if isinstance(ranker, Neural) and (figures := ranker.encoder.model.training.get("held_out")):
+            return dict(figures["bm25"])
+    return None

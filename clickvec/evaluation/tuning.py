@@ -1,20 +1,16 @@
 """Choose the settings of BM25 on dev, by NDCG@10: on held-out clicks or on a judged set."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from clickvec.data import JudgedQuery
 from clickvec.evaluation.bm25 import BM25, BM25_GRID
 from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Collection, measure
 from clickvec.evaluation.judged_lists import evaluate
-from clickvec.evaluation.neural import Neural
-from clickvec.evaluation.ranker import Ranker
+from clickvec.evaluation.neural import Settings
 from clickvec.progress import Progress, ignore
 
 MOST_QUERIES = 500  # of more held-out queries, a random sample is used
 LABEL = "tuning BM25"
-
-Settings = dict[str, Any]
 
 
 def tune_bm25(dev: Collection, progress: Progress | None = None) -> tuple[BM25, Settings]:
@@ -62,11 +58,3 @@ def tune_on_lists(dev: Sequence[JudgedQuery], titles: Iterable[str] = (), progre
             best, best_score = settings, found
     report(LABEL, len(BM25_GRID), len(BM25_GRID))
     return dict(best)
-
-
-def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:
-    """Return the settings of BM25 that a model carries because held-out clicks have chosen them; None if none does."""
-    for ranker in rankers:
-        if isinstance(ranker, Neural) and (figures := ranker.encoder.model.training.get("held_out")):
-            return dict(figures["bm25"])
-    return None

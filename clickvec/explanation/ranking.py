@@ -11,9 +11,8 @@ from clickvec.data import JudgedQuery
 from clickvec.evaluation.bm25 import BM25, describe_settings
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import rank_order, with_relevant
-from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.neural import Neural, stored_settings
 from clickvec.evaluation.result import Evaluation
-from clickvec.evaluation.tuning import stored_settings
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not

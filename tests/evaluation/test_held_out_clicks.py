@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.data import ClickLog, JudgedQuery
+import clickvec
+from clickvec.data import ClickLog, JudgedQuery, Title
 from clickvec.errors import ClickvecError
 from clickvec.evaluation import tuning
 from clickvec.evaluation.bm25 import BM25, BM25_GRID
@@ -136,3 +137,12 @@ def test_a_pool_ranks_like_the_whole_catalogue(titles: list[str], queries: list[
         if all(ranker.score(query.query, query.titles).all() for ranker in rankers):  # titles of score 0 are not found
             expected = over_catalogue.values[:, MEASURES.index("NDCG@10"), at]
             np.testing.assert_allclose(over_lists.values[:, 0, at], expected)
+
+
+def test_evaluate_takes_a_click_log() -> None:
+    log = log_of(("red", "red car"), ("blue", "blue wine"))
+    found = clickvec.evaluate({"words": "bm25"}, log, catalogue=[Title("1", "red tea", {}), Title("2", "blue tea", {})])
+    assert (found.systems, found.measures) == (("words",), MEASURES)
+    test = collection(log, Catalogue(["red tea", "blue tea"]))
+    expected = measure([BM25(["red tea", "blue tea", "red car", "blue wine"])], test)
+    np.testing.assert_array_equal(found.values, expected.values)

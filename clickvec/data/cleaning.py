@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.clicks import ClickLog
-from clickvec.data.secrets import mask
+from clickvec.data.secrets import mask, may_have_secret
 from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.text.tokens import canonical
@@ -252,21 +252,27 @@ def _mask_log(log: ClickLog, report: CleaningReport) -> ClickLog:
 
 def _mask_texts(lists: list[list[str]], report: CleaningReport) -> list[list[str]]:
     """Mask each distinct text once. Other texts stay as they are in the file."""
+    suspects = [_suspects(texts) for texts in lists]
     table = token_table(0)
-    numbers = [_numbers(table, texts) for texts in lists]
-    masked: dict[int, str] = {}
-    for first in range(0, len(table), _AT_ONCE):
-        before = table[first : first + _AT_ONCE]
-        changed = enumerate(zip(report.mask(before), before, strict=True), first)
-        masked |= {row: text for row, (text, old) in changed if text != old}
-    if not masked:
+    numbers = [_numbers(table, [texts[row] for row in rows]) for texts, rows in zip(lists, suspects, strict=True)]
+    before = table[:]
+    after = report.mask(before)
+    is_secret = np.array([text != old for text, old in zip(after, before, strict=True)], bool)
+    if not is_secret.any():
         return lists
-    rows = np.array(list(masked))
     copies = [list(texts) for texts in lists]
-    for texts, number in zip(copies, numbers, strict=True):
-        for line in np.flatnonzero(np.isin(number, rows)).tolist():
-            texts[line] = masked[int(number[line])]
+    for texts, rows, number in zip(copies, suspects, numbers, strict=True):
+        for at in np.flatnonzero(is_secret[number]).tolist():
+            texts[rows[at]] = after[number[at]]
     return copies
+
+
+def _suspects(texts: list[str]) -> list[int]:
+    """Return the lines that may have a secret."""
+    starts = range(0, len(texts), _AT_ONCE)
+    rows = [np.flatnonzero(may_have_secret(texts[start : start + _AT_ONCE])) + start for start in starts]
+    suspects: list[int] = np.concatenate([np.zeros(0, np.int64), *rows]).tolist()
+    return suspects
 
 
 def _select(log: ClickLog, keep: Mask) -> ClickLog:

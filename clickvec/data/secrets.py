@@ -51,7 +51,7 @@ def mask(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
     applies anyway. Masking twice changes nothing.
     """
     masked, found = list(texts), Counter[str]()
-    for row in np.flatnonzero(_may_have_secret(masked)).tolist():
+    for row in np.flatnonzero(may_have_secret(masked)).tolist():
         text = masked[row] if masked[row].isascii() else unicodedata.normalize("NFKC", masked[row])
         without = _mask_text(text, found)
         if without != text:
@@ -59,7 +59,7 @@ def mask(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
     return masked, found
 
 
-def _may_have_secret(texts: list[str]) -> NDArray[np.bool_]:
+def may_have_secret(texts: list[str]) -> NDArray[np.bool_]:
     """Return which texts have enough digits for a number, or a sign of an e-mail address."""
     block = "\n".join(texts)
     if block.count("\n") >= len(texts):

@@ -15,6 +15,8 @@ from clickvec.doctor.grouping import Groups, sum_by
 from clickvec.doctor.text_hashes import Keys, hash_texts, mix
 
 MANY_PER_HOUR = 120  # two searches a minute for an hour: no person keeps that up
+NAMED_CLIENTS = 2**18  # whose names are kept, to limit memory
+BUSIEST = 5
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class ClientCounts:
     repeats: int  # clicked lines on a pair that the same client has clicked before
     clients_by_most_per_hour: Counter[int] | None  # by their searches in their busiest hour; None without times
     bots: int  # clients with more than MANY_PER_HOUR
+    busiest: tuple[tuple[str, int], ...]  # some of these, with the searches in their busiest hour, most first
     bot_lines: int
     identical: int | None  # lines that repeat an earlier line in every column; None without times
 
@@ -44,6 +47,7 @@ class ClientCounter:
     searches: Groups = field(default_factory=lambda: Groups(tags=2))  # tags: client, client and hour
     clicked: Groups = field(default_factory=Groups)  # (client, query, title)
     exact: Groups = field(default_factory=Groups)  # whole lines
+    names: dict[int, str] = field(default_factory=dict)  # of the first clients, by their hash
 
     def add(self, events: Events, query: Keys, title: Keys) -> None:
         """Count a block: `query` has the hashes of the canonical queries, `title` those of the clicked titles."""
@@ -51,6 +55,8 @@ class ClientCounter:
         self.lines += len(query)
         client = hash_clients(events.clients, len(query)).view(np.uint64)
         known = client != NO_CLIENT
+        if len(self.names) < NAMED_CLIENTS:
+            self.names.update(zip(client.tolist(), events.clients, strict=True))
         self.clients.add(client[known], (), (np.ones(int(known.sum())),))
         lines = mix(query[known], client[known])
         self.typed.add(lines, (query[known],), (np.ones(len(lines)), events.clicks[known]))
@@ -85,7 +91,8 @@ class ClientCounter:
             for counter, weights in ((queries, None), (lines, of_query), (clicks, clicked)):
                 sums = np.bincount(number, weights)
                 counter.update({at: float(sums[at]) for at in np.flatnonzero(sums).tolist()})
-        busiest, bots = self._busiest()
+        busiest, bots, most = self._busiest()
+        named = [(self.names.get(int(bots[at]), "?").strip(), int(most[at])) for at in np.argsort(-most)[:BUSIEST]]
         names, by_client = np.zeros(0, np.uint64), np.zeros(0)
         for part in self.clients.parts():
             names, by_client = np.append(names, part.keys), np.append(by_client, part.sums[0])
@@ -93,13 +100,13 @@ class ClientCounter:
             np.sort(by_client.astype(np.int64))[::-1], queries, lines, clicks,
             self.identified_clicks - self.clicked.count(),
             busiest if self.has_times else None,
-            len(bots), int(by_client[np.isin(names, bots)].sum()),
+            len(bots), tuple(named), int(by_client[np.isin(names, bots)].sum()),
             self.lines - self.exact.count() if self.has_times else None,
         )  # fmt: skip
 
-    def _busiest(self) -> tuple[Counter[int], Keys]:
-        """Return how many clients have how many searches in their busiest hour, and the clients with too many."""
-        clients, bots = Counter[int](), [np.zeros(0, np.uint64)]
+    def _busiest(self) -> tuple[Counter[int], Keys, NDArray[np.int64]]:
+        """Return how many clients have how many searches in their busiest hour, the bots, and their searches."""
+        clients, bots, rates = Counter[int](), [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
         for part in self.searches.parts() if self.has_times else ():
             client, client_hour = part.tags
             _, first, searches = np.unique(client_hour, return_index=True, return_counts=True)
@@ -108,7 +115,8 @@ class ClientCounter:
             np.maximum.at(most, of_client, searches)
             clients.update(most.tolist())
             bots.append(names[most > MANY_PER_HOUR])
-        return clients, np.concatenate(bots)
+            rates.append(most[most > MANY_PER_HOUR])
+        return clients, np.concatenate(bots), np.concatenate(rates)
 
     def close(self) -> None:
         """Remove the temporary files."""

@@ -40,9 +40,13 @@ def _bots(counted: Counted) -> Finding:
     if by_rate is None:
         text = "Without times, bots cannot be told from people who search a lot."
         return Finding("bots", "Bots", text, "Add a column time.", {"bots": None})
-    text = f"{count_of(found.bots, 'client')} made more than {MANY_PER_HOUR} searches in an hour, as no person does"
+    text = (
+        f"{count_of(found.bots, 'client')} made more than {MANY_PER_HOUR} searches in an hour, as hardly a person does"
+    )
     text += f": {percent(found.bot_lines, counted.lines)} of the lines." if found.bots else "."
-    advice = f"Leave them out: clickvec prepare LOG --max-per-hour {MANY_PER_HOUR}." if found.bots else NOTHING
+    advice = NOTHING
+    if found.bots:
+        advice = f"Leave them out: clickvec prepare LOG --max-per-hour {MANY_PER_HOUR} --out data."
     bars = [0] * (len(HOURLY) + 1)
     for rate, clients in by_rate.items():
         bars[sum(rate > end for end in HOURLY)] += clients
@@ -51,7 +55,8 @@ def _bots(counted: Counted) -> Finding:
                 tuple(map(float, bars)))  # fmt: skip
     numbers = {"bots": found.bots, "bot_lines": found.bot_lines, "per_hour": MANY_PER_HOUR,
                "most_per_hour": max(by_rate, default=0)}  # fmt: skip
-    return Finding("bots", "Bots", text, advice, numbers, plots=(plot,), act=found.bots > 0)
+    examples = tuple(f"{client}: {searches:,} searches in an hour" for client, searches in found.busiest)
+    return Finding("bots", "Bots", text, advice, numbers, examples, (plot,), found.bots > 0)
 
 
 def _anonymity(counted: Counted) -> Finding:
@@ -68,9 +73,7 @@ def _anonymity(counted: Counted) -> Finding:
     )
     numbers = {"k": K, "queries": queries, "of_queries": every, "lines": lines, "clicks": clicks}
     act = clicks > counted.clicks / 2
-    advice = (
-        "clickvec prepare drops them; --k-anonymous 0 keeps them, if the log is yours to learn from."
-        if queries
-        else NOTHING
-    )
+    advice = NOTHING
+    if queries:
+        advice = "prepare and train drop them. To keep them: clickvec prepare LOG --k-anonymous 0 --out data."
     return Finding("k_anonymity", "k-anonymity", text, advice, numbers, act=act)

@@ -12,7 +12,7 @@ from clickvec.doctor.text_hashes import Keys
 from clickvec.errors import ClickvecError
 
 ROWS_AT_ONCE = 2**21  # rows to collect before they are grouped
-ROWS_IN_MEMORY = 2**23
+ROWS_IN_MEMORY = 2**22
 PARTS = 64  # temporary files; one of them is in memory at a time
 
 Column = NDArray[Any]

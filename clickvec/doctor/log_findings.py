@@ -59,7 +59,7 @@ def duplicates_finding(counted: Counted) -> Finding:
     )
     numbers |= {"by_the_same_client": clients.repeats, "identical": clients.identical}
     act = clients.identical > 0.01 * counted.lines
-    advice = "Training merges pairs; clickvec prepare counts a client's repeats within 30 minutes once."
+    advice = "Training merges pairs, and counts a client's repeats within 30 minutes once."
     if act:
         advice = "Check whether the log was written or collected twice."
     return Finding("duplicates", "Duplicates", text, advice, numbers, act=act)

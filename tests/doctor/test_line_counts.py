@@ -129,7 +129,7 @@ def test_bots_are_those_that_cleaning_drops() -> None:
         collect([events(lines)], BadLines()), Cleaning(merge_minutes=0, k_anonymous=0, max_per_hour=MANY_PER_HOUR)
     )
     assert [(one.rule, one.lines) for one in report.dropped] == [("max_per_hour", found.bot_lines)]
-    assert (found.bots, found.bot_lines) == (1, 150)
+    assert (found.bots, found.busiest, found.bot_lines) == (1, (("fast", 130),), 150)
     assert len(found.lines_by_client) == 3
 
 

@@ -10,6 +10,7 @@ share of what was found that is planted, recall the share of what is planted tha
 - count: its clicks
 - rate: its clicks per look of a reader, where a look is weighted by the position (click_weight=rate)
 - per impression: the same as if readers looked at all positions equally often
+- inverse: its clicks, each divided by the propensity of its position
 """
 
 import argparse
@@ -23,6 +24,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from position_bias import count as count_impressions
 
 import clickvec
 from clickvec import config
@@ -30,11 +32,13 @@ from clickvec.data import ClickLog, dataset, position_bias, read_clicks
 from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset
 from clickvec.data.secrets import KINDS, mask
+from clickvec.doctor.sample_words import Words, misspelled_words
 from clickvec.evaluation.significance import bootstrap_interval
 from clickvec.lab.simulate import write_messy
+from clickvec.text.lexical_tokens import tokenise
 
 MAX_PER_HOUR = 120
-WEIGHTS = ("none", "count", "per impression", "rate")
+WEIGHTS = ("none", "count", "inverse", "per impression", "rate")
 MEASURES = ("NDCG@1", "NDCG@3", "NDCG@10")
 Floats = NDArray[np.float64]
 
@@ -52,7 +56,17 @@ def find(log: ClickLog, truth: dict[str, Any]) -> None:
     left = {query for part in parts_of(anonymous) for query in part.queries}
     rare = [query for query, clients in typed.items() if len(clients) < Cleaning.k_anonymous]
     print_row(f"fewer than {Cleaning.k_anonymous} clients", rare, typed.keys() - left)
+    find_typos(without_bots, truth)
     find_secrets([query for part in parts_of(log) for query in part.queries], truth)
+
+
+def find_typos(log: ClickLog, truth: dict[str, Any]) -> None:
+    """Print the precision and recall of misspelled words, among the words of queries with a click."""
+    words = Words(list(map(tokenise, log.queries)), list(map(tokenise, log.titles)))
+    planted = set[str]()
+    for query in set(log.queries) & truth["misspelled"].keys():
+        planted |= set(tokenise(query)) - set(tokenise(truth["misspelled"][query]))
+    print_row("misspelled words", planted, misspelled_words(words))
 
 
 def find_secrets(queries: Iterable[str], truth: dict[str, Any]) -> None:
@@ -87,10 +101,14 @@ def clients_of(log: ClickLog) -> set[str]:
 
 def weighted(log: ClickLog, weights: str, recipe: clickvec.Recipe) -> tuple[Dataset, str]:
     """Return the data to train on and the setting click_weight."""
-    if weights != "per impression":
-        return dataset.prepare(log, recipe.max_words, recipe.max_trigrams), weights
-    with patch.object(position_bias, "try_propensities", lambda _: np.ones(1)):
-        return dataset.prepare(log, recipe.max_words, recipe.max_trigrams), "rate"
+    sizes = recipe.max_words, recipe.max_trigrams
+    if weights == "per impression":
+        with patch.object(position_bias, "try_propensities", lambda _: np.ones(1)):
+            return dataset.prepare(log, *sizes), "rate"
+    if weights == "inverse" and log.positions is not None:
+        propensities = position_bias.estimate_propensities(count_impressions(log))
+        return dataset.prepare(replace(log, clicks=1 / propensities[log.positions - 1]), *sizes), "count"
+    return dataset.prepare(log, *sizes), weights
 
 
 def train(log: ClickLog, folder: Path, weights: str, seed: int, part: str) -> Floats:

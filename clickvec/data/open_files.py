@@ -20,7 +20,7 @@ _FOREIGN = {
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
     b"PK\x03\x04": "a zip archive (or a spreadsheet); unpack it, or export it as CSV",
-    PARQUET: "a Parquet file, which cannot be read here; export it as TSV, CSV or JSON lines",
+    PARQUET: "a Parquet file, which cannot be read from a pipe; give the file itself",
 }
 
 

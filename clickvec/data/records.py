@@ -3,19 +3,19 @@
 Everything is read in blocks of some thousand lines, column by column, which is much faster than line by line.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, compress, islice
 
 from clickvec.data.columns import OWN_NAMES
+from clickvec.data.csv_rows import CsvReader, CsvRecords
 from clickvec.data.header import LOOK_AHEAD, Header, Row, Schema, find_header
 from clickvec.data.json_rows import by_columns, json_columns
 from clickvec.data.lines import LineBlock
 from clickvec.data.parquet_rows import column_names, parquet_blocks
-from clickvec.data.source import Blocks, Source
+from clickvec.data.source import Block, Blocks, Source
 from clickvec.errors import ClickvecError
 
-_ROWS_AT_ONCE = 10_000  # of a CSV file
+_Piece = LineBlock | CsvRecords  # of a TSV or CSV file
 
 
 def read_blocks(source: Source, schema: Schema) -> Blocks:
@@ -45,25 +45,36 @@ def read_table(source: Source, schema: Schema, only_needed: bool = False) -> tup
     """
     if source.format == "parquet":
         return _read_parquet(source, schema, only_needed)
+    separator = "," if source.format == "csv" else "\t"
+    pieces = CsvReader(source).pieces() if source.format == "csv" else source.lines
     rows_needed = 1 if source.columns.header else LOOK_AHEAD
-    if source.format == "csv":
-        records_of = _CsvRows(source)
-        rows = iter(records_of)
-        head = list(islice(rows, rows_needed))
-        header = _find_header(source, head, schema)
-        return header, _csv_blocks(source, header, chain(head[header.lines :], rows), records_of.sizes)
-    head, blocks = [], []
-    for first, lines in source.lines:
-        blocks.append((first, lines))
-        rows = ((number, line.split("\t")) for number, line in enumerate(lines, first) if line)
-        head += islice(rows, rows_needed - len(head))
+    head, read = list[Row](), list[_Piece]()
+    for piece in pieces:
+        read.append(piece)
+        head += islice(_rows(piece, separator), rows_needed - len(head))
         if len(head) == rows_needed:
             break
     header = _find_header(source, head, schema)
-    if header.lines:  # only blank lines come before the header
-        below = head[0][0] + 1
-        blocks = [(max(first, below), lines[max(below - first, 0) :]) for first, lines in blocks]
-    return header, _tsv_blocks(source, header, chain(blocks, source.lines))
+    if header.lines:
+        line = head[0][0]
+        source.bad.total -= sum(piece.sizes.get(line, 1) - 1 for piece in read if isinstance(piece, CsvRecords))
+        read = [_below(piece, line) for piece in read]
+    return header, _blocks(source, header, chain(read, pieces), separator)
+
+
+def _rows(piece: _Piece, separator: str) -> Iterator[Row]:
+    if isinstance(piece, CsvRecords):
+        return iter(piece.rows)
+    first, lines = piece
+    return ((number, line.split(separator)) for number, line in enumerate(lines, first) if line)
+
+
+def _below(piece: _Piece, line: int) -> _Piece:
+    """Leave out the lines up to the header: only blank lines come before it."""
+    if isinstance(piece, CsvRecords):
+        return piece._replace(rows=[row for row in piece.rows if row[0] > line])
+    first, lines = piece
+    return max(first, line + 1), lines[max(line + 1 - first, 0) :]
 
 
 def _read_parquet(source: Source, schema: Schema, only_needed: bool) -> tuple[Header, Blocks]:
@@ -93,66 +104,41 @@ def wrong_width(fields: Sequence[str], names: Sequence[str]) -> tuple[str, str]:
     return "wrong number of columns", f"{count}, expected {', '.join(names)}"
 
 
-def _tsv_blocks(source: Source, header: Header, blocks: Iterator[LineBlock]) -> Blocks:
-    width = len(header.names)
-    for first, lines in blocks:
-        numbers: Sequence[int] = range(first, first + len(lines))
-        fields = "\t\n\t".join(lines).split("\t")  # a line feed is a field of its own between the fields of two lines
-        ends = fields[width :: width + 1]
-        if "" in lines or len(fields) + 1 != len(lines) * (width + 1) or ends.count("\n") < len(ends):
-            good = [line.count("\t") == width - 1 if line else False for line in lines]
-            for number, line, is_good in zip(numbers, lines, good, strict=True):
-                if line and not is_good:
-                    source.bad.add(source.name, number, *wrong_width(line.split("\t"), header.names))
-            numbers = list(compress(numbers, good))
-            fields = "\t\n\t".join(compress(lines, good)).split("\t")
-        if numbers:
-            yield numbers, [fields[at :: width + 1] for at in range(width)]
+def _blocks(source: Source, header: Header, pieces: Iterator[_Piece], separator: str) -> Blocks:
+    for piece in pieces:
+        block = (
+            _from_records(source, header, piece)
+            if isinstance(piece, CsvRecords)
+            else _from_lines(source, header, piece, separator)
+        )
+        if len(block[0]):
+            yield block
 
 
-class _CsvRows:
-    """The records of a CSV file with the number of their first line. A stray quote spoils only what precedes the next.
-
-    `sizes` are the numbers of lines of the records that have several, without blank lines, which are not counted.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source, self.sizes = source, dict[int, int]()
-        self._lines = 0  # read so far, without blank ones
-
-    def __iter__(self) -> Iterator[Row]:
-        # csv limits a field to 131,072 characters, which also limits how much text an open quote can swallow.
-        reader = csv.reader(self._read_lines(), strict=True)
-        while True:
-            before, lines_before = reader.line_num, self._lines
-            try:
-                fields = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                lines = max(1, self._lines - lines_before)
-                self._source.bad.add(self._source.name, before + 1, "not CSV", f"not CSV: {error}", lines=lines)
-                continue
-            if fields:
-                if self._lines > lines_before + 1:
-                    self.sizes[before + 1] = self._lines - lines_before
-                yield before + 1, fields
-
-    def _read_lines(self) -> Iterator[str]:
-        for _, lines in self._source.lines:
-            for line in lines:
-                self._lines += line != ""
-                yield f"{line}\n"
+def _from_lines(source: Source, header: Header, block: LineBlock, separator: str) -> Block:
+    """Split all lines of a block at once."""
+    first, lines = block
+    width, between = len(header.names), f"{separator}\n{separator}"
+    numbers: Sequence[int] = range(first, first + len(lines))
+    fields = between.join(lines).split(separator)  # a line feed is a field of its own between the fields of two lines
+    ends = fields[width :: width + 1]
+    if "" in lines or len(fields) + 1 != len(lines) * (width + 1) or ends.count("\n") < len(ends):
+        good = [line.count(separator) == width - 1 if line else False for line in lines]
+        for number, line, is_good in zip(numbers, lines, good, strict=True):
+            if line and not is_good:
+                source.bad.add(source.name, number, *wrong_width(line.split(separator), header.names))
+        numbers = list(compress(numbers, good))
+        fields = between.join(compress(lines, good)).split(separator)
+    return numbers, [fields[at :: width + 1] for at in range(width)]
 
 
-def _csv_blocks(source: Source, header: Header, rows: Iterator[Row], sizes: dict[int, int]) -> Blocks:
-    while block := list(islice(rows, _ROWS_AT_ONCE)):
-        good = [row for row in block if len(row[1]) == len(header.names)]
-        for number, fields in block if len(good) < len(block) else ():
-            if len(fields) != len(header.names):  # an open quote may have swallowed some lines
-                lines = sizes.pop(number, 1)
-                source.bad.add(source.name, number, *wrong_width(fields, header.names), lines=lines)
-        source.bad.total -= sum(lines - 1 for lines in sizes.values())  # a good record counts once
-        sizes.clear()
-        if good:
-            yield by_columns(good)
+def _from_records(source: Source, header: Header, records: CsvRecords) -> Block:
+    good = []
+    for number, fields in records.rows:
+        if len(fields) == len(header.names):
+            good.append((number, fields))
+            source.bad.total -= records.sizes.get(number, 1) - 1  # a good record counts once
+        else:  # an open quote may have swallowed some lines
+            lines = records.sizes.get(number, 1)
+            source.bad.add(source.name, number, *wrong_width(fields, header.names), lines=lines)
+    return by_columns(good) if good else ((), ())

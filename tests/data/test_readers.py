@@ -20,6 +20,7 @@ from clickvec.data import (
     BadLines,
     ClickLog,
     Columns,
+    csv_rows,
     lines,
     numbers,
     read_clicks,
@@ -221,6 +222,11 @@ def test_csv_mends_itself_after_a_stray_quote(file: File, stray: str) -> None:
     assert log.bad.count >= 1
     assert log.bad.total == text.count("\n") - 1
     assert len(log) + log.bad.count == log.bad.total  # what a quote swallowed is counted
+
+
+def test_a_csv_record_over_several_lines_counts_once(file: File) -> None:
+    log = read_clicks(file('query,"two\n\nlines",title\n"a\n\nb",,t\nq,"x\ny"\nq,,t\n', "a.csv"), max_bad=1.0)
+    assert (log.queries, log.bad.count, log.bad.total) == (["a\n\nb", "q"], 2, 4)
 
 
 def test_csv_quote_left_open_to_the_end(file: File) -> None:
@@ -677,3 +683,22 @@ def test_zstd_is_told_by_content_and_may_hold_several_frames(file: File) -> None
     assert read_clicks(file(json_line, "a.jsonl.zst")).queries == ["q"]
     with pytest.raises(ClickvecError, match=r"clicks\.tsv: the zstd file is cut short or damaged"):
         read_clicks(file(frames[0][:-5]))
+
+
+CSV_PARTS = st.sampled_from(["a", "b c", ",", ",", "\n", "\n", '"', '""', "\r\n", " ", "1", "é", "\0"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CSV_PARTS, max_size=40).map("".join), st.integers(1, 20))
+def test_csv_without_quotes_is_split_as_the_csv_module_does(text: str, size: int) -> None:
+    def read() -> tuple[list[tuple[str, str, float]], list[str], int, int]:
+        log = read_clicks(path, max_bad=1)
+        return pairs(log), log.bad.examples, log.bad.count, log.bad.total
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / "log.csv"
+        path.write_bytes(f"query,title\nfirst,line\n{text}\nlast,line\n".encode())
+        patch.setattr(lines, "_CHUNK_BYTES", size)
+        fast = read()
+        patch.setattr(csv_rows, "_is_plain", lambda _: False)
+        assert read() == fast

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import numbers
-from clickvec.data.columns import Columns
+from clickvec.data.columns import IGNORED, Columns
 from clickvec.data.events import Events
 from clickvec.data.head import Head
 from clickvec.data.header import Schema
@@ -49,6 +49,8 @@ def schema_of(head: Head, columns: Columns) -> Schema:
 def _has(head: Head, column: str, columns: Columns, urls: bool = True) -> bool:
     """Whether a file has a column, by the user's name, ours or a usual one. Without `urls`, a URL is no id."""
     named = columns.names.get(column)
+    if named == IGNORED:
+        return False
     if named is not None and named.strip().lower() in {field.lower() for field in head.fields}:
         return True
     taken = {letters(name) for other, name in columns.names.items() if other != column}
@@ -187,4 +189,5 @@ def _problem(texts: Sequence[str], fields: Mapping[str, str]) -> tuple[str, str]
         name, allowed = "time", numbers.ALLOWED_TIMES
     else:
         name, allowed = "position", numbers.ALLOWED_POSITIONS
-    return f"{name} is {allowed}", f"{name} is {fields[name][:40]!r}, {allowed}"
+    ignore = "" if name == "clicks" else f" (--columns {name}=- ignores the column)"
+    return f"{name} is {allowed}", f"{name} is {fields[name][:40]!r}, {allowed}{ignore}"

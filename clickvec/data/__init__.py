@@ -2,9 +2,9 @@
 
 Bytes become lines in lines.py, lines become fields in records.py, and fields get their meaning in layouts/ (click logs,
 which logs.py reads), judged.py, titles.py and texts.py. Texts are returned as they are in the file; the package `text`
-splits them. A bad line is skipped, counted and listed in `.bad`; ClickvecError is raised only if nothing is left or more
-than `max_bad` of the lines are bad. `Columns` says how the columns of a file are named. dataset.py turns a click log
-into arrays.
+splits them. A bad line is skipped, counted and listed in `.bad`; ClickvecError is raised only if nothing is left or
+more than `max_bad` of the lines are bad. `Columns` says how the columns of a file are named. dataset.py turns a click
+log into arrays.
 """
 
 from clickvec.data.clicks import ClickLog, read_clicks

@@ -5,9 +5,10 @@ and NDCG@10, in per cent, with 95% confidence intervals by bootstrap over querie
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
@@ -81,7 +82,7 @@ def measure(
     return Evaluation(names, MEASURES, test.queries, 0, values, sum(map(len, test.clicked)))
 
 
-def _values(ranker: Ranker, test: Collection, progress: Progress | None) -> "np.ndarray[Any, np.dtype[np.float64]]":
+def _values(ranker: Ranker, test: Collection, progress: Progress | None) -> NDArray[np.float64]:
     """Return (measures, queries), in per cent."""
     columns = []
     for found, clicked in zip(search(ranker, test, progress), test.clicked, strict=True):

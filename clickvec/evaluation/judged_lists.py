@@ -56,6 +56,8 @@ def evaluate(
     if isinstance(judged, ClickLog):
         test = collection(judged, Catalogue(title.title for title in known or ()))
         names, rankers = _rankers(named, test.catalogue.titles)
+        # An index has ids of its own, and the catalogue merges titles with the same words.
+        rankers = [Neural(one.encoder, one.name) if isinstance(one, Neural) else one for one in rankers]
         return measure(dict(zip(names, rankers, strict=True)), test, progress)
     everything = _read(judged, read_judged)
     queries = with_relevant(everything)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import tiny
 
 import clickvec
 from clickvec.data import ClickLog, JudgedQuery, Title
@@ -19,9 +20,12 @@ from clickvec.evaluation.held_out_clicks import (
 )
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import Scores, ndcg, ndcg_of_found
+from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.significance import bootstrap_interval
 from clickvec.evaluation.tuning import tune_bm25, tune_on_lists
+from clickvec.model.encoder import Encoder
+from clickvec.search.index import Index
 
 WORDS = ["red", "car", "blue", "tea", "green", "wine"]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -146,3 +150,13 @@ def test_evaluate_takes_a_click_log() -> None:
     test = collection(log, Catalogue(["red tea", "blue tea"]))
     expected = measure([BM25(["red tea", "blue tea", "red car", "blue wine"])], test)
     np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_an_index_brings_its_titles() -> None:
+    encoder = Encoder(tiny("lstm"))
+    log = log_of(("hotels in shanghai", "shanghai hotels"), ("pizza", "best pizza"))
+    index = Index.build(encoder, ["cheap hotels", "Cheap  hotels", "pizza"], ids=["a", "b", "c"])
+    test = collection(log, Catalogue(["cheap hotels", "pizza"]))
+    np.testing.assert_array_equal(
+        clickvec.evaluate(index, log).values, measure([Neural(encoder, "index")], test).values
+    )

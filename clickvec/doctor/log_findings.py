@@ -13,7 +13,8 @@ from clickvec.doctor.line_counts import DAY, LONGEST, Counted
 
 HEAD = 100  # queries
 MANY_DAYS = 31  # more days are not drawn one by one
-POPULAR = 0.02  # a title clicked by a larger share of the queries is an answer to everything
+POPULAR = 0.02  # a title clicked for a larger share of the queries answers everything
+POPULAR_CLICKS = 0.1  # and so does one with a larger share of the clicks
 BAD_ALLOWED = 0.01  # the default of --max-bad
 REASONS = 3
 
@@ -183,8 +184,12 @@ def popular_finding(counted: Counted, text_of: Mapping[int, str]) -> Finding:
     most = top[0][1]
     text = f"The most clicked title was clicked for {percent(most, queries)} of the queries ({most:,})"
     share = sum(count for _, count in top) / counted.pairs
-    text += f", the ten most clicked have {percent(share)} of the pairs."
-    act = most > POPULAR * queries and queries > 1 / POPULAR
+    clicks = float(titles.clicks.max()) / counted.clicks
+    text += (
+        f", the ten most clicked have {percent(share)} of the pairs. No title has more than {percent(clicks)} of the "
+    )
+    text += "clicks."
+    act = queries > 1 / POPULAR and (most > POPULAR * queries or clicks > POPULAR_CLICKS)
     advice = NOTHING
     if act:
         advice = (
@@ -194,7 +199,8 @@ def popular_finding(counted: Counted, text_of: Mapping[int, str]) -> Finding:
     named = tuple(_short(title) or "?" for title, _ in top)
     plot = Plot("Share of the queries for which a title was clicked", "bars", named,
                 tuple(100 * count / queries for _, count in top), "%")  # fmt: skip
-    numbers = {"top_queries": [count for _, count in top], "top_share": most / queries, "ten_share_of_pairs": share}
+    numbers = {"top_queries": [count for _, count in top], "top_share": most / queries, "ten_share_of_pairs": share,
+               "top_share_of_clicks": clicks}  # fmt: skip
     return Finding("popular_titles", "Popular titles", text, advice, numbers, examples, (plot,), act)
 
 

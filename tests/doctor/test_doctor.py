@@ -57,6 +57,7 @@ def test_every_number_of_a_small_log(findings: dict[str, dict[str, Any]]) -> Non
     assert numbers["head_and_tail"] == {"top": 100, "top_share": 1.0, "once": 3, "once_share": 0.75}
     assert numbers["popular_titles"]["top_queries"] == [2, 1, 1, 1]  # contact us
     assert numbers["popular_titles"]["ten_share_of_pairs"] == 1.0
+    assert numbers["popular_titles"]["top_share_of_clicks"] == 1 / 3  # two of six: all shoes, contact us
     assert numbers["shared_words"] == {"lines": 6, "shared": 3, "every_word": 1}
     assert numbers["position_bias"] == {"clicked": [5, 1], "shown": [5, 2], "unknown": 0, "propensities": None}
     secrets = {"lines": 7, "lines_with_secrets": 2, "email": 1, "card": 0, "ssn": 0, "phone": 1}
@@ -106,6 +107,17 @@ def test_the_cost_is_measured(findings: dict[str, dict[str, Any]]) -> None:
     assert cost["update_seconds"] == pytest.approx(5 * cost["epochs"] / cost["pairs_per_second"])
     assert cost["seconds"] == cost["update_seconds"] + cost["mining_seconds"]
     assert cost["minibatches"] > 0
+
+
+def test_a_title_that_everyone_clicks_needs_attention(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    lines = [f"query {at}\ttitle {at}\n" for at in range(97)] + [f"query {at}\tHome Page\n" for at in range(3)]
+    path.write_text("query\ttitle\n" + "".join(lines), encoding="utf-8")
+    found = json.loads(ok("doctor", path, "--json", *SMALL))["findings"]
+    popular = next(finding for finding in found if finding["name"] == "popular_titles")
+    assert popular["act"]
+    assert popular["examples"][0] == "3 queries: Home Page"
+    check_tells(popular["text"], "3.1% of the queries (3)", "No title has more than 3.0% of the clicks")
 
 
 @pytest.mark.parametrize(

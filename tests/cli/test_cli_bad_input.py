@@ -592,7 +592,7 @@ LONG = ("--set", "cells=8", "--set", "epochs=15", "--set", "batch_size=64")
 
 
 def test_ctrl_c_saves_resume_completes_and_two_runs_exclude_each_other(site: Path, tmp_path: Path) -> None:
-    arguments = ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *LONG)
+    arguments = ("train", site / "clicks.tsv.gz", "--no-hold-out", "--out", tmp_path / "m", *LONG)
     with started(*arguments) as running:
         wait_for(tmp_path / "m.run" / "checkpoint.safetensors", running)
         running.send_signal(signal.SIGSTOP)  # it holds still while others try
@@ -615,7 +615,7 @@ def test_ctrl_c_saves_resume_completes_and_two_runs_exclude_each_other(site: Pat
 def test_a_killed_run_can_be_restarted(site: Path, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "m")
     before = contents(tmp_path / "m")
-    arguments = ("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", "--overwrite")
+    arguments = ("train", site / "clicks.tsv.gz", "--no-hold-out", "--out", tmp_path / "m", "--overwrite")
     checkpoint = tmp_path / "m.run" / "checkpoint.safetensors"
     with started(*arguments, *LONG) as running:
         wait_for(checkpoint, running)

@@ -9,6 +9,7 @@ from clickvec.data.columns import IGNORED, Columns, missing_columns
 from clickvec.data.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
+_MAX_CACHED = 1000  # sets of keys of JSON objects, to limit memory
 LOOK_AHEAD = 100  # lines that decide on the columns of a file without a header: the first one alone may be bad
 
 Row = tuple[int, Sequence[str]]  # line number, fields
@@ -131,14 +132,14 @@ class Keys:
         self._complete = False  # whether an object had all the columns that are needed
         self._last: tuple[str, ...] | None = None  # the keys of the last object; most objects have the same
         self._keys: dict[str, str] = {}
+        self._cache: dict[tuple[str, ...], dict[str, str]] = {}
         self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the key of each column of an object. A column once found by the user's name has no other name."""
         names = tuple(value)
         if names != self._last:
-            self._columns.note(self._name, names, ())
-            self._keys = self._look_up(number, names)
+            self._keys = self._cached(number, names)
             self._last = names
             self.other_kind = self._schema.other_kind(self._keys, names)
             missing = [] if self._complete else self._schema.missing(self._keys)
@@ -148,6 +149,17 @@ class Keys:
                 free = [name for name in names if name not in used]
                 self._error = missing_columns(f"{self._name}:{number}", names, missing, free, header=False)
         return self._keys
+
+    def _cached(self, number: int, names: tuple[str, ...]) -> dict[str, str]:
+        """Look up the keys of an object, or take those of an earlier one with the same names."""
+        known = len(self._mapped), len(self._usual)
+        if names not in self._cache:
+            self._columns.note(self._name, names, ())
+            keys = self._look_up(number, names)
+            if known != (len(self._mapped), len(self._usual)) or len(self._cache) == _MAX_CACHED:
+                self._cache.clear()  # another object may be read in another way now
+            self._cache[names] = keys
+        return self._cache[names]
 
     def _look_up(self, number: int, names: tuple[str, ...]) -> dict[str, str]:
         keys: dict[str, str] = {}
@@ -166,7 +178,7 @@ class Keys:
         return keys
 
     def _add_usual(self, number: int, names: tuple[str, ...], keys: dict[str, str]) -> None:
-        """Add the keys of columns that have a usual name: always the same, and at first only one."""
+        """Add the keys of columns that have a usual name. If there are several, the first that was found counts."""
         keys |= {column: key for column, key in self._usual.items() if column not in keys and key in names}
         left = {column: groups for column, groups in self._schema.usual.items() if column not in self._mapped}
         schema = self._schema._replace(usual=left)
@@ -177,8 +189,9 @@ class Keys:
             if self._last is None:
                 raise
             return  # this line lacks a column
-        self._usual |= {column: names[index] for column, index in found.items()}
-        keys |= {column: names[index] for column, index in found.items()}
+        usual = {column: names[index] for column, index in found.items()}
+        self._usual = usual | self._usual
+        keys |= usual
 
     def check(self) -> None:
         """Raise if there were objects and none of them had all the columns that are needed."""

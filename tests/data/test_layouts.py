@@ -599,3 +599,23 @@ def test_events_come_in_the_order_of_the_files(file: File) -> None:
     paths = [file(f"{n}.tsv", f"query\ttitle\tclicks\nq{n}\tt\t{n}\nbad\n") for n in (2, 0, 1)]
     assert [(e.queries[0], e.clicks[0]) for e in read_events(paths, bad=bad)] == [("q2", 2), ("q0", 0), ("q1", 1)]
     assert (bad.count, bad.total) == (3, 6)
+
+
+def test_without_pyarrow_the_error_says_how_to_install_it(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    paths = file("a.parquet", b"PAR1...PAR1"), file("a.tsv.zst", b"\x28\xb5\x2f\xfd...")
+    for name in ("pyarrow", "pyarrow.parquet", "compression"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for path in paths:
+        with pytest.raises(
+            ClickvecError, match=r"pyarrow is not installed; it comes with: pip install 'clickvec\[data\]'"
+        ):
+            read_clicks(path)
+
+
+def test_json_objects_with_many_sets_of_keys(file: File) -> None:
+    rows = [{"title": f"t{n}", ("q" if n % 3 else "keywords"): f"q{n}", f"x{n % 5}": 1} for n in range(30)]
+    assert read_clicks(file("log.jsonl", json_lines(rows))).queries == [f"q{n}" for n in range(30)]
+    both = {"title": "t", "q": "second", "keywords": "first"}
+    assert read_clicks(file("log.jsonl", json_lines([*rows, both]))).queries[-1] == "first"

@@ -1,6 +1,8 @@
 """Find what is planted in the messy log, and train with and without weighting clicks by position.
 
-python benchmarks/messy.py [--impressions 1000000] [--seeds 3] [--part test] [--weights none,rate,...] [--find-only]
+python benchmarks/messy.py [--impressions 1000000] [--seeds 3] [--part test] [--weights none,rate,...]
+python benchmarks/messy.py --find-only: do not train
+python benchmarks/messy.py --clean --impressions 400000 --part dev: train on the clean log
 
 The log is that of `clickvec lab simulate --messy`. Each planted thing is compared with truth.json: precision is the
 share of what was found that is planted, recall the share of what is planted that was found. Training uses the log as
@@ -34,7 +36,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.data.secrets import KINDS, mask
 from clickvec.doctor.sample_words import Words, misspelled_words
 from clickvec.evaluation.significance import bootstrap_interval
-from clickvec.lab.simulate import write_messy
+from clickvec.lab.simulate import write, write_messy
 from clickvec.text.lexical_tokens import tokenise
 
 MAX_PER_HOUR = 120
@@ -143,10 +145,17 @@ def main() -> None:
     parser.add_argument("--part", choices=("dev", "test"), default="test")
     parser.add_argument("--weights", default=",".join(WEIGHTS))
     parser.add_argument("--find-only", action="store_true")
+    parser.add_argument("--clean", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "messy"
-        print(write_messy(folder, options.impressions, dev_queries=900, test_queries=1800))
+        print(
+            (write if options.clean else write_messy)(folder, options.impressions, dev_queries=900, test_queries=1800)
+        )
+        if options.clean:
+            log = read_clicks(folder / "impressions.tsv.gz")
+            compare(log, folder, options.weights.split(","), options.seeds, options.part)
+            return
         truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
         log = read_clicks(folder / "impressions.tsv.gz")
         find(log, truth)

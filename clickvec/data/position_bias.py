@@ -78,12 +78,15 @@ def looks_of_log(clicks: ClickLog, pair: Ints, before: Ints, looks_before: Looks
 
 
 def try_propensities(counts: PositionCounts) -> NDArray[np.float64] | None:
-    """Return the propensities, or log why they cannot be estimated."""
+    """Return the propensities, and log the first ones, or why they cannot be estimated."""
     try:
-        return estimate_propensities(counts)
+        propensities = estimate_propensities(counts)
     except ClickvecError as error:
         log.warning("Clicks are not corrected for position: %s", error)
         return None
+    first = " ".join(f"{propensity:.2f}" for propensity in propensities[:10])
+    log.info("Readers look at the positions from 1 on in these proportions: %s", first)
+    return propensities
 
 
 def look_units(propensities: NDArray[np.float64], shown_at: Ints) -> Ints:

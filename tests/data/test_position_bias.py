@@ -176,7 +176,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_looks_are_the_propensities_of_all_impressions_of_a_pair(tmp_path: Path) -> None:
+def test_looks_are_the_propensities_of_all_impressions_of_a_pair(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "clickvec")
     blocks = impressions(4_000, seed=1)
     data, texts = data_folder.load_with_texts(folder_of(blocks, tmp_path / "data", on_disk=False))
     shown: dict[tuple[str, str], list[int]] = {}
@@ -185,6 +188,7 @@ def test_looks_are_the_propensities_of_all_impressions_of_a_pair(tmp_path: Path)
         for query, title, position in zip(block.queries, block.titles, block.positions.tolist(), strict=True):
             shown.setdefault((query, title), []).append(position)
     assert data.pair_looks is not None
+    assert "in these proportions: 1.00 0.5" in caplog.text
     queries, titles = texts.queries[:], texts.titles[:]
     names = [(queries[q], titles[t]) for q, t in zip(data.pair_query, data.pair_title, strict=True)]
     # The propensities are 1/k to within a few per cent, and so are the looks.

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from clickvec.explanation import Explanation, explain
     from clickvec.model.encoder import Encoder, Trace
     from clickvec.search.index import Hit, Index
+    from clickvec.training.continuing import continue_training
     from clickvec.training.trainer import train
 
 __all__ = [
-    "ClickvecError", "Encoder", "Evaluation", "Explanation", "Hit", "Index", "Recipe", "Trace", "evaluate", "explain",
-    "read_clicks", "train",
+    "ClickvecError", "Encoder", "Evaluation", "Explanation", "Hit", "Index", "Recipe", "Trace", "continue_training",
+    "evaluate", "explain", "read_clicks", "train",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ _MODULES = {
     "Index": "search.index",
     "Recipe": "config",
     "Trace": "model.encoder",
+    "continue_training": "training.continuing",
     "evaluate": "evaluation.judged_lists",
     "explain": "explanation",
     "read_clicks": "data",

@@ -233,21 +233,32 @@ MAX_FILE_BYTES = 16_384
 
 
 def recipe(
-    name: str = "default", *, file: str | Path | None = None, settings: Sequence[str] = (), **overrides: object
-) -> Recipe:
-    """Return the named recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
+    name: str | Recipe = "default", *, file: str | Path | None = None, settings: Sequence[str] = (),
+    **overrides: object,
+) -> Recipe:  # fmt: skip
+    """Return a recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
 
     A setting that does not exist, or does not fit, is a ClickvecError.
     """
-    if name not in RECIPES:
+    if not isinstance(name, Recipe) and name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
     chosen = {**(_read_toml(Path(file)) if file else {}), **dict(map(_read_setting, settings)), **overrides}
     chosen = {_present_name(key): value for key, value in chosen.items()}
     chosen = {key: value for key, value in chosen.items() if REMOVED.get(key, math.nan) != value}  # in old model cards
     base: dict[str, Any] = DEFAULT
-    if name == "paper":
+    if isinstance(name, Recipe):
+        base = dataclasses.asdict(name)
+    elif name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
     return Recipe(**(base | chosen))
+
+
+def stored_recipe(settings: Mapping[str, object]) -> Recipe:
+    """Return the recipe that a model folder holds. A setting that is missing is newer, and was off."""
+    if not settings:
+        raise ClickvecError("the model does not tell its recipe, so training cannot continue from it; train it again")
+    present = {RENAMED.get(name, name): value for name, value in settings.items()}
+    return Recipe(**{name: value for name, value in present.items() if name in _KINDS})  # type: ignore[arg-type]
 
 
 def _present_name(name: str) -> str:

@@ -203,6 +203,32 @@ def hold_out_and_prepare(
     return data, parts.dev, parts.test
 
 
+def split_and_prepare(
+    logs: list[Path],
+    old_clicks: Path | None,
+    shown: Path | None,
+    catalogue: Path | None,
+    recipe: "Recipe",
+    max_bad: float,
+    columns: "Columns",
+    queries: Path | None = None,
+) -> "tuple[Dataset, Dev | None, dict[str, Dev]]":
+    """Read new clicks and old ones, hold out parts of both, and prepare the rest of the new ones.
+
+    Return the data, what chooses the epoch, and what decides whether the new model is kept.
+    """
+    from clickvec.data import dataset
+    from clickvec.training.continuing import split_new
+
+    titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
+    new = read_clean_log(logs, max_bad, columns, catalogue, queries)
+    old = read_clean_log([old_clicks], max_bad, columns, catalogue, queries) if old_clicks else None
+    parts = split_new(new, old, titles)
+    judged = read_judged_set(shown, max_bad, columns) if shown else None
+    data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
+    return data, parts.dev, dict(parts.tests)
+
+
 def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns") -> "Collection":
     """Read clicks that models are measured on, with all titles that are searched."""
     from clickvec.evaluation.held_out_clicks import Catalogue, collection

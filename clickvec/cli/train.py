@@ -12,11 +12,11 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Over
 from clickvec.cli.streams import print_message, print_result
 from clickvec.config import TOWERS
 from clickvec.errors import missing_extra
+from clickvec.model.folder import open_model
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output
 
 if TYPE_CHECKING:
-    from clickvec.model.folder import Model
     from clickvec.training.measuring import Dev
 
 
@@ -33,6 +33,14 @@ def train(
         Path | None, input_option("More titles to search when the model is measured; the titles of a log of ids.")
     ] = None,
     queries: inputs.LogQueries = None,
+    from_model: Annotated[
+        Path | None,
+        typer.Option("--from", help="Train this model further, on new clicks. It is kept if the new one is worse."),
+    ] = None,
+    old_clicks: Annotated[
+        Path | None,
+        input_option("With --from: the log that the model was trained on, so that it is measured on old days too."),
+    ] = None,
     no_hold_out: Annotated[
         bool, typer.Option("--no-hold-out", help="Train on all clicks and measure nothing.")
     ] = False,
@@ -52,51 +60,71 @@ def train(
     """Train a model from a click log and write it to --out.
 
     Two small parts of the queries are held out of training. One chooses the epoch; the other gives the figures, beside
-    tuned BM25, over all titles of the log and of --catalogue.
+    tuned BM25, over all titles of the log and of --catalogue. With --from, they decide whether the new model is kept.
     """
     from clickvec import config
     from clickvec.training.process_settings import tuned_for_training
 
-    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file])
+    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file, from_model, old_clicks])
     by_tower = [f"tower={tower}"] if tower else []
-    chosen = config.recipe(recipe, file=recipe_file, settings=[*(settings or []), *by_tower])
+    options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
+    if from_model is None:
+        chosen = config.recipe(recipe, **options)
+    if from_model is None and old_clicks is not None:
+        raise typer.BadParameter("--old-clicks is for training a model further; give the model with --from")
+    if from_model is not None and recipe != "default":
+        raise typer.BadParameter("--from takes the recipe of the model; leave --recipe out")
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():
-        from clickvec.training.card import headline  # torch is imported here, after its settings are made
+        from clickvec.training import continuing  # torch is imported here, after its settings are made
+        from clickvec.training.card import headline
         from clickvec.training.checkpoint import check_output_folder
         from clickvec.training.device import pick_device
+        from clickvec.training.gate import Start
         from clickvec.training.loop import run_training
         from clickvec.training.measuring import folder_parts
 
         check_output_folder(out, resume, overwrite)  # before an hour of reading
         pick_device(device)
-        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries))
+        old = None if from_model is None else open_model(from_model)
+        if old is not None:
+            chosen = continuing.continued_recipe(old, **options)
+        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks))
         measured: Dev | None = None
         test = None
+        tests: dict[str, Dev] = {}
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
             data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
             measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+            tests = {"the judged set": measured} if measured else {}
             if not dev and not no_hold_out:
                 titles = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else ()
                 measured, test = folder_parts(logs[0], (entry.title for entry in titles)) or (None, None)
+                tests = {"held-out clicks of the data folder": test} if test else {}
+        elif old is not None:
+            data, measured, tests = inputs.split_and_prepare(
+                logs, old_clicks, shown, catalogue, chosen, max_bad, columns, queries
+            )
         else:
             data, measured, test = inputs.hold_out_and_prepare(
                 logs, shown, catalogue, chosen, max_bad, columns, queries
             )
         columns.check_used()
+        source, start = inputs.file_names(logs), None
+        if old is not None:
+            data, start = continuing.add_trigrams(data, old, chosen.max_trigrams), Start(old, tests)
+            source = continuing.describe_source(old, source)
         model = run_training(
-            data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
-            source=inputs.file_names(logs), progress=Bar(),
+            data, chosen, out, dev=measured, test=None if old else test, device=device, resume=resume,
+            overwrite=overwrite, source=source, progress=Bar(), start=start,
         )  # fmt: skip
     facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
-    inputs.print_outcome(f"{out}: {headline(model)}", facts | _held_out_facts(model), as_json)
+    facts |= {name: model.training[name] for name in ("held_out", "continued") if name in model.training}
+    text = "the old model" if old and model.fingerprint == old.fingerprint else headline(model)
+    inputs.print_outcome(f"{out}: {text}", facts, as_json)
     if not as_json and "held_out" in model.training:
         _print_figures(model.training["held_out"])
-
-
-def _held_out_facts(model: "Model") -> dict[str, Any]:
-    return {"held_out": model.training["held_out"]} if "held_out" in model.training else {}
 
 
 def _print_figures(figures: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ def write(model: Model) -> str:
         "| | |", "|---|---|",
         *(f"| {name} | {_number(value)} |" for name, value in kept.items() if not isinstance(value, dict)),
         *(f"| dev {name} | {value:.2f} |" for name, value in kept.get("dev", {}).items()), "",
-        *_held_out(about.get("held_out")),
+        *_held_out(about.get("held_out")), *_continued(about.get("continued")),
         "## Recipe", "",
         "```toml", *(f"{name} = {_toml(value)}" for name, value in about["recipe"].items()), "```",
     ]  # fmt: skip
@@ -42,6 +42,21 @@ def _held_out(figures: dict[str, Any] | None) -> list[str]:
         "searches for the clicked ones. In per cent, with 95% confidence intervals (bootstrap over queries).",
         f"BM25 is tuned on other held-out queries: {describe_settings(figures['bm25'])}.", "",
         f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), "",
+    ]  # fmt: skip
+
+
+def _continued(continued: dict[str, Any] | None) -> list[str]:
+    """Return the section about the model that training continued from, if there was one."""
+    if continued is None:
+        return []
+    return [
+        "## Continued", "",
+        f"From the model {continued['from']}. NDCG@10 of both, in per cent:", "",
+        "| on | queries | before | now | p |", "|---|---|---|---|---|",
+        *(
+            f"| {row['on']} | {row['queries']:,} | {row['before']:.2f} | {row['now']:.2f} | {row['p']:.2g} |"
+            for row in continued["compared"]
+        ), "",
     ]  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from clickvec.storage import files
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.device import make_updater, pick_device
+from clickvec.training.gate import Start, decide
 from clickvec.training.measuring import Dev, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
@@ -45,20 +46,19 @@ CHECKPOINT_SECONDS = 300.0
 REPORT_SECONDS = 0.2  # between two reads of the loss: each makes a GPU wait
 SAMPLE_TITLES = 512
 PRIOR_LOOKS = 2.0  # looks without a click that are added to those of each pair, so that rare pairs weigh less
-SHUFFLE, MINE = (
-    2,
-    4,
-)  # the first word of a seed: no two random streams are the same. towers.py and update.py have others
+# The first word of a seed: no two random streams are the same. towers.py and update.py have others.
+SHUFFLE, MINE = 2, 4
 
 
 def run_training(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
     device: str = "auto", resume: bool = False, overwrite: bool = False, source: str = "",
-    progress: Progress | None = None,
+    progress: Progress | None = None, start: Start | None = None,
 ) -> Model:  # fmt: skip
     """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
 
-    `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`.
+    `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`. With
+    `start`, training continues from a model, and `out` gets that model if the new one is significantly worse.
 
     Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
@@ -73,7 +73,7 @@ def run_training(
         at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
         with locked_run_folder(run_folder, path), at_device:
             check_output_folder(path, resume, overwrite)
-            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop)
+            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop, start)
             if resume:
                 run.restore()
             elif overwrite:
@@ -117,14 +117,14 @@ class Run:
     def __init__(
         self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
-        stop: threading.Event | None = None,
+        stop: threading.Event | None = None, start: Start | None = None,
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
-        self.source, self.progress, self.stop = source, progress, stop or threading.Event()
+        self.source, self.progress, self.stop, self.start = source, progress, stop or threading.Event(), start
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
-        self.towers = TowerPair(recipe, len(data.trigrams), device)
+        self.towers = TowerPair(recipe, len(data.trigrams), device, start.model if start else None)
         self.sampler = Sampler(data, recipe, run_folder)
         self.state = checkpoint.State()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
@@ -184,8 +184,8 @@ class Run:
         np.random.default_rng([SHUFFLE, self.recipe.seed, self.state.epoch]).shuffle(self._order)
 
     def _mine(self) -> None:
-        """Find the hard negatives of an epoch at its start. The first epoch has none: its model knows nothing yet."""
-        if self.recipe.hard_negatives and self.state.epoch and not self.state.batch:
+        """Find the hard negatives of an epoch at its start. The first has none if its model knows nothing yet."""
+        if self.recipe.hard_negatives and (self.state.epoch or self.start) and not self.state.batch:
             rng = np.random.default_rng([MINE, self.recipe.seed, self.state.epoch])
             mining.mine(self.data, self.towers, rng, self.device, self.sampler.mined)
 
@@ -244,7 +244,8 @@ class Run:
 
     @cached_property
     def _data_name(self) -> str:
-        return checkpoint.name_data(self.data, self.dev)
+        name = checkpoint.name_data(self.data, self.dev)
+        return f"{name} from {self.start.model.fingerprint}" if self.start else name
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return what a checkpoint holds besides the state."""
@@ -294,7 +295,8 @@ class Run:
         model = self.model(arrays)._replace(metrics=self._metrics())
         if test is not None and isinstance(self.dev, Collection):
             model.training["held_out"] = held_out_figures(model, self.dev, test, self.progress)
-        folder.save_model(model._replace(card=card.write(model)), out)
+        kept = decide(self.start, model, out, self.progress) if self.start else model
+        folder.save_model(kept._replace(card=card.write(kept)) if kept is model else kept, out)
 
 
 def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from clickvec.config import Recipe, Tower
 from clickvec.model import forward
-from clickvec.model.folder import sides
+from clickvec.model.folder import Model, sides
 from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged
 from clickvec.training.cpu import compiled
@@ -141,9 +141,13 @@ class TorchTower:
 
 
 class TowerPair:
-    """A query tower and a title tower, which are the same if the recipe sets `shared_tower`."""
+    """A query tower and a title tower, which are the same if the recipe sets `shared_tower`.
 
-    def __init__(self, recipe: Recipe, trigrams: int, device: torch.device) -> None:
+    If a model is given to start from, its weights replace the random ones. Its trigrams are the first ones, and the
+    rows of all others are 0: in the beginning they count nothing, as in that model.
+    """
+
+    def __init__(self, recipe: Recipe, trigrams: int, device: torch.device, start: Model | None = None) -> None:
         shape = recipe.tower_shape()
         self.towers: dict[str, TorchTower] = {}
         for number, side in enumerate(sides(recipe.shared_tower)):
@@ -153,6 +157,8 @@ class TowerPair:
                 name: rng.uniform(-recipe.initial_scale, recipe.initial_scale, shape) + forward.initial_value(name)
                 for name, shape in forward.shapes(shape, trigrams).items()
             }
+            for name, weight in forward.direction(start.weights, side).items() if start else ():
+                arrays[name][: len(weight)], arrays[name][len(weight) :] = weight, 0
             self.towers[side] = TorchTower.from_arrays(recipe.tower_shape(), arrays, torch.float32, device)
         self.query = self.towers[sides(recipe.shared_tower)[0]]
         self.title = self.towers[sides(recipe.shared_tower)[-1]]

@@ -55,10 +55,9 @@ def train(
     Ctrl-C raises `Interrupted` and leaves a run that `if_exists="resume"` continues, with the same weights at the end.
     Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
     """
-    if if_exists not in IF_EXISTS:
-        raise ClickvecError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
-    resume, overwrite, out = if_exists == "resume", if_exists == "overwrite", Path(out)
-    chosen = _recipe(recipe, settings)  # errors come now, and not after reading a long log
+    resume, overwrite = read_if_exists(if_exists)
+    out = Path(out)
+    chosen = config.recipe(recipe, **settings)  # errors come now, and not after reading a long log
     check_output_folder(out, resume, overwrite)
     pick_device(device)
     measured: Dev | None = None
@@ -68,7 +67,7 @@ def train(
         clicks = load_checked(Path(clicks))
     if dev != HELD_OUT:
         measured = read_judged(dev) if isinstance(dev, str | Path) else dev
-    source = ", ".join(Path(path).name for path in _paths(clicks))
+    source = file_names(clicks)
     if isinstance(clicks, Dataset):
         data = clicks
         if isinstance(recipe, str) and "max_words" not in settings:
@@ -87,6 +86,13 @@ def train(
     return Encoder(model, out.resolve())
 
 
+def read_if_exists(if_exists: str) -> tuple[bool, bool]:
+    """Return whether to resume and whether to overwrite. Raise a ClickvecError for another value."""
+    if if_exists not in IF_EXISTS:
+        raise ClickvecError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
+    return if_exists == "resume", if_exists == "overwrite"
+
+
 def load_checked(path: Path) -> Dataset:
     """Open a data folder and check every index in it: compiled code does not."""
     data = data_folder.load(path)
@@ -94,11 +100,8 @@ def load_checked(path: Path) -> Dataset:
     return data
 
 
-def _recipe(recipe: str | Recipe, settings: RecipeSettings) -> Recipe:
-    return dataclasses.replace(recipe, **settings) if isinstance(recipe, Recipe) else config.recipe(recipe, **settings)
-
-
-def _paths(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+def file_names(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> str:
+    """Return the names of the files, for the model card; "" if the clicks are in memory."""
     if isinstance(clicks, ClickLog | Dataset):
-        return ()
-    return (clicks,) if isinstance(clicks, str | Path) else clicks
+        return ""
+    return ", ".join(Path(path).name for path in ((clicks,) if isinstance(clicks, str | Path) else clicks))

@@ -1,0 +1,159 @@
+"""`clickvec.continue_training`: train a model further on new clicks. The old model stays if the new one is worse."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Unpack
+
+import numpy as np
+
+from clickvec import config
+from clickvec.config import Recipe, RecipeSettings
+from clickvec.data import ClickLog, dataset, read_clicks
+from clickvec.data.cleaning import Cleaning, clean
+from clickvec.data.dataset import Dataset
+from clickvec.data.held_out import hold_out, hold_out_again
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
+from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model, open_model
+from clickvec.progress import Progress
+from clickvec.text.ragged import Ragged
+from clickvec.training.checkpoint import check_output_folder
+from clickvec.training.device import pick_device
+from clickvec.training.gate import Start, first_recipe
+from clickvec.training.loop import run_training
+from clickvec.training.measuring import folder_parts
+from clickvec.training.trainer import file_names, load_checked, read_if_exists
+
+EPOCHS = 2  # over the new clicks, instead of those of the first training
+RATE_SHARE = 0.25  # of the learning rate of the first training
+
+
+def continue_training(
+    clicks: ClickLog | str | Path | Sequence[str | Path],
+    /,
+    model: str | Path,
+    out: str | Path,
+    *,
+    old_clicks: ClickLog | str | Path | Sequence[str | Path] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+    if_exists: Literal["error", "resume", "overwrite"] = "error",
+    **settings: Unpack[RecipeSettings],
+) -> Encoder:
+    """Train the model folder `model` further on new clicks, write the result to `out`, and return its encoder.
+
+    Trigrams that the model does not have get new rows. The recipe is that of the model, with 2 epochs and a quarter of
+    the learning rate; the keywords change its settings, except those of the tower. Some of the new clicks are held out:
+    they choose the epoch, and if the new model is significantly worse on them than the old one, `out` gets the old
+    model and a warning is logged. `old_clicks` is the log that the model was trained on: what `train` held out of it
+    takes part in that decision, so that the model does not forget.
+
+    `clicks` may also be a data folder; its held-out clicks are used. The other parameters are those of `train`.
+    """
+    resume, overwrite = read_if_exists(if_exists)
+    start, out = open_model(Path(model)), Path(out)
+    chosen = continued_recipe(start, **settings)  # errors come now, and not after reading a long log
+    check_output_folder(out, resume, overwrite)
+    pick_device(device)
+    dev: Collection | None
+    if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
+        data = load_checked(Path(clicks))
+        dev, tests = folder_tests(Path(clicks))
+    else:
+        train, dev, tests = split_new(_read(clicks), None if old_clicks is None else _read(old_clicks))
+        data = dataset.prepare(train, chosen.max_words, chosen.max_trigrams)
+    trained = run_training(
+        add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev, device=device, resume=resume,
+        overwrite=overwrite, source=describe_source(start, file_names(clicks)), progress=progress,
+        start=Start(start, tests),
+    )  # fmt: skip
+    return Encoder(trained, out.resolve())
+
+
+def continued_recipe(model: Model, **options: Any) -> Recipe:  # noqa: ANN401
+    """Return the recipe for training a model further. `options` are those of `config.recipe`.
+
+    Raise a ClickvecError if they would change the tower, or if the model was shrunk or does not tell its recipe.
+    """
+    if model.precision != "float32":
+        raise ClickvecError(f"the model is shrunk to {model.precision}; continue from the original model")
+    first = config.stored_recipe(first_recipe(model))
+    first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=RATE_SHARE * first.learning_rate)
+    chosen = config.recipe(first, **options)
+    tower = {"max_words": model.max_words, "shared_tower": model.shared_tower, **dataclasses.asdict(model.tower)}
+    tower["tower"] = tower.pop("kind")
+    for name, value in tower.items():
+        if getattr(chosen, name) != value:
+            raise ClickvecError(
+                f"{name}={getattr(chosen, name)}, but the model was trained with {name}={value}; leave the setting out"
+            )
+    return chosen
+
+
+class NewParts(NamedTuple):
+    """The new clicks to train on, what chooses the epoch, and what decides whether the new model is kept."""
+
+    train: ClickLog
+    dev: Collection | None
+    tests: dict[str, Collection]
+
+
+def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -> NewParts:
+    """Hold out two parts of the new clicks, and find those that `train` held out of the old ones.
+
+    Near-duplicates of queries that were held out of the old clicks are left out of training too. Each search is over
+    all titles of both logs, and more `titles`. A log that is too small holds nothing out.
+    """
+    catalogue = Catalogue(new.titles)
+    catalogue.add(titles)
+    dev: list[ClickLog] = []
+    tests: dict[str, Collection] = {}
+    if old is not None:
+        catalogue.add(old.titles)
+        if held := hold_out(old):
+            new = hold_out_again(new, held.dev.queries, held.test.queries).train
+            dev.append(held.dev)
+            tests["held-out clicks of old days"] = collection(held.test, catalogue)
+    if held := hold_out(new):
+        new = held.train
+        dev.append(held.dev)
+        tests["held-out clicks of new days"] = collection(held.test, catalogue)
+    if not len(new):
+        raise ClickvecError("every query of the new clicks was held out of the old ones, so there is nothing to learn")
+    queries: list[str] = []
+    clicked: list[frozenset[int]] = []
+    for part in dev:
+        found = collection(part, catalogue)
+        queries += found.queries
+        clicked += found.clicked
+    return NewParts(new, Collection(tuple(queries), tuple(clicked), catalogue) if dev else None, tests)
+
+
+def folder_tests(path: Path) -> tuple[Collection | None, dict[str, Collection]]:
+    """Return what a data folder holds out: what chooses the epoch, and what decides."""
+    held = folder_parts(path)
+    return (None, {}) if held is None else (held[0], {"held-out clicks of the data folder": held[1]})
+
+
+def add_trigrams(data: Dataset, model: Model, limit: int) -> Dataset:
+    """Return the data with the trigrams of the model first, then its own, at most `limit` in all."""
+    numbers = {trigram: number for number, trigram in enumerate(model.trigrams)}
+    for trigram in data.trigrams:
+        if len(numbers) < limit:
+            numbers.setdefault(trigram, len(numbers))
+    renumbered = np.array([numbers.get(trigram, -1) for trigram in data.trigrams], np.int32)[data.tokens.values]
+    known = renumbered >= 0
+    offsets = np.concatenate(([0], np.cumsum(known)))[data.tokens.offsets]
+    return data._replace(trigrams=tuple(numbers), tokens=Ragged(renumbered[known], offsets))
+
+
+def describe_source(model: Model, new: str) -> str:
+    """Return what the model card tells about the data: the files of the model, then the new ones."""
+    before = model.training.get("data", {}).get("from") or "unnamed clicks"
+    return f"{before}, then {new or 'unnamed clicks'}"
+
+
+def _read(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog:
+    return clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())[0]

@@ -345,6 +345,22 @@ def test_ubi_with_a_catalogue_and_as_a_folder(tmp_path: Path, file: File) -> Non
     assert pairs(log.shown) == [("toner", "Toner Red", 0.0), ("toner", "Third", 0.0), ("laptop", "Other Laptop", 0.0)]
 
 
+def test_ubi_with_two_pages_of_one_query_and_titles_that_are_no_hits(file: File) -> None:
+    page = {"query_id": "q1", "user_query": "toner", "client_id": None, "query_response_hit_ids": ["p1"]}
+    events = [
+        ubi_event("impression", "q1", "p9", 9, "Nine"),
+        ubi_event("click", "q1", "p2", 2, "Two"),
+        ubi_event("impression", "q1", "p1", 1, "One"),
+        ubi_event("click", "q1", "p9", 9, "Nine"),
+    ]
+    queries = file("q.jsonl", json_lines([page, {**page, "query_response_hit_ids": ["p2", "p1"]}]))
+    log = read_clicks([queries, file("e.jsonl", json_lines(events))])
+    assert pairs(log) == [("toner", "Two", 1.0), ("toner", "Nine", 1.0)]
+    assert pairs(log.shown) == [("toner", "One", 0.0), ("toner", "One", 0.0)]
+    assert log.positions is not None
+    assert (log.clients, log.times, log.positions.tolist()) == (None, None, [1, 9])
+
+
 def test_ubi_that_cannot_be_joined(tmp_path: Path, file: File) -> None:
     queries, events = ubi_files("jsonl", tmp_path)
     with pytest.raises(ClickvecError, match=r"ubi_events\.jsonl holds events of UBI; give the file of their queries"):

@@ -15,6 +15,7 @@ from clickvec.data.head import Head
 from clickvec.data.header import Schema
 from clickvec.data.joins import Texts
 from clickvec.data.json_rows import json_cell
+from clickvec.data.layouts.ubi_events import ShownTitle, ShownTitles
 from clickvec.data.open_files import is_regular
 from clickvec.data.records import read_blocks, records
 from clickvec.data.source import Source, open_source
@@ -56,15 +57,6 @@ class _Asked(NamedTuple):
     query: str
     client: str
     time: int | None
-
-
-class _Shown:
-    """A title that events say was shown for a query."""
-
-    __slots__ = ("clicks", "lines", "position")
-
-    def __init__(self) -> None:
-        self.clicks, self.lines, self.position = 0, 0, 0
 
 
 class Files:
@@ -113,7 +105,7 @@ class _Join:
     def __init__(self, catalogue: Texts | None) -> None:
         self._catalogue = catalogue
         self._titles: dict[str, str] = {}  # from the events
-        self._shown: dict[str, dict[str, _Shown]] = {}  # query_id -> document id -> what the events say
+        self._shown = ShownTitles()
         self._asked: dict[str, _Asked] = {}  # query_id -> the query, if events point to titles that are no hits
 
     def read(self, queries: Sequence[Source], events: Sequence[Source]) -> Iterator[Events]:
@@ -145,10 +137,7 @@ class _Join:
                 allowed = numbers.ALLOWED_POSITIONS
                 source.bad.add(source.name, line, f"position is {allowed}", f"position is {ordinal[:40]!r}, {allowed}")
             else:
-                shown = self._shown.setdefault(query_id, {}).setdefault(doc_id, _Shown())
-                shown.clicks += kind in _CLICKS
-                shown.lines += 1
-                shown.position = shown.position or position
+                self._shown.add(query_id, doc_id, kind in _CLICKS, position)
                 if query.strip():
                     self._asked.setdefault(query_id, _Asked(query, client, None))
 
@@ -156,8 +145,9 @@ class _Join:
         rows = _Rows(source)
         for lines, (query_ids, queries, clients, time, hits) in read_blocks(source, _QUERIES):
             times = numbers.parse_times(time).tolist() if time else [None] * len(lines)
-            for line, query_id, query, client, at, listed in zip(
-                lines, query_ids, queries, clients, times, hits, strict=True
+            again: set[str] = set()  # the events of a query that occurs twice in a block are looked up again
+            for line, query_id, query, client, at, listed, shown in zip(
+                lines, query_ids, queries, clients, times, hits, self._shown.of(query_ids), strict=True
             ):
                 doc_ids = _hits(listed)
                 if at == numbers.NO_TIME:
@@ -167,37 +157,45 @@ class _Join:
                 elif not query.strip():
                     source.bad.leave_out(source.name, line, "query without a text", "blank user_query")
                 else:
-                    self._add_hits(rows, line, query_id, _Asked(query, client, at), doc_ids)
+                    titles = self._shown.of([query_id])[0] if query_id in again else shown
+                    self._add_hits(rows, line, query_id, _Asked(query, client, at), doc_ids, titles)
+                    again.add(query_id)
                 if len(rows.ids) >= _ROWS_AT_ONCE:
                     yield from self._events(rows)
                     rows = _Rows(source)
         yield from self._events(rows)
 
-    def _add_hits(self, rows: _Rows, line: int, query_id: str, asked: _Asked, doc_ids: Sequence[str]) -> None:
-        shown = self._shown.get(query_id, {}) if query_id else {}
+    def _add_hits(
+        self, rows: _Rows, line: int, query_id: str, asked: _Asked, doc_ids: list[str], shown: dict[str, ShownTitle]
+    ) -> None:
         if not doc_ids and not shown:
             reason = "query without a hit or a click"
             rows.source.bad.leave_out(rows.source.name, line, reason, reason)
         for position, doc_id in enumerate(doc_ids, 1):
-            clicked = shown.pop(doc_id, None)
-            rows.add(line, asked, doc_id, clicked.clicks if clicked else 0, position)
+            title = shown.pop(doc_id, None)
+            rows.add(line, asked, doc_id, title.clicks if title else 0, position)
+            if title:
+                self._shown.use(title)
         if shown:
             self._asked[query_id] = asked
 
     def _not_hits(self, source: Source) -> Iterator[Events]:
         """Yield the titles that events point to and that are no hits of their query."""
-        rows, without_time = _Rows(source), _Rows(source)
-        for query_id, shown in self._shown.items():
-            asked = self._asked.get(query_id)
-            for doc_id, entry in shown.items():
-                if asked is None:
-                    detail = f"query_id {query_id[:40]!r} is in no file of queries"
-                    source.bad.leave_out(source.name, 1, "query_id without a query", detail, entry.lines)
-                else:
-                    block = without_time if asked.time is None else rows
-                    block.add(1, asked, doc_id, entry.clicks, entry.position)
-        yield from self._events(rows)
-        yield from self._events(without_time)
+        for query_ids in self._shown.unused(_ROWS_AT_ONCE):
+            rows, without_time = _Rows(source), _Rows(source)
+            for query_id, titles in zip(query_ids, self._shown.of(query_ids), strict=True):
+                asked = self._asked.get(query_id)
+                for doc_id, title in titles.items():
+                    self._shown.use(title)
+                    if asked is None:
+                        detail = f"query_id {query_id[:40]!r} is in no file of queries"
+                        lines = len(title.entries)
+                        source.bad.leave_out(source.name, 1, "query_id without a query", detail, lines)
+                    else:
+                        block = without_time if asked.time is None else rows
+                        block.add(1, asked, doc_id, title.clicks, title.position)
+            yield from self._events(rows)
+            yield from self._events(without_time)
 
     def _events(self, rows: _Rows) -> Iterator[Events]:
         """Yield the rows with their titles. Count those without."""

@@ -81,11 +81,15 @@ def _estimated(
     numbers["propensities"] = propensities.tolist()
     factor = float(propensities[0] / propensities[-1])
     text += (
-        f" Readers look at position {len(propensities)} {propensities[-1] / propensities[0]:.2g} times as often as at "
+        f" Readers look {propensities[-1] / propensities[0]:.2g} times as often at position {len(propensities)} as at "
         f"position 1, estimated from the {'first ' if lines >= MOST_LINES else ''}{count_of(lines, 'line')}."
     )
     act = factor > STRONG
-    advice = "Weigh pairs by clicks per look: clickvec train LOG --set click_weight=rate." if act else NOTHING
+    advice = (
+        "Weigh pairs by clicks per look, and compare: clickvec train LOG --out weighted --set click_weight=rate."
+        if act
+        else NOTHING
+    )
     looks = _bars("How often readers look at a position, estimated", 100 * propensities)
     return Finding("position_bias", "Position bias", text, advice, numbers, plots=(rates, looks), act=act)
 

@@ -73,8 +73,9 @@ def _labels(labels: Sequence[str]) -> list[Html]:
     children, free = [], -1e9
     for at, label in enumerate(labels):
         x = _place(at, 0, len(labels), 1)[0]
-        if x - 4 * len(label) > free:
-            children.append(tag("text", label, x=f"{x:.1f}", y=SIZE[1] - 4, text_anchor="middle"))
+        last = 0 < at == len(labels) - 1  # ends where the curve ends, so that it is not cut off
+        if x - (8 if last else 4) * len(label) > free:
+            children.append(tag("text", label, x=f"{x:.1f}", y=SIZE[1] - 4, text_anchor="end" if last else "middle"))
             free = x + 4 * len(label) + 6
     return children
 

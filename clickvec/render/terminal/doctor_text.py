@@ -12,11 +12,8 @@ EXAMPLES = 3
 def show_examination(examination: Examination, screen: Screen, *, everything: bool = False) -> str:
     """Return all findings. Examples are shown where there is something to do, or with `everything`."""
     act = sum(finding.act for finding in examination.findings)
-    to_do = (
-        f"{act} of {len(examination.findings)} findings need attention (marked with !)."
-        if act
-        else "No finding needs attention."
-    )
+    need = "needs" if act == 1 else "need"
+    to_do = f"{act} of {len(examination.findings)} findings {need} attention{' (marked with !)' if act else ''}."
     head = f"{clean(examination.source)}: examined in {examination.seconds:.0f} s. {to_do}"
     sampled = f"Languages, shared words, spelling and unseen words are from {examination.sampled}."
     foot = f"{sampled} All other counts are exact."

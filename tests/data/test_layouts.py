@@ -63,6 +63,13 @@ def test_ids_are_joined_and_the_others_counted(file: File, content: str) -> None
     assert "products.csv" in example
 
 
+def test_a_line_without_an_id_is_a_query_without_a_click(file: File) -> None:
+    log = file("log.csv", "query,sku\npizza,p1\npasta,\n,p1\n")
+    found = read_clicks(log, max_bad=0.4, catalogue=file("products.csv", CATALOGUE))
+    assert (found.queries, found.bad.unused) == (["pizza"], {"query without a click": 1})
+    assert found.bad.examples == [f"{log}:4: blank query"]
+
+
 def test_a_log_of_ids_needs_a_catalogue(file: File) -> None:
     path = file("log.tsv", "query\tsku\npizza\tp1\n")
     with pytest.raises(ClickvecError, match=r"log\.tsv has the ids of titles.*--catalogue.*--columns title=COLUMN"):
@@ -418,6 +425,8 @@ def test_aol(file: File) -> None:
     assert log.bad.unused == {"query without a click": 1, "query without a text": 1}
     assert log.bad.examples[0].startswith(f"{path}:5: time is '2006-03-32 11:58:51'")
     assert (log.bad.count, log.bad.total) == (1, 4)
+    more = AOL.replace("\n", "\tx\n")
+    assert read_clicks(file("aol.tsv", more), max_bad=0.3).titles == log.titles
     catalogue = file("sites.csv", "url,title\nhttp://www.calottery.com,California Lottery\n")
     assert read_clicks(path, max_bad=0.3, catalogue=catalogue).titles == ["California Lottery"]
 

@@ -64,8 +64,8 @@ def is_orcas(head: Head) -> bool:
 
 
 def is_aol(head: Head) -> bool:
-    """Whether a file has the columns of the AOL log."""
-    return head.names == _AOL
+    """Whether a file has the columns of the AOL log, and perhaps more."""
+    return head.names >= _AOL
 
 
 def read_table_log(source: Source, head: Head, catalogue: Texts | None, queries: Texts | None) -> Iterator[Events]:
@@ -81,7 +81,10 @@ def read_table_log(source: Source, head: Head, catalogue: Texts | None, queries:
                 f"name the column of the {kind} with --columns {'title' if key == 'doc_id' else 'query'}=COLUMN"
             )
     by_url = "doc_id" in schema.columns and not _has(head, "doc_id", source.columns, urls=False)
-    yield from _joined_blocks(source, read_blocks(source, schema), schema.columns, catalogue, queries, by_url)
+    blocks = read_blocks(source, schema)
+    if "doc_id" in schema.columns:
+        blocks = (_clicked(source, block, schema.columns.index("doc_id")) for block in blocks)
+    yield from _joined_blocks(source, blocks, schema.columns, catalogue, queries, by_url)
 
 
 def read_orcas(source: Source, catalogue: Texts | None) -> Iterator[Events]:
@@ -100,17 +103,20 @@ def read_aol(source: Source, catalogue: Texts | None) -> Iterator[Events]:
     columns = ("query", "clickurl", "anonid", "querytime", "itemrank")
     schema = Schema(columns, layouts=(columns,), usual={name: ((name,),) for name in columns})
     key = "doc_id" if catalogue else "title"
-    blocks = (_clicked(source, lines, fields) for lines, fields in read_blocks(source, schema))
+    blocks = (_clicked(source, block, columns.index("clickurl")) for block in read_blocks(source, schema))
     yield from _joined_blocks(source, blocks, ("query", key, "client", "time", "position"), catalogue, by_url=True)
 
 
-def _clicked(source: Source, lines: Sequence[int], fields: Sequence[Sequence[str]]) -> Block:
-    """Leave out the lines of AOL that are no click, and those whose query is a hyphen: AOL removed the text."""
-    queries, urls = fields[:2]
-    mask = [bool(url.strip()) and query.strip() != "-" for query, url in zip(queries, urls, strict=True)]
-    for line, is_click, url in zip(lines, mask, urls, strict=True):
+def _clicked(source: Source, block: Block, doc_id: int) -> Block:
+    """Leave out lines that have no document id: queries without a click. AOL wrote a hyphen for a query it removed."""
+    lines, fields = block
+    queries, ids = fields[0], fields[doc_id]
+    mask = [bool(key.strip()) and query.strip() != "-" for query, key in zip(queries, ids, strict=True)]
+    if all(mask):
+        return block
+    for line, is_click, key in zip(lines, mask, ids, strict=True):
         if not is_click:
-            reason = "query without a text" if url.strip() else "query without a click"
+            reason = "query without a text" if key.strip() else "query without a click"
             source.bad.leave_out(source.name, line, reason, reason)
     return list(compress(lines, mask)), [list(compress(column, mask)) for column in fields]
 

@@ -1,4 +1,4 @@
-"""Clicks, times and positions in the fields of a log: texts become numbers, and what is none is told."""
+"""Parse the clicks, times and positions of a log."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 MIN_CLICKS = 1e-6  # with fewer clicks, log2(1 + clicks) would be 0 in float32
 MAX_CLICKS = 1e12  # sums over a log stay finite in float32
 MAX_POSITION = 10**9
-NO_TIME = np.iinfo(np.int64).min  # what parse_times returns for a text that is no time
+NO_TIME = np.iinfo(np.int64).min  # what parse_times returns for a field that is not a time
 
 _MAX_SECONDS = 10**11  # year 5138; a larger number counts milliseconds
-_DAYS = range(1900_01_01, 2100_01_01)  # numbers that are a day, as in 20240131, and not seconds
+_DAYS = range(1900_01_01, 2100_01_01)  # these numbers are dates, such as 20240131, and not seconds
 
 ALLOWED_CLICKS = f"neither 0 nor a number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
 ALLOWED_TIMES = "neither ISO 8601, nor YYYY-MM-DD HH:MM:SS, nor seconds or milliseconds since 1970"
@@ -20,7 +20,7 @@ ALLOWED_POSITIONS = f"not a whole number from 1 to {MAX_POSITION:,}"
 
 
 def parse_clicks(texts: Sequence[str]) -> list[float]:
-    """Return the clicks in some fields, -1 for what is no number in range."""
+    """Return the clicks in each field, or -1 if it is not a number in range."""
     value_of = {text: _clicks(text) for text in set(texts)}
     return [value_of[text] for text in texts]
 
@@ -35,9 +35,9 @@ def _clicks(text: str) -> float:
 
 
 def parse_times(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return the seconds since 1970 of some fields, NO_TIME for what is no time. A time without a zone is UTC.
+    """Return the seconds since 1970 in each field, or NO_TIME if it is not a time. A time without a zone is UTC.
 
-    Fields of one usual format are parsed together, which is much faster.
+    Fields that all have the same usual format are parsed together, which is much faster.
     """
     widths = set(map(len, texts))
     together = "".join(texts)
@@ -101,7 +101,7 @@ def _iso_time(text: str) -> int:
 
 
 def parse_positions(texts: Sequence[str]) -> NDArray[np.int32]:
-    """Return the positions in some fields, 0 for a blank one, -1 for what is no position."""
+    """Return the position in each field, 0 if it is blank, or -1 if it is not a position."""
     value_of = {text: _position(text) for text in set(texts)}
     return np.array([value_of[text] for text in texts], np.int32)
 

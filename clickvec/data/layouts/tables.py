@@ -146,7 +146,7 @@ def _joined_blocks(
 def join(
     source: Source, lines: Sequence[int], ids: Sequence[str], texts: Texts, kind: str, by_url: bool = False
 ) -> tuple[Sequence[int], list[str], NDArray[np.bool_]]:
-    """Return the lines whose id has a text, these texts, and which lines they are. Count the others."""
+    """Return the lines whose id has a text, these texts, and a mask of the lines. Count the other lines."""
     found = texts.of(ids, by_url)
     joined = [text for text in found if text is not None]
     mask = np.ones(len(found), bool)

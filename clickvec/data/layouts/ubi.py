@@ -1,7 +1,7 @@
 """OpenSearch User Behavior Insights (UBI 1.x): queries with their hits, and events that point to queries by query_id.
 
-A hit is an impression, and an event with the action click makes it a click. What an event points to and the hits lack
-was shown too. Titles are in the catalogue, or in the events.
+Each hit of a query is an impression. It is clicked if there is an event with the action click for it. Titles that only
+events name were shown too. The texts of titles come from the catalogue, or from the events.
 """
 
 from collections.abc import Iterator, Sequence
@@ -180,7 +180,7 @@ class _Join:
             self._asked[query_id] = asked
 
     def _not_hits(self, source: Source) -> Iterator[Events]:
-        """Yield the titles that events point to and that are no hits of their query."""
+        """Yield the titles that events name and that are not among the hits of their query."""
         for query_ids in self._shown.unused(_ROWS_AT_ONCE):
             rows, without_time = _Rows(source), _Rows(source)
             for query_id, titles in zip(query_ids, self._shown.of(query_ids), strict=True):

@@ -1,4 +1,4 @@
-"""What the events of UBI say was shown and clicked, by query_id, in little memory: about 80 bytes for each event."""
+"""Keep the clicks and impressions of UBI events by query_id, in about 80 bytes for each event."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ class ShownTitle:
 
 
 class ShownTitles:
-    """The clicks and impressions of all events. Each is an entry, in the order of the log, until it is used."""
+    """The clicks and impressions of all events, in the order of the log. Each can be used once."""
 
     def __init__(self) -> None:
         self._bytes, self._ends, self._hashes = bytearray(), array("q", [0]), array("q")

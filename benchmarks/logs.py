@@ -36,7 +36,7 @@ PREPARE = f"import sys; from clickvec.cli.app import app; app(sys.argv[1:], stan
 COUNT = f"""
 import json, sys
 from pathlib import Path
-from clickvec.data.log_store import open_store
+from clickvec.data.on_disk.log_store import open_store
 from clickvec.data.logs import read_events
 with open_store(Path(sys.argv[1]).with_name("count"), int(sys.argv[2])) as store:
     for events in read_events(sys.argv[1]):

@@ -32,9 +32,9 @@ import numpy as np
 from train import texts
 
 from clickvec.data import BadLines, ClickLog, data_folder, dataset
-from clickvec.data.header import Schema
-from clickvec.data.records import records
-from clickvec.data.source import open_source
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.records import records
+from clickvec.data.parsing.source import open_source
 from clickvec.lab.simulate import Site, impressions
 from clickvec.text.token_table import TokenTable
 from clickvec.text.trigrams import Vocabulary

@@ -113,7 +113,7 @@ def model_folder(folder: Path) -> Path:
 
 def file_names(paths: Iterable[Path]) -> str:
     """Return the names of files for people, with a question mark for each byte that is not valid text."""
-    from clickvec.data.open_files import STDIN, name_of
+    from clickvec.data.parsing.open_files import STDIN, name_of
 
     names = (name_of(path) if path == STDIN else path.name for path in paths)
     return ", ".join(names).encode(errors="replace").decode()
@@ -125,7 +125,7 @@ def file_names(paths: Iterable[Path]) -> str:
 def read_columns(names: list[str] | None, no_header: bool, paths: Iterable[Path | None]) -> "Columns":
     """Parse --columns and --no-header, and refuse to read standard input twice."""
     from clickvec.data import Columns
-    from clickvec.data.open_files import STDIN
+    from clickvec.data.parsing.open_files import STDIN
 
     if list(paths).count(STDIN) > 1:
         raise typer.BadParameter("- is standard input, which can be read only once; name the other files")
@@ -244,7 +244,7 @@ def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, colu
 
 def is_data_folder(path: Path) -> bool:
     """Tell whether a path names a data folder, and not a click log."""
-    from clickvec.data.open_files import STDIN
+    from clickvec.data.parsing.open_files import STDIN
 
     return path != STDIN and (path / "data.json").exists()
 

@@ -84,8 +84,8 @@ def prepare(
     from clickvec.data.cleaning import Cleaning
     from clickvec.data.clicks import describe_files
     from clickvec.data.held_out import fewest_queries
-    from clickvec.data.lines import BadLines
     from clickvec.data.logs import read_events
+    from clickvec.data.parsing.lines import BadLines
     from clickvec.data.preparation import Preparation, write_data_folder
 
     if append and (overwrite or hold_out or max_words or max_trigrams):
@@ -121,7 +121,7 @@ def prepare(
 
 def _read_list(path: Path | None) -> list[str]:
     """Return the lines of a file, without blank ones."""
-    from clickvec.data.lines import BadLines, file_lines
+    from clickvec.data.parsing.lines import BadLines, file_lines
 
     if path is None:
         return []
@@ -133,7 +133,7 @@ def _read_list(path: Path | None) -> list[str]:
 
 def _memory(logs: list[Path], out: Path, append: bool) -> int | None:
     """Return the memory for preparing on disk if the logs are large and DuckDB is installed; otherwise None."""
-    from clickvec.data.paths import log_files
+    from clickvec.data.parsing.paths import log_files
 
     size = sum(_text_size(path) for path in log_files(logs))
     if append and (out / "data.safetensors").exists():

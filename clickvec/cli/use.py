@@ -58,7 +58,7 @@ def encode(
     All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.data import BadLines
-    from clickvec.data.open_files import name_of
+    from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
     from clickvec.search.vectors import check_vectors_output, write_vectors
 
@@ -125,8 +125,8 @@ def search(
 ) -> None:
     """Search an index."""
     from clickvec.data import BadLines
-    from clickvec.data.lines import stream_lines
-    from clickvec.data.open_files import standard_input
+    from clickvec.data.parsing.lines import stream_lines
+    from clickvec.data.parsing.open_files import standard_input
     from clickvec.search.index import Index
 
     opened, bad = Index.open(folder), BadLines()
@@ -171,7 +171,7 @@ def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
     Queries, ids and titles are copied byte for byte. Lines end with LF, even if they ended with CRLF.
     """
     from clickvec.data import BadLines
-    from clickvec.data.open_files import standard_input
+    from clickvec.data.parsing.open_files import standard_input
     from clickvec.model.encoder import Encoder
     from clickvec.search.rerank import reranked
 

@@ -8,11 +8,11 @@ log into arrays.
 """
 
 from clickvec.data.clicks import ClickLog, read_clicks
-from clickvec.data.columns import Columns
 from clickvec.data.events import Events
 from clickvec.data.judged import Judged, JudgedQuery, read_judged, read_qrels
-from clickvec.data.lines import BadLines, Rows
 from clickvec.data.logs import read_events
+from clickvec.data.parsing.columns import Columns
+from clickvec.data.parsing.lines import BadLines, Rows
 from clickvec.data.texts import read_texts
 from clickvec.data.titles import (
     Title,

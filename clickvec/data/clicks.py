@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.events import Events
-from clickvec.data.lines import MAX_BAD, BadLines
 from clickvec.data.logs import read_events
-from clickvec.data.open_files import name_of
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.lines import MAX_BAD, BadLines
+from clickvec.data.parsing.open_files import name_of
 
 
 @dataclass(frozen=True)

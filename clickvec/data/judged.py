@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines, LineBlock, Rows, file_lines
-from clickvec.data.open_files import name_of
-from clickvec.data.records import records, wrong_width
-from clickvec.data.source import open_source
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.lines import MAX_BAD, BadLines, LineBlock, Rows, file_lines
+from clickvec.data.parsing.open_files import name_of
+from clickvec.data.parsing.records import records, wrong_width
+from clickvec.data.parsing.source import open_source
 
 MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column
 

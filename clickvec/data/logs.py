@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clickvec.data.columns import OWN_NAMES, Columns
 from clickvec.data.events import Events
-from clickvec.data.head import look_at
-from clickvec.data.joins import CATALOGUE, QUERIES, Texts
 from clickvec.data.layouts import judgements, tables, ubi
-from clickvec.data.lines import MAX_BAD, BadLines
-from clickvec.data.paths import log_files
-from clickvec.data.source import open_source
+from clickvec.data.layouts.joins import CATALOGUE, QUERIES, Texts
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.head import look_at
+from clickvec.data.parsing.lines import MAX_BAD, BadLines
+from clickvec.data.parsing.paths import log_files
+from clickvec.data.parsing.source import open_source
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -5,18 +5,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clickvec.data import data_folder, dataset
-from clickvec.data.assembly import assemble
 from clickvec.data.cleaning import Cleaning, CleaningReport, clean
 from clickvec.data.clicks import ClickLog, collect
 from clickvec.data.events import Events
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.data.held_out_files import joined
 from clickvec.data.judged import Judged
-from clickvec.data.lines import BadLines
-from clickvec.data.log_store import Store, open_store
+from clickvec.data.on_disk.assembly import assemble
+from clickvec.data.on_disk.log_store import Store, open_store
+from clickvec.data.on_disk.sql_cleaning import clean_store
+from clickvec.data.on_disk.sql_split import TwoParts, hold_out_lines
+from clickvec.data.parsing.lines import BadLines
 from clickvec.data.secrets import mask
-from clickvec.data.sql_cleaning import clean_store
-from clickvec.data.sql_split import TwoParts, hold_out_lines
 from clickvec.progress import Progress, ignore
 from clickvec.text.trigrams import MAX_TRIGRAMS
 

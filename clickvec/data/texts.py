@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.header import Schema
-from clickvec.data.lines import MAX_BAD, BadLines, Rows
-from clickvec.data.records import records
-from clickvec.data.source import open_source
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.parsing.records import records
+from clickvec.data.parsing.source import open_source
 
 _JUDGED = ("query_id", "query", "doc_id", "title", "grade")
 _IMPRESSIONS = ("time", "client", "query", "title", "position", "clicked")

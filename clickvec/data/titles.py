@@ -5,15 +5,15 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.head import look_at
-from clickvec.data.header import Keys, Schema
-from clickvec.data.joins import catalogue_schema
-from clickvec.data.json_rows import json_cell, json_objects
-from clickvec.data.lines import MAX_BAD, BadLines, Rows
-from clickvec.data.records import read_table
-from clickvec.data.source import Source, open_source
-from clickvec.data.usual_names import USUAL
+from clickvec.data.layouts.joins import catalogue_schema
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.head import look_at
+from clickvec.data.parsing.header import Keys, Schema
+from clickvec.data.parsing.json_rows import json_cell, json_objects
+from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.parsing.records import read_table
+from clickvec.data.parsing.source import Source, open_source
+from clickvec.data.parsing.usual_names import USUAL
 
 TITLES = Schema(
     columns=("doc_id", "title"),

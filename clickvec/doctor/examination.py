@@ -9,7 +9,7 @@ from typing import Any
 
 from clickvec.config import Recipe
 from clickvec.data.events import Events
-from clickvec.data.lines import BadLines
+from clickvec.data.parsing.lines import BadLines
 from clickvec.data.secrets import mask
 from clickvec.doctor.false_negatives import false_negatives
 from clickvec.doctor.finding import Finding

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from clickvec.data.lines import BadLines
+from clickvec.data.parsing.lines import BadLines
 from clickvec.doctor.client_findings import client_findings
 from clickvec.doctor.finding import NOTHING, Finding, Plot, count_of, listed, percent
 from clickvec.doctor.line_counts import DAY, LONGEST, Counted

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from clickvec.data.lines import MAX_BAD, BadLines, stream_lines
-from clickvec.data.records import wrong_width
+from clickvec.data.parsing.lines import MAX_BAD, BadLines, stream_lines
+from clickvec.data.parsing.records import wrong_width
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents import distinct_texts
 

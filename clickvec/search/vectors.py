@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import BadLines, Columns, Title, stream_title_blocks, stream_titles
-from clickvec.data.columns import OWN_NAMES
-from clickvec.data.lines import MAX_BAD
+from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.lines import MAX_BAD
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import BATCH_SIZE, Encoder, in_batches
 from clickvec.model.shrink import check_vector_type, shrink_vectors

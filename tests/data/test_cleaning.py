@@ -11,7 +11,7 @@ from clickvec.data import BadLines
 from clickvec.data.cleaning import Cleaning, Dropped, clean
 from clickvec.data.clicks import ClickLog, collect
 from clickvec.data.events import Events
-from clickvec.data.log_store import LEAST_MEMORY
+from clickvec.data.on_disk.log_store import LEAST_MEMORY
 from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
 

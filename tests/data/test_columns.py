@@ -25,9 +25,9 @@ from clickvec.data import (
     texts,
     titles,
 )
-from clickvec.data.columns import NAMES
 from clickvec.data.layouts import tables
-from clickvec.data.open_files import STDIN
+from clickvec.data.parsing.columns import NAMES
+from clickvec.data.parsing.open_files import STDIN
 from clickvec.errors import ClickvecError
 from clickvec.lab.claims import topic_labels
 from clickvec.lab.claims.topic_labels import read_labels

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.data.id_texts import IdTexts
+from clickvec.data.layouts.id_texts import IdTexts
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=3)
 

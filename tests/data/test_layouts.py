@@ -217,7 +217,7 @@ def test_times(file: File, text: str, seconds: int | None) -> None:
 
 
 def test_times_of_one_format_are_read_as_one_by_one() -> None:
-    from clickvec.data.numbers import parse_times
+    from clickvec.data.parsing.numbers import parse_times
 
     for texts in (
         ["2024-02-29 12:00:00", "1999-12-31T23:59:59"],

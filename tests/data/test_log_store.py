@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from clickvec.data import BadLines, Judged, JudgedQuery, data_folder, dataset, held_out
 from clickvec.data.cleaning import Cleaning
 from clickvec.data.events import Events
-from clickvec.data.log_store import LEAST_MEMORY, open_store
-from clickvec.data.numbering import Numbering
+from clickvec.data.on_disk.log_store import LEAST_MEMORY, open_store
+from clickvec.data.on_disk.numbering import Numbering
 from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
 

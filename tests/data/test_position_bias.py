@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clickvec.data import data_folder, dataset
 from clickvec.data.cleaning import Cleaning
 from clickvec.data.events import Events
-from clickvec.data.log_store import LEAST_MEMORY
+from clickvec.data.on_disk.log_store import LEAST_MEMORY
 from clickvec.data.position_bias import (
     MIN_CLICKS,
     MIN_PROPENSITY,

@@ -206,7 +206,7 @@ def test_damaged_parquet(compression: str) -> None:
 
 
 def test_a_whole_file_in_pieces_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clickvec.data import lines
+    from clickvec.data.parsing import lines
 
     rng = random.Random(7)
     with folder() as place:

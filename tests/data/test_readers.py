@@ -20,21 +20,18 @@ from clickvec.data import (
     BadLines,
     ClickLog,
     Columns,
-    csv_rows,
-    lines,
-    numbers,
     read_clicks,
     read_judged,
     read_qrels,
     read_texts,
     read_titles,
-    records,
     stream_title_blocks,
     stream_titles,
 )
-from clickvec.data.header import LOOK_AHEAD
 from clickvec.data.layouts import tables
-from clickvec.data.source import open_source
+from clickvec.data.parsing import csv_rows, lines, numbers, records
+from clickvec.data.parsing.header import LOOK_AHEAD
+from clickvec.data.parsing.source import open_source
 from clickvec.errors import ClickvecError
 from clickvec.lab.claims.topic_labels import read_labels
 from clickvec.search.rerank import read_result_lists

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from clickvec.data.columns import OWN_NAMES
 from clickvec.data.events import Events
-from clickvec.data.head import Head
-from clickvec.data.header import Schema
-from clickvec.data.joins import BEIR_CORPUS, QUERIES, Texts
 from clickvec.data.judged import bad_grade, parse_grade, qrels_lines
+from clickvec.data.layouts.joins import BEIR_CORPUS, QUERIES, Texts
 from clickvec.data.layouts.tables import join
-from clickvec.data.lines import BadLines
-from clickvec.data.records import records
-from clickvec.data.source import Source, open_source
+from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.head import Head
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.lines import BadLines
+from clickvec.data.parsing.records import records
+from clickvec.data.parsing.source import Source, open_source
 from clickvec.errors import ClickvecError
 
 _TREC = re.compile(r"\S+\s+(0|Q0)\s+\S+\s+-?\d+\s*")

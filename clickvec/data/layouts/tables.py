@@ -7,15 +7,15 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data import numbers
-from clickvec.data.columns import IGNORED, Columns
 from clickvec.data.events import Events
-from clickvec.data.head import Head
-from clickvec.data.header import Schema
-from clickvec.data.joins import Texts
-from clickvec.data.records import read_blocks
-from clickvec.data.source import Block, Blocks, Source
-from clickvec.data.usual_names import URLS, USUAL, letters
+from clickvec.data.layouts.joins import Texts
+from clickvec.data.parsing import numbers
+from clickvec.data.parsing.columns import IGNORED, Columns
+from clickvec.data.parsing.head import Head
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.records import read_blocks
+from clickvec.data.parsing.source import Block, Blocks, Source
+from clickvec.data.parsing.usual_names import URLS, USUAL, letters
 from clickvec.errors import ClickvecError
 
 LOG = Schema(

@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickvec.data import numbers
 from clickvec.data.events import Events
-from clickvec.data.head import Head
-from clickvec.data.header import Schema
-from clickvec.data.joins import Texts
-from clickvec.data.json_rows import json_cell
+from clickvec.data.layouts.joins import Texts
 from clickvec.data.layouts.ubi_events import ShownTitle, ShownTitles
-from clickvec.data.open_files import is_regular
-from clickvec.data.records import read_blocks, records
-from clickvec.data.source import Source, open_source
-from clickvec.data.usual_names import USUAL, letters
+from clickvec.data.parsing import numbers
+from clickvec.data.parsing.head import Head
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.json_rows import json_cell
+from clickvec.data.parsing.open_files import is_regular
+from clickvec.data.parsing.records import read_blocks, records
+from clickvec.data.parsing.source import Source, open_source
+from clickvec.data.parsing.usual_names import USUAL, letters
 from clickvec.errors import ClickvecError
 from clickvec.storage.json_files import parse_json
 

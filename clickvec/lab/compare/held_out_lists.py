@@ -8,7 +8,7 @@ import numpy as np
 
 from clickvec.data import ClickLog, Judged, JudgedQuery
 from clickvec.data.held_out import near_duplicate_key
-from clickvec.data.lines import BadLines
+from clickvec.data.parsing.lines import BadLines
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection, search

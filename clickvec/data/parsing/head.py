@@ -4,12 +4,12 @@ import csv
 from itertools import chain
 from typing import NamedTuple
 
-from clickvec.data.json_rows import flatten
-from clickvec.data.lines import BadLines
-from clickvec.data.open_files import is_regular
-from clickvec.data.parquet_rows import column_names
-from clickvec.data.source import Source, first_line, open_source
-from clickvec.data.usual_names import letters
+from clickvec.data.parsing.json_rows import flatten
+from clickvec.data.parsing.lines import BadLines
+from clickvec.data.parsing.open_files import is_regular
+from clickvec.data.parsing.parquet_rows import column_names
+from clickvec.data.parsing.source import Source, first_line, open_source
+from clickvec.data.parsing.usual_names import letters
 from clickvec.storage.json_files import parse_json
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from clickvec.data.open_files import STDIN
+from clickvec.data.parsing.open_files import STDIN
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import kind_of
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from clickvec.data.clicks import ClickLog
 from clickvec.data.held_out import DEV, TEST, parts_of, split_queries
-from clickvec.data.log_store import Store, read_batches
-from clickvec.data.numbering import insert
+from clickvec.data.on_disk.log_store import Store, read_batches
+from clickvec.data.on_disk.numbering import insert
 from clickvec.storage.disk_arrays import DiskLines
 
 _QUERIES = "SELECT query, min(time) FROM lines WHERE line >= 0 AND clicks > 0 GROUP BY query ORDER BY min(line)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from clickvec.data.open_files import name_of, open_stream, read_bytes
+from clickvec.data.parsing.open_files import name_of, open_stream, read_bytes
 from clickvec.errors import ClickvecError
 
 T = TypeVar("T")

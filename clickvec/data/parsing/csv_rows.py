@@ -4,9 +4,9 @@ import csv
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clickvec.data.header import Row
-from clickvec.data.lines import LineBlock
-from clickvec.data.source import Source
+from clickvec.data.parsing.header import Row
+from clickvec.data.parsing.lines import LineBlock
+from clickvec.data.parsing.source import Source
 
 
 class CsvRecords(NamedTuple):

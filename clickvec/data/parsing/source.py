@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.lines import BadLines, LineBlock, file_lines
-from clickvec.data.open_files import STDIN, is_parquet, is_regular, name_of
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.lines import BadLines, LineBlock, file_lines
+from clickvec.data.parsing.open_files import STDIN, is_parquet, is_regular, name_of
 
 Block = tuple[Sequence[int], Sequence[Sequence[str]]]  # line numbers, and the fields of each column
 Blocks = Iterator[Block]

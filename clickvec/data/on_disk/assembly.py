@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Texts
-from clickvec.data.log_store import Store, read_batches
-from clickvec.data.numbering import Numbered, Numbering, insert
+from clickvec.data.on_disk.log_store import Store, read_batches
+from clickvec.data.on_disk.numbering import Numbered, Numbering, insert
+from clickvec.data.on_disk.sql_looks import looks_of_store
 from clickvec.data.pairs import pair_keys
-from clickvec.data.sql_looks import looks_of_store
 from clickvec.storage.disk_arrays import DiskArray, DiskLines, zeros
 from clickvec.text.ragged import Ragged
 from clickvec.text.trigrams import Vocabulary

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data.log_store import Store, read_batches
-from clickvec.data.numbering import insert
+from clickvec.data.on_disk.log_store import Store, read_batches
+from clickvec.data.on_disk.numbering import insert
 from clickvec.data.position_bias import (
     MAX_ROWS,
     Ints,

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
 
-from clickvec.data.columns import OWN_NAMES, Columns
-from clickvec.data.head import Head, look_at
-from clickvec.data.header import Schema
-from clickvec.data.id_texts import IdTexts
-from clickvec.data.lines import MAX_BAD, BadLines
-from clickvec.data.open_files import name_of
-from clickvec.data.records import read_blocks
-from clickvec.data.source import Source, open_source
-from clickvec.data.usual_names import URLS, USUAL, find_usual
+from clickvec.data.layouts.id_texts import IdTexts
+from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.head import Head, look_at
+from clickvec.data.parsing.header import Schema
+from clickvec.data.parsing.lines import MAX_BAD, BadLines
+from clickvec.data.parsing.open_files import name_of
+from clickvec.data.parsing.records import read_blocks
+from clickvec.data.parsing.source import Source, open_source
+from clickvec.data.parsing.usual_names import URLS, USUAL, find_usual
 
 # The first column is the id. The text is the first of the other columns that is not blank.
 CATALOGUE = Schema(

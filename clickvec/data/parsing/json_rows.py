@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from clickvec.data.header import Keys, Row, Schema
-from clickvec.data.source import Block, Blocks, Source
+from clickvec.data.parsing.header import Keys, Row, Schema
+from clickvec.data.parsing.source import Block, Blocks, Source
 from clickvec.storage.json_files import parse_json
 
 

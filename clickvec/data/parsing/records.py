@@ -6,13 +6,13 @@ Everything is read in blocks of some thousand lines, column by column, which is 
 from collections.abc import Iterator, Sequence
 from itertools import chain, compress, islice
 
-from clickvec.data.columns import OWN_NAMES
-from clickvec.data.csv_rows import CsvReader, CsvRecords
-from clickvec.data.header import LOOK_AHEAD, Header, Row, Schema, find_header
-from clickvec.data.json_rows import by_columns, json_columns
-from clickvec.data.lines import LineBlock
-from clickvec.data.parquet_rows import column_names, parquet_blocks
-from clickvec.data.source import Block, Blocks, Source
+from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.csv_rows import CsvReader, CsvRecords
+from clickvec.data.parsing.header import LOOK_AHEAD, Header, Row, Schema, find_header
+from clickvec.data.parsing.json_rows import by_columns, json_columns
+from clickvec.data.parsing.lines import LineBlock
+from clickvec.data.parsing.parquet_rows import column_names, parquet_blocks
+from clickvec.data.parsing.source import Block, Blocks, Source
 from clickvec.errors import ClickvecError
 
 _Piece = LineBlock | CsvRecords  # of a TSV or CSV file

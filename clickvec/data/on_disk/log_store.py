@@ -18,8 +18,8 @@ from clickvec.data.cleaning import NO_CLIENT, hash_clients
 from clickvec.data.dataset import Before
 from clickvec.data.events import Events
 from clickvec.data.judged import Judged
-from clickvec.data.numbering import Change, Numbered, Numbering, insert
-from clickvec.data.numbers import NO_TIME
+from clickvec.data.on_disk.numbering import Change, Numbered, Numbering, insert
+from clickvec.data.parsing.numbers import NO_TIME
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.storage import files
 from clickvec.storage.disk_arrays import DiskArray

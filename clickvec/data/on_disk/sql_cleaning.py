@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.cleaning import HOUR, NO_CLIENT, Cleaning, CleaningReport, Dropped, hash_clients
-from clickvec.data.log_store import Store
-from clickvec.data.numbering import insert
+from clickvec.data.on_disk.log_store import Store
+from clickvec.data.on_disk.numbering import insert
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

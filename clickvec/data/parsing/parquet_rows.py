@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from clickvec.data.lines import BadLines
-from clickvec.data.source import Block, Blocks, Source
+from clickvec.data.parsing.lines import BadLines
+from clickvec.data.parsing.source import Block, Blocks, Source
 from clickvec.errors import ClickvecError, missing_extra
 
 _ROWS_AT_ONCE = 8192

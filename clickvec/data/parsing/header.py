@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from clickvec.data.columns import IGNORED, Columns, missing_columns
-from clickvec.data.usual_names import Groups, ambiguous, find_usual
+from clickvec.data.parsing.columns import IGNORED, Columns, missing_columns
+from clickvec.data.parsing.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
 _MAX_CACHED = 1000  # sets of keys of JSON objects, to limit memory

@@ -11,6 +11,7 @@ from clickvec.data.parsing.source import Block, Blocks, Source
 from clickvec.errors import ClickvecError, missing_extra
 
 _ROWS_AT_ONCE = 8192
+_BUFFER = 1 << 20  # bytes of each column, so that a row group of any size is read in little memory
 
 
 def column_names(path: Path) -> list[str]:
@@ -62,7 +63,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except ImportError:
         raise missing_extra("pyarrow", "data") from None
     try:
-        with path.open("rb") as stream, ParquetFile(stream, pre_buffer=False) as file:
+        with path.open("rb") as stream, ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER) as file:
             yield file
     except (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -27,7 +27,7 @@ from clickvec.training.measuring import folder_parts
 from clickvec.training.trainer import file_names, load_checked, read_if_exists
 
 EPOCHS = 2  # over the new clicks, instead of those of the first training
-RATE_SHARE = 0.25  # of the learning rate of the first training
+RATE_SHARE = 0.1  # of the learning rate of the first training: more makes the model forget (docs/log.md)
 
 
 def continue_training(
@@ -44,7 +44,7 @@ def continue_training(
 ) -> Encoder:
     """Train the model folder `model` further on new clicks, write the result to `out`, and return its encoder.
 
-    Trigrams that the model does not have get new rows. The recipe is that of the model, with 2 epochs and a quarter of
+    Trigrams that the model does not have get new rows. The recipe is that of the model, with 2 epochs and a tenth of
     the learning rate; the keywords change its settings, except those of the tower. Some of the new clicks are held out:
     they choose the epoch, and if the new model is significantly worse on them than the old one, `out` gets the old
     model and a warning is logged. `old_clicks` is the log that the model was trained on: what `train` held out of it

@@ -65,11 +65,11 @@ def test_old_rows_stay_and_new_trigrams_get_rows(old: Path, tmp_path: Path) -> N
 
 def test_the_recipe_is_that_of_the_model_with_fewer_epochs_and_a_lower_rate(old: Path, tmp_path: Path) -> None:
     chosen = continued_recipe(open_model(old), epochs=7)
-    assert chosen == recipe("default", **SMALL | {"epochs": 7, "learning_rate": 0.001})
+    assert chosen == recipe("default", **SMALL | {"epochs": 7, "learning_rate": 0.0004})
     first = clickvec.continue_training(made_up(600, 600), old, tmp_path / "first")
-    assert first.model.training["recipe"]["learning_rate"] == 0.001
+    assert first.model.training["recipe"]["learning_rate"] == 0.0004
     again = continued_recipe(first.model)
-    assert again.learning_rate == 0.001  # a quarter of that of the first training, and not of the last one
+    assert again.learning_rate == 0.0004  # a tenth of that of the first training, and not of the last one
     for settings in ({"cells": 32}, {"tower": "bilstm"}, {"max_words": 5}, {"shared_tower": False}):
         (name,) = settings
         with pytest.raises(ClickvecError, match=f"{name}=.* the model was trained with {name}="):
@@ -194,7 +194,9 @@ def test_a_stopped_run_resumes_to_the_same_weights(old: Path, tmp_path: Path, mo
         clickvec.continue_training(made_up(600, 600), old, tmp_path / "cut", **settings)
     monkeypatch.undo()
     with pytest.raises(ClickvecError, match="other data"):  # the run did not start from nothing
-        clickvec.train(made_up(600, 600), tmp_path / "cut", if_exists="resume", **SMALL | settings, learning_rate=0.001)
+        clickvec.train(
+            made_up(600, 600), tmp_path / "cut", if_exists="resume", **SMALL | settings, learning_rate=0.0004
+        )
     resumed = clickvec.continue_training(made_up(600, 600), old, tmp_path / "cut", if_exists="resume", **settings)
     assert resumed.fingerprint == whole.fingerprint
 

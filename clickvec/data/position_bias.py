@@ -28,6 +28,7 @@ from clickvec.errors import ClickvecError
 MIN_CLICKS = 100  # at a position, on pairs that were shown at several positions; positions with fewer are pooled
 MIN_PROPENSITY = 0.05  # limits the weight of a click, and so the variance of the weights
 _TOLERANCE, _MAX_ITERATIONS = 1e-6, 2_000
+LAST_POSITION = 1_000  # later positions count as this one
 MAX_ROWS = 2**20  # of the counts that the estimate uses: the first ones, to limit memory
 # Sums are taken over multiples of 1 / UNIT. These are exact, so that the order of the lines has no effect.
 UNIT = 2.0**20
@@ -66,6 +67,7 @@ def looks_of_log(clicks: ClickLog, pair: Ints, before: Ints, looks_before: Looks
     position = np.concatenate(
         [clicks.positions, np.zeros(len(clicks.shown), np.int32) if shown_positions is None else shown_positions]
     )
+    position = np.minimum(position, LAST_POSITION)
     clicked, known = np.arange(len(pair)) < len(clicks), pair >= 0
     propensities = try_propensities(count_positions(pair[known], position[known], clicked[known]))
     if propensities is None:
@@ -115,8 +117,9 @@ def count_positions(pair: Ints, position: NDArray[np.integer], clicked: NDArray[
     known = np.flatnonzero(position > 0)
     if not len(known):
         return PositionCounts(*(np.zeros(0, np.int64) for _ in PositionCounts._fields))
-    width = int(position.max()) + 1
-    keys, inverse = np.unique(pair[known].astype(np.int64) * width + position[known], return_inverse=True)
+    width = LAST_POSITION + 1
+    place = np.minimum(position[known], LAST_POSITION)
+    keys, inverse = np.unique(pair[known].astype(np.int64) * width + place, return_inverse=True)
     shown = np.bincount(inverse, minlength=len(keys))
     clicks = np.bincount(inverse[clicked[known].astype(bool)], minlength=len(keys))
     return PositionCounts(keys // width, keys % width, shown, clicks)

@@ -151,6 +151,7 @@ def impressions(views: int, seed: int, *, unknown: float = 0.0, queries: int = 4
     position = np.tile(np.arange(1, 6, dtype=np.int32), views)
     clicked = rng.random(len(query)) < (title + query) % 7 / 7 / position
     position[rng.random(len(query)) < unknown] = 0
+    position[-1] = 2**31 - 1
     columns = zip(*(np.array_split(column, 7) for column in (query, title, position, clicked)), strict=True)
     return [
         Events([f"q {q}" for q in block[0]], [f"t {t}" for t in block[1]], block[3].astype(float), None, None, block[2])

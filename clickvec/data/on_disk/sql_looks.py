@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from clickvec.data.on_disk.log_store import Store, read_batches
 from clickvec.data.on_disk.numbering import insert
 from clickvec.data.position_bias import (
+    LAST_POSITION,
     MAX_ROWS,
     Ints,
     Looks,
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 Keys = Callable[[NDArray[np.int32], NDArray[np.int32]], Ints]
 
 _IS_IMPRESSIONS = "SELECT bool_and(clicks IN (0, 1)) AND bool_or(clicks = 0) FROM lines WHERE line >= 0"
-_SHOWN_AT = "SELECT position, count(*) FROM lines WHERE line >= 0 GROUP BY position"
-_SEEN = """SELECT query, title, position, count(*), count(*) FILTER (clicks > 0)
+_PLACE = f"least(position, {LAST_POSITION})"
+_SHOWN_AT = f"SELECT {_PLACE}, count(*) FROM lines WHERE line >= 0 GROUP BY {_PLACE}"
+_SEEN = f"""SELECT query, title, {_PLACE}, count(*), count(*) FILTER (clicks > 0)
     FROM lines SEMI JOIN (SELECT query, title FROM lines WHERE clicks > 0) USING (query, title)
-    WHERE line >= 0 GROUP BY query, title, position"""
+    WHERE line >= 0 GROUP BY query, title, {_PLACE}"""
 _MOVED = f"""SELECT key, position, shown, clicked FROM seen WHERE position > 0 AND key IN
     (SELECT key FROM seen WHERE position > 0 GROUP BY key HAVING count(*) > 1 AND sum(clicked) > 0)
     ORDER BY key, position LIMIT {MAX_ROWS + 1}"""

@@ -20,6 +20,12 @@ MAX_EXAMPLES = 20
 MAX_BAD = 0.01  # the share of bad lines that readers accept by default
 _CHUNK_BYTES = 1 << 20
 
+# What is said if the format of a file may not be the one that its name says.
+_FORMAT_REASONS = {"wrong number of columns", "not CSV", "not JSON", "not a JSON object"}
+_FORMAT_HINT = (
+    " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines, one object in each line)"
+)
+
 LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
 
 
@@ -80,9 +86,9 @@ class BadLines:
         if not self.total:
             raise ClickvecError(f"{name} has a header and no lines below it" if self.headers else f"{name} is empty")
         if not kept and self.count:
+            hint = _FORMAT_HINT if self.reasons.keys() & _FORMAT_REASONS else ""
             raise ClickvecError(
-                f"{name}: none of its {self.total:,} lines is a good {kind}; first: {self.examples[0]}"
-                " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines)"
+                f"{name}: none of its {self.total:,} lines is a good {kind}; first: {self.examples[0]}{hint}"
             )
         if not kept:
             first = next((f"; first: {example}" for example in self._unused_first.values()), "")

@@ -92,7 +92,10 @@ class ClientCounter:
                 sums = np.bincount(number, weights)
                 counter.update({at: float(sums[at]) for at in np.flatnonzero(sums).tolist()})
         busiest, bots, most = self._busiest()
-        named = [(self.names.get(int(bots[at]), "?").strip(), int(most[at])) for at in np.argsort(-most)[:BUSIEST]]
+        named = [
+            (self.names.get(bot, "?").strip(), rate) for bot, rate in zip(bots.tolist(), most.tolist(), strict=True)
+        ]
+        named = sorted(named, key=lambda bot: (-bot[1], bot[0]))[:BUSIEST]
         names, by_client = np.zeros(0, np.uint64), np.zeros(0)
         for part in self.clients.parts():
             names, by_client = np.append(names, part.keys), np.append(by_client, part.sums[0])

@@ -19,7 +19,6 @@ from clickvec.doctor.log_findings import count_findings
 from clickvec.doctor.position_findings import PositionSample, positions_finding
 from clickvec.doctor.sample_findings import sample_findings, sample_note
 from clickvec.doctor.secret_count import SecretCounter
-from clickvec.doctor.text_hashes import canonical_texts, hash_texts
 from clickvec.doctor.training_findings import cost_finding, false_negatives_finding, no_cost_finding
 from clickvec.errors import missing_extra
 from clickvec.progress import Progress, ignore
@@ -72,9 +71,8 @@ def examine(
         counted = counter.finish()
         negatives = false_negatives(counter.pairs, counted.titles, counted.pairs, recipe.batch_size)
     sample, *larger = (_masked(sampler.finish()) for sampler in samplers)
-    text_of = dict(zip(hash_texts(canonical_texts(sample.titles)).tolist(), sample.titles, strict=True))
     findings = [
-        *count_findings(bad, counted, text_of, recipe.max_words),
+        *count_findings(bad, counted, sample.titles, recipe.max_words),
         *sample_findings(sample),
         positions_finding(counted, positions),
         secrets.finding(),

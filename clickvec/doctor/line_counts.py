@@ -16,7 +16,6 @@ from clickvec.doctor.text_hashes import Keys, canonical_texts, hash_texts, mix
 DAY = 86_400  # seconds
 LONGEST = 50  # words; longer queries are counted with those of this length
 LAST_POSITION = 100  # lower positions are counted with this one
-TOP_TITLES = 10
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,14 +25,9 @@ Ints = NDArray[np.int64]
 class Titles:
     """The distinct clicked titles: the hash of each, by how many queries it was clicked, and its clicks."""
 
-    keys: Keys
+    keys: Keys  # ascending
     queries: Floats
     clicks: Floats
-
-    @property
-    def order(self) -> NDArray[np.intp]:
-        """The titles by the number of their queries, most first."""
-        return np.lexsort((self.keys, -self.clicks, -self.queries))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Findings from the exact counts: lines, duplicates, clients, days, clicks, lengths, head and tail, popular titles."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,9 +9,11 @@ import numpy as np
 from clickvec.data.parsing.lines import BadLines
 from clickvec.doctor.client_findings import client_findings
 from clickvec.doctor.finding import NOTHING, Finding, Plot, count_of, listed, percent
-from clickvec.doctor.line_counts import DAY, LONGEST, Counted
+from clickvec.doctor.line_counts import DAY, LONGEST, Counted, Titles
+from clickvec.doctor.text_hashes import canonical_texts, hash_texts
 
 HEAD = 100  # queries
+TOP_TITLES = 10
 MANY_DAYS = 31  # more days are not drawn one by one
 POPULAR = 0.02  # a title clicked for a larger share of the queries answers everything
 POPULAR_CLICKS = 0.1  # and so does one with a larger share of the clicks
@@ -177,13 +179,14 @@ def _clicks_of_top(frequencies: Counter[float], ranks: list[int]) -> list[float]
     return np.interp(ranks, queries, clicks).tolist()
 
 
-def popular_finding(counted: Counted, text_of: Mapping[int, str]) -> Finding:
-    """Report the titles that were clicked for most queries. `text_of` has the texts of titles by their hash."""
+def popular_finding(counted: Counted, sampled_titles: Sequence[str]) -> Finding:
+    """Report the titles that were clicked for most queries. Those that are named are in the sample."""
     titles, queries = counted.titles, counted.queries
-    top = [(text_of.get(int(titles.keys[at]), ""), int(titles.queries[at])) for at in titles.order[:10]]
-    most = top[0][1]
+    counts = np.sort(titles.queries)[::-1][:TOP_TITLES].astype(np.int64).tolist()
+    top = _most_popular(titles, sampled_titles)
+    most = counts[0]
     text = f"The most clicked title was clicked for {percent(most, queries)} of the queries ({most:,})"
-    share = sum(count for _, count in top) / counted.pairs
+    share = sum(counts) / counted.pairs
     clicks = float(titles.clicks.max()) / counted.clicks
     text += (
         f", the ten most clicked have {percent(share)} of the pairs. No title has more than {percent(clicks)} of the "
@@ -195,20 +198,32 @@ def popular_finding(counted: Counted, text_of: Mapping[int, str]) -> Finding:
         advice = (
             "A title that answers everything teaches nothing: if it is a home page or an advertisement, leave it out."
         )
-    examples = tuple(f"{count:,} queries: {title}" for title, count in top if title)
-    named = tuple(_short(title) or "?" for title, _ in top)
-    plot = Plot("Share of the queries for which a title was clicked", "bars", named,
-                tuple(100 * count / queries for _, count in top), "%")  # fmt: skip
-    numbers = {"top_queries": [count for _, count in top], "top_share": most / queries, "ten_share_of_pairs": share,
+    examples = tuple(f"{count_of(count, 'query', 'queries')}: {title}" for title, count in top)
+    named = tuple(_short(title) for title, _ in top)
+    shares = tuple(100 * count / queries for _, count in top)
+    plots = (Plot("Share of the queries for which a title was clicked", "bars", named, shares, "%"),) if top else ()
+    numbers = {"top_queries": counts, "top_share": most / queries, "ten_share_of_pairs": share,
                "top_share_of_clicks": clicks}  # fmt: skip
-    return Finding("popular_titles", "Popular titles", text, advice, numbers, examples, (plot,), act)
+    return Finding("popular_titles", "Popular titles", text, advice, numbers, examples, plots, act)
+
+
+def _most_popular(titles: Titles, sampled: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the sampled titles with the most queries, and the number of these. Masked titles are not among them."""
+    text_of = dict(zip(canonical_texts(sampled), sampled, strict=True))
+    keys = hash_texts(list(text_of))
+    at = np.minimum(np.searchsorted(titles.keys, keys), len(titles.keys) - 1)
+    columns = (titles.keys[at] == keys, titles.queries[at], titles.clicks[at])
+    rows = zip(*(column.tolist() for column in columns), text_of.values(), strict=True)
+    found = ((queries, clicks, text) for is_there, queries, clicks, text in rows if is_there)
+    best = sorted(found, key=lambda row: (-row[0], -row[1], row[2]))[:TOP_TITLES]
+    return [(text, int(queries)) for queries, _, text in best]
 
 
 def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def count_findings(bad: BadLines, counted: Counted, text_of: Mapping[int, str], max_words: int) -> Iterator[Finding]:
+def count_findings(bad: BadLines, counted: Counted, sampled_titles: Sequence[str], max_words: int) -> Iterator[Finding]:
     """Yield all findings of this module."""
     yield lines_finding(bad, counted)
     yield duplicates_finding(counted)
@@ -217,4 +232,4 @@ def count_findings(bad: BadLines, counted: Counted, text_of: Mapping[int, str], 
     yield clicks_finding(counted)
     yield lengths_finding(counted, max_words)
     yield head_finding(counted)
-    yield popular_finding(counted, text_of)
+    yield popular_finding(counted, sampled_titles)

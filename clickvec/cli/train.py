@@ -72,6 +72,8 @@ def train(
         chosen = config.recipe(recipe, **options)
     if from_model is None and old_clicks is not None:
         raise typer.BadParameter("--old-clicks is for training a model further; give the model with --from")
+    if old_clicks is not None and (dev or no_hold_out or any(map(inputs.is_data_folder, logs))):
+        raise typer.BadParameter("--old-clicks is for a log of which clicks are held out; see --dev and --no-hold-out")
     if from_model is not None and recipe != "default":
         raise typer.BadParameter("--from takes the recipe of the model; leave --recipe out")
     if find_spec("torch") is None:

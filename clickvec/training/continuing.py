@@ -9,8 +9,7 @@ import numpy as np
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, dataset, read_clicks
-from clickvec.data.cleaning import Cleaning, clean
+from clickvec.data import ClickLog, dataset
 from clickvec.data.dataset import Dataset
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.errors import ClickvecError
@@ -24,7 +23,7 @@ from clickvec.training.device import pick_device
 from clickvec.training.gate import Start, first_recipe
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
-from clickvec.training.trainer import file_names, load_checked, read_if_exists
+from clickvec.training.trainer import file_names, load_checked, read_clean, read_if_exists
 
 EPOCHS = 2  # over the new clicks, instead of those of the first training
 RATE_SHARE = 0.1  # of the learning rate of the first training: more makes the model forget (docs/log.md)
@@ -59,10 +58,12 @@ def continue_training(
     pick_device(device)
     dev: Collection | None
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
+        if old_clicks is not None:
+            raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")
         data = load_checked(Path(clicks))
         dev, tests = folder_tests(Path(clicks))
     else:
-        train, dev, tests = split_new(_read(clicks), None if old_clicks is None else _read(old_clicks))
+        train, dev, tests = split_new(read_clean(clicks), None if old_clicks is None else read_clean(old_clicks))
         data = dataset.prepare(train, chosen.max_words, chosen.max_trigrams)
     trained = run_training(
         add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev, device=device, resume=resume,
@@ -153,7 +154,3 @@ def describe_source(model: Model, new: str) -> str:
     """Return what the model card tells about the data: the files of the model, then the new ones."""
     before = model.training.get("data", {}).get("from") or "unnamed clicks"
     return f"{before}, then {new or 'unnamed clicks'}"
-
-
-def _read(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog:
-    return clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())[0]

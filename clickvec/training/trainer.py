@@ -73,9 +73,7 @@ def train(
         if isinstance(recipe, str) and "max_words" not in settings:
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
-        pairs, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
-        for line in str(report).splitlines():
-            log.info(line)
+        pairs = read_clean(clicks)
         if dev == HELD_OUT:
             pairs, measured, test = hold_out_clicks(pairs)
         data = dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams)
@@ -91,6 +89,14 @@ def read_if_exists(if_exists: str) -> tuple[bool, bool]:
     if if_exists not in IF_EXISTS:
         raise ClickvecError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
     return if_exists == "resume", if_exists == "overwrite"
+
+
+def read_clean(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog:
+    """Read clicks, unless they are in memory already, clean them, and log what was dropped."""
+    cleaned, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
+    for line in str(report).splitlines():
+        log.info(line)
+    return cleaned
 
 
 def load_checked(path: Path) -> Dataset:

@@ -205,6 +205,8 @@ def test_a_data_folder_of_new_clicks(old: Path, tmp_path: Path) -> None:
     data_folder.save(dataset.prepare(made_up(600, 600), 10, 50_000), tmp_path / "data")
     found = clickvec.continue_training(tmp_path / "data", old, tmp_path / "model")
     assert found.model.training["data"]["from"].endswith("then data")
+    with pytest.raises(ClickvecError, match="leave old_clicks out"):
+        clickvec.continue_training(tmp_path / "data", old, tmp_path / "other", old_clicks=made_up(0, 600))
 
 
 def test_at_most_six_parameters_are_named() -> None:
@@ -245,6 +247,9 @@ def test_the_command_line(old: Path, tmp_path: Path) -> None:
 def test_wrong_use_of_the_command_line(old: Path, tmp_path: Path) -> None:
     new = write_log(tmp_path / "new.tsv", made_up(600, 20))
     assert run("train", new, "--old-clicks", new, "--out", tmp_path / "m").status == 2
+    for option in (("--dev", new), ("--no-hold-out",)):
+        command = ("train", new, "--from", old, "--old-clicks", new, "--out", tmp_path / "m", *option)
+        assert run(*command).status == 2
     assert run("train", new, "--from", old, "--recipe", "paper", "--out", tmp_path / "m").status == 2
     assert "overlaps" in refused("train", new, "--from", old, "--out", old, "--overwrite")
     assert "cells" in refused("train", new, "--from", old, "--out", tmp_path / "m", "--set", "cells=32")

@@ -106,8 +106,9 @@ def main() -> None:
         report["prepare"] = measured(PREPARE, "prepare", str(log), "--out", data, *options, lines=lines)
         for name, row in report.items():
             print(
-                f"{name:8} {row['seconds']:7.1f} s ({row['cpu_seconds']:.1f} s of CPU time)   "
-                f"{row['lines_per_second']:9,.0f} lines/s   {row['peak_mb']:,.0f} MB"
+                f"{name:8} {row['seconds']:7.1f} s, {row['lines_per_second']:9,.0f} lines/s   "
+                f"{row['cpu_seconds']:7.1f} s of CPU time, {lines / row['cpu_seconds']:9,.0f} lines/s   "
+                f"{row['peak_mb']:,.0f} MB"
             )
     print(json.dumps(report))
 

@@ -12,7 +12,6 @@ from clickvec.errors import ClickvecError
 
 MOST_LINES = 2**21  # lines that the estimate uses: the first ones, to limit memory
 SHOWN_POSITIONS = 20  # in the plot
-STRONG = 2.0  # times that readers look more often at the first position than at the last
 
 
 class PositionSample:
@@ -79,19 +78,13 @@ def _estimated(
     text: str, propensities: NDArray[np.float64], lines: int, numbers: dict[str, object], rates: Plot
 ) -> Finding:
     numbers["propensities"] = propensities.tolist()
-    factor = float(propensities[0] / propensities[-1])
     text += (
         f" Readers look {propensities[-1] / propensities[0]:.2g} times as often at position {len(propensities)} as at "
         f"position 1, estimated from the {'first ' if lines >= MOST_LINES else ''}{count_of(lines, 'line')}."
     )
-    act = factor > STRONG
-    advice = (
-        "Weigh pairs by clicks per look, and compare: clickvec train LOG --out weighted --set click_weight=rate."
-        if act
-        else NOTHING
-    )
+    advice = "Nothing to do: the recipe default weighs a pair by its clicks per look (click_weight=rate)."
     looks = _bars("How often readers look at a position, estimated", 100 * propensities)
-    return Finding("position_bias", "Position bias", text, advice, numbers, plots=(rates, looks), act=act)
+    return Finding("position_bias", "Position bias", text, advice, numbers, plots=(rates, looks))
 
 
 def _bars(caption: str, values: NDArray[np.float64]) -> Plot:

@@ -1,6 +1,6 @@
 """Train on nine tenths of a log, continue on the last tenth, and compare with training on the whole log.
 
-    python benchmarks/continue.py [--seeds 3]
+    python benchmarks/continue.py [--seeds 3] [--log built-in] [--log msrd]
 
 The logs are the built-in one (`clickvec lab simulate --impressions 1000000`) and ../shared/data/msrd, if it is there.
 The last tenth is a tenth of the queries, by a hash of their words. `full` and `nine tenths` are trained by
@@ -44,11 +44,12 @@ def select(log: ClickLog, rows: np.ndarray) -> ClickLog:
     return dataclasses.replace(log, queries=queries, titles=titles, clicks=log.clicks[rows])
 
 
-def sites(folder: Path) -> Iterator[tuple[str, Path]]:
+def sites(folder: Path, logs: list[str]) -> Iterator[tuple[str, Path]]:
     """Yield the names and folders of the logs."""
-    write(folder / "site", impressions=IMPRESSIONS, log=False)
-    yield "built-in log", folder / "site"
-    if MSRD.exists():
+    if "built-in" in logs:
+        write(folder / "site", impressions=IMPRESSIONS, log=False)
+        yield "built-in log", folder / "site"
+    if "msrd" in logs and MSRD.exists():
         yield "msrd", MSRD
 
 
@@ -77,11 +78,13 @@ def measure(site: Path, seed: int, folder: Path) -> dict[str, tuple[float, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--log", choices=("built-in", "msrd"), action="append", help="default: both")
+    options = parser.parse_args()
+    seeds, logs = options.seeds, options.log or ["built-in", "msrd"]
     torch.set_num_threads(1)
     result = {}
     with tempfile.TemporaryDirectory() as place, tuned_for_training():
-        for name, site in sites(Path(place)):
+        for name, site in sites(Path(place), logs):
             runs = [measure(site, seed, Path(place) / name.replace(" ", "-")) for seed in range(1, seeds + 1)]
             values = np.array([[run[system] for system in SYSTEMS] for run in runs])
             means = values.mean(axis=0)

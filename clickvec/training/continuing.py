@@ -25,8 +25,9 @@ from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.trainer import file_names, load_checked, read_clean, read_if_exists
 
-EPOCHS = 2  # over the new clicks, instead of those of the first training
+EPOCHS = 1  # over the new clicks, instead of those of the first training
 RATE_SHARE = 0.1  # of the learning rate of the first training: more makes the model forget (docs/log.md)
+MOST_DEV, MOST_TEST = 500, 1_000  # queries to measure, or measuring would take longer than training
 
 
 def continue_training(
@@ -43,11 +44,11 @@ def continue_training(
 ) -> Encoder:
     """Train the model folder `model` further on new clicks, write the result to `out`, and return its encoder.
 
-    Trigrams that the model does not have get new rows. The recipe is that of the model, with 2 epochs and a tenth of
-    the learning rate; the keywords change its settings, except those of the tower. Some of the new clicks are held out:
-    they choose the epoch, and if the new model is significantly worse on them than the old one, `out` gets the old
-    model and a warning is logged. `old_clicks` is the log that the model was trained on: what `train` held out of it
-    takes part in that decision, so that the model does not forget.
+    Trigrams that the model does not have get new rows. The recipe is that of the model, with one epoch and a tenth of
+    the learning rate; the keywords change its settings, except those of the tower. Some of the new clicks are held out.
+    If the new model is significantly worse on them than the old one, `out` gets the old model and a warning is logged.
+    `old_clicks` is the log that the model was trained on: what `train` held out of it takes part in the decision, so
+    that the model does not forget. Another part of both chooses the epoch, if there are several.
 
     `clicks` may also be a data folder; its held-out clicks are used. The other parameters are those of `train`.
     """
@@ -116,17 +117,17 @@ def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -
         if held := hold_out(old):
             new = hold_out_again(new, held.dev.queries, held.test.queries).train
             dev.append(held.dev)
-            tests["held-out clicks of old days"] = collection(held.test, catalogue)
+            tests["held-out clicks of old days"] = collection(held.test, catalogue).sample(MOST_TEST)
     if held := hold_out(new):
         new = held.train
         dev.append(held.dev)
-        tests["held-out clicks of new days"] = collection(held.test, catalogue)
+        tests["held-out clicks of new days"] = collection(held.test, catalogue).sample(MOST_TEST)
     if not len(new):
         raise ClickvecError("every query of the new clicks was held out of the old ones, so there is nothing to learn")
     queries: list[str] = []
     clicked: list[frozenset[int]] = []
     for part in dev:
-        found = collection(part, catalogue)
+        found = collection(part, catalogue).sample(MOST_DEV)
         queries += found.queries
         clicked += found.clicked
     return NewParts(new, Collection(tuple(queries), tuple(clicked), catalogue) if dev else None, tests)

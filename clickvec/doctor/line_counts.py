@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class LineCounter:
         self.clicked += len(queries)
         self.clicks += float(clicks.sum())
         self.pairs.add(mix(query, title), (query, title), (clicks,))
-        words = np.fromiter((text.count(" ") for text in queries), np.int64, len(queries)) + 1
+        words = np.fromiter(map(str.count, queries, repeat(" ")), np.int64, len(queries)) + 1
         self.by_length += np.bincount(np.minimum(words, LONGEST), minlength=LONGEST + 1)
         if events.times is not None:
             self._columns.add("times")

@@ -1,0 +1,116 @@
+"""Measure training from a data folder of which at most a quarter is in memory.
+
+    python benchmarks/larger_than_memory.py [--pairs 300000] [--runs 2]
+
+The log is that of benchmarks/growth.py. It is trained on for one epoch with the recipe `default`, in its own process,
+with and without a limit in turn. The limit is not that of the system, which would need a control group. A thread asks
+the system every 10 ms how much of the data folder's arrays is in the page cache. If it is more than a quarter, the
+thread drops all of it, so that training reads it from disk again. This is stricter than a limit that drops the oldest
+pages. The memory of the model and the optimizer is not limited. Needs Linux. The last line is JSON.
+"""
+
+import argparse
+import ctypes
+import json
+import logging
+import mmap
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+class Evictor(threading.Thread):
+    """Keep at most `limit` bytes of a mapped file in memory."""
+
+    def __init__(self, array: np.ndarray, path: Path, limit: int) -> None:
+        super().__init__(daemon=True)
+        while not isinstance(array, np.memmap) or not isinstance(array._mmap, mmap.mmap):
+            array = array.base
+        self.map, self.file, self.limit, self.drops = array._mmap, os.open(path, os.O_RDONLY), limit, 0
+        self.address = np.frombuffer(self.map, np.uint8).ctypes.data
+        self.size = os.fstat(self.file).st_size
+        self.most = 0
+
+    def cached(self) -> int:
+        """Return the bytes of the file that are in the page cache."""
+        pages = (ctypes.c_ubyte * (-(-self.size // mmap.PAGESIZE)))()
+        if ctypes.CDLL(None, use_errno=True).mincore(ctypes.c_void_p(self.address), ctypes.c_size_t(self.size), pages):
+            raise OSError(ctypes.get_errno(), "mincore")
+        return int((np.frombuffer(pages, np.uint8) & 1).sum()) * mmap.PAGESIZE
+
+    def run(self) -> None:
+        """Look every 10 ms."""
+        while True:
+            cached = self.cached()
+            self.most = max(self.most, cached)
+            if cached > self.limit:
+                self.map.madvise(mmap.MADV_DONTNEED)
+                os.posix_fadvise(self.file, 0, 0, os.POSIX_FADV_DONTNEED)
+                self.drops += 1
+            time.sleep(0.01)
+
+
+def train(folder: Path, limited: bool) -> None:
+    """Train for one epoch and print pairs/s, drops, and the largest amount of the file that was seen in memory."""
+    from clickvec.config import recipe
+    from clickvec.data import data_folder
+    from clickvec.training.loop import run_training
+
+    messages: list[str] = []
+    logger, handler = logging.getLogger("clickvec"), logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    data, path = data_folder.load(folder), folder / "data.safetensors"
+    size = path.stat().st_size
+    evictor = Evictor(data.pair_query, path, size // 4)
+    if limited:
+        evictor.start()
+    run_training(data, recipe("default", epochs=1), folder.with_name(f"model-{os.getpid()}"), device="cpu")
+    rate = next(
+        float(found[1].replace(",", "")) for text in messages if (found := re.search(r"([\d,]+) pairs/s", text))
+    )
+    print(json.dumps({"pairs_per_second": rate, "drops": evictor.drops, "most": evictor.most / size}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=300_000)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--limited", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.train:
+        train(arguments.train, arguments.limited)
+        return
+    from growth import prepare
+
+    rates: dict[str, list[float]] = {"in memory": [], "a quarter in memory": []}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "data"
+        prepare(arguments.pairs, folder)
+        os.sync()  # only pages that are on disk can be dropped
+        print(f"{arguments.pairs:,} pairs, {(folder / 'data.safetensors').stat().st_size / 1e6:,.0f} MB")
+        for _ in range(arguments.runs):
+            for name, option in (("in memory", []), ("a quarter in memory", ["--limited"])):
+                call = [sys.executable, __file__, "--train", str(folder), *option]
+                done = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True)
+                row = json.loads(done.stdout.splitlines()[-1])
+                rates[name].append(row["pairs_per_second"])
+                print(f"{name:20} {row['pairs_per_second']:8,.0f} pairs/s   dropped {row['drops']:,} times", flush=True)
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    ratio = medians["a quarter in memory"] / medians["in memory"]
+    print(f"ratio {ratio:.2f}")
+    print(json.dumps({"pairs": arguments.pairs, **rates, "ratio": ratio}))
+
+
+if __name__ == "__main__":
+    main()

@@ -189,9 +189,8 @@ def popular_finding(counted: Counted, sampled_titles: Sequence[str]) -> Finding:
     share = sum(counts) / counted.pairs
     clicks = float(titles.clicks.max()) / counted.clicks
     text += (
-        f", the ten most clicked have {percent(share)} of the pairs. No title has more than {percent(clicks)} of the "
+        f", the ten most clicked have {percent(share)} of the pairs. The largest share of clicks is {percent(clicks)}."
     )
-    text += "clicks."
     act = queries > 1 / POPULAR and (most > POPULAR * queries or clicks > POPULAR_CLICKS)
     advice = NOTHING
     if act:

@@ -117,6 +117,7 @@ def train(
         if old is not None:
             data, start = continuing.add_trigrams(data, old, chosen.max_trigrams), Start(old, tests)
             source = continuing.describe_source(old, source)
+            measured = measured if dev or continuing.has_choice(chosen) else None
         model = run_training(
             data, chosen, out, dev=measured, test=None if old else test, device=device, resume=resume,
             overwrite=overwrite, source=source, progress=Bar(), start=start,

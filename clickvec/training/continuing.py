@@ -67,9 +67,9 @@ def continue_training(
         train, dev, tests = split_new(read_clean(clicks), None if old_clicks is None else read_clean(old_clicks))
         data = dataset.prepare(train, chosen.max_words, chosen.max_trigrams)
     trained = run_training(
-        add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev, device=device, resume=resume,
-        overwrite=overwrite, source=describe_source(start, file_names(clicks)), progress=progress,
-        start=Start(start, tests),
+        add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev if has_choice(chosen) else None,
+        device=device, resume=resume, overwrite=overwrite, source=describe_source(start, file_names(clicks)),
+        progress=progress, start=Start(start, tests),
     )  # fmt: skip
     return Encoder(trained, out.resolve())
 
@@ -92,6 +92,11 @@ def continued_recipe(model: Model, **options: Any) -> Recipe:  # noqa: ANN401
                 f"{name}={getattr(chosen, name)}, but the model was trained with {name}={value}; leave the setting out"
             )
     return chosen
+
+
+def has_choice(recipe: Recipe) -> bool:
+    """Tell whether there is an epoch to choose. Measuring takes as long as an epoch over a few clicks."""
+    return recipe.epochs > 1 or recipe.patience > 0
 
 
 class NewParts(NamedTuple):

@@ -12,7 +12,6 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Over
 from clickvec.cli.streams import print_message, print_result
 from clickvec.config import TOWERS
 from clickvec.errors import missing_extra
-from clickvec.model.folder import open_model
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output
 
@@ -79,6 +78,7 @@ def train(
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():
+        from clickvec.model.folder import open_model
         from clickvec.training import continuing  # torch is imported here, after its settings are made
         from clickvec.training.card import headline
         from clickvec.training.checkpoint import check_output_folder

@@ -148,7 +148,8 @@ def _open_files(path: Path, names: Sequence[str], kind: str, opened: contextlib.
             return files
         opened.close()
         is_late = time.monotonic() > deadline
-        if files is not None and (is_late or not temporary.set_aside(path)):
+        may_be_back = temporary.set_aside(path) is not None or (path / names[0]).exists()
+        if files is not None and (is_late or not may_be_back):
             raise _not_a(path, names[0], kind)
         if is_late:
             raise ClickvecError(f"{path} cannot be opened because it is replaced all the time; try again later")

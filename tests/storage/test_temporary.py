@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from command import PROGRAM, SMALL, contents, ok, run, started
+from command import SMALL, ok, run, started
 from tiny import TEXTS
 
-from clickvec.model.folder import open_model
 from clickvec.storage import temporary
 from clickvec.storage.files import replacing_file, replacing_path
 from clickvec.storage.temporary import locked, remove_leftovers, temporary_folder
@@ -145,16 +144,3 @@ def test_a_stopped_program_leaves_nothing_or_the_next_run_removes_it(tmp_path: P
         assert names(tmp_path) == []
     ok("simulate", tmp_path / "out", "--impressions", "100")
     assert names(tmp_path) == ["out"]
-
-
-def test_a_killed_training_leaves_no_copy_of_its_data_behind_the_next(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    log = tmp_path / "clicks.tsv"
-    log.write_text("query\ttitle\n" + "".join(f"{text} {i}\t{text} page {i}\n" for text in TEXTS for i in range(3000)))
-    with subprocess.Popen([*PROGRAM, "train", log, "--out", tmp_path / "m", *SMALL], stderr=subprocess.PIPE) as running:
-        wait_for_temporary(tmp_path, running)  # type: ignore[arg-type]
-        running.kill()
-    assert run("train", log, "--out", tmp_path / "m", "--overwrite", *SMALL).status == 0
-    assert names(tmp_path) == ["clicks.tsv", "m"]
-    open_model(tmp_path / "m", verify=True)
-    assert contents(tmp_path / "m")

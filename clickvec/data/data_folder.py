@@ -15,11 +15,13 @@ from clickvec.data.clicks import ClickLog
 from clickvec.data.dataset import AnyArray, Before, Dataset, Texts
 from clickvec.data.held_out_files import parse_part, write_part
 from clickvec.errors import ClickvecError
+from clickvec.native.words import CompiledTokenTable
 from clickvec.storage import files
 from clickvec.storage.arrays import map_file, write_arrays
 from clickvec.storage.disk_arrays import MappedLines
 from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 from clickvec.text.ragged import Ragged
+from clickvec.text.trigrams import Tokens
 
 FORMAT = 1
 _FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors",
@@ -67,8 +69,7 @@ def write(
             described["max_trigrams"] = texts.max_trigrams
             for name, lines in zip(_TEXTS, (texts.queries, texts.titles), strict=True):
                 count = len(arrays[f"{name.removesuffix('.txt')}.offsets"]) - 1
-                _write_texts(fresh / name, (lines[first : min(first + _LINES_AT_ONCE, count)]
-                                            for first in range(0, count, _LINES_AT_ONCE)))  # fmt: skip
+                _write_texts(fresh / name, lines, count)
             for name, part in zip(_HELD_OUT, texts.held_out or (), strict=False):
                 write_part(fresh / name, part)
             more = {"query_times": texts.query_times, "pair_sums": texts.pair_sums}
@@ -77,10 +78,14 @@ def write(
         files.write_json(fresh / "data.json", described)
 
 
-def _write_texts(path: Path, blocks: Iterator[Sequence[str]]) -> None:
+def _write_texts(path: Path, lines: Tokens, count: int) -> None:
     with path.open("wb") as file:
-        for block in blocks:
-            file.write("".join(f"{text}\n" for text in block).encode("utf-8", "surrogatepass"))
+        for first in range(0, count, _LINES_AT_ONCE):
+            stop = min(first + _LINES_AT_ONCE, count)
+            if isinstance(lines, CompiledTokenTable):
+                file.write(lines.encoded(first, stop))
+            else:
+                file.write("\n".join([*lines[first:stop], ""]).encode("utf-8", "surrogatepass"))
 
 
 def load(path: Path) -> Dataset:

@@ -24,6 +24,7 @@ KINDS = ("email", "card", "ssn", "phone")
 Check = Callable[[str, str], bool]  # whether a number is a secret, by the text before it and the number
 
 _LEAST_DIGITS = 7  # of a secret: a text with fewer digits and no @ needs no search
+_BETWEEN_DIGITS = 3  # characters between two digits of a number
 _CONTEXT = 40  # characters before a number in which a word may say what it is
 _OTHER_AT = ("%40", "(at)", "[at]")
 # A number must not be part of a longer number or code. Letters of other scripts than Latin may touch it, because not
@@ -60,25 +61,29 @@ def mask(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
 
 
 def may_have_secret(texts: list[str]) -> NDArray[np.bool_]:
-    """Return which texts have enough digits for a number, or a sign of an e-mail address."""
+    """Return which texts have enough digits near each other for a number, or a sign of an e-mail address."""
     block = "\n".join(texts)
     if block.count("\n") >= len(texts):
         block = "\n".join(text.replace("\n", " ") for text in texts)
+    bytes_apart = 1 + _BETWEEN_DIGITS
     if not block.isascii():
-        block = unicodedata.normalize("NFKC", block)
+        bytes_apart = 1 + 4 * _BETWEEN_DIGITS  # a character has up to 4 bytes
+        if not unicodedata.is_normalized("NFKC", block):  # far faster than normalising what is normal already
+            block = unicodedata.normalize("NFKC", block)
         if re.search(r"[^\x00-\x7f\D]", block):
             block = block.translate(_PLAIN)
-    lower = block.lower()
-    if any(sign in lower for sign in _OTHER_AT):
+    if any(sign in block for sign in "%(["):
         block = re.sub("|".join(map(re.escape, _OTHER_AT)), "@", block, flags=re.IGNORECASE)
     characters = np.frombuffer(block.encode("utf-8", "surrogatepass"), np.uint8)
-    ends = np.append(np.flatnonzero(characters == ord("\n")), len(characters))
-
-    def count(signs: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return np.diff(np.searchsorted(np.flatnonzero(signs), ends), prepend=0)
-
-    enough_digits = count(characters - np.uint8(ord("0")) < 10) >= _LEAST_DIGITS
-    return (enough_digits | (count(characters == ord("@")) > 0))[: len(texts)]
+    digits = np.flatnonzero(characters - np.uint8(ord("0")) < 10)
+    signs = [np.flatnonzero(characters == ord("@"))] if "@" in block else []
+    if len(digits) >= _LEAST_DIGITS:
+        near = np.convolve(np.diff(digits) <= bytes_apart, np.ones(_LEAST_DIGITS - 1, np.int64), "valid")
+        signs.append(digits[: len(near)][near == _LEAST_DIGITS - 1])
+    suspects = np.zeros(len(texts), bool)
+    if signs:
+        suspects[np.searchsorted(np.flatnonzero(characters == ord("\n")), np.concatenate(signs))] = True
+    return suspects
 
 
 def _mask_text(text: str, found: Counter[str]) -> str:
@@ -163,7 +168,7 @@ def _rule(kind: str, pattern: str, is_secret: Check) -> tuple[str, re.Pattern[st
     return kind, re.compile(pattern, re.IGNORECASE), is_secret
 
 
-_ENOUGH_DIGITS = re.compile(rf"(?:\d\W{{0,3}}){{{_LEAST_DIGITS}}}")
+_ENOUGH_DIGITS = re.compile(rf"(?:\d\W{{0,{_BETWEEN_DIGITS}}}){{{_LEAST_DIGITS}}}")
 _EMAIL = _rule(
     "email",
     r"(?<![\w.+'-])[\w.+'-]++(?:@|%40| ?\(at\) ?| ?\[at\] ?)"

@@ -87,6 +87,11 @@ class CompiledTokenTable:
         start, length = self._letters(first, stop)
         return ctypes.string_at(start, length).decode("utf-8", "surrogatepass").split("\n")
 
+    def encoded(self, first: int, stop: int) -> bytes:
+        """Return the tokens with these ids in UTF-8, each followed by a line feed, without making Python strings."""
+        start, length = self._letters(first, stop)
+        return ctypes.string_at(start, length + 1)
+
     def read(self, texts: list[str]) -> Ragged:
         """Return the token ids of each text. New tokens get the next ids."""
         if not texts:

@@ -17,6 +17,7 @@ MAX_TRIGRAMS = 50_000
 _TOKENS_AT_ONCE = 2**12  # tokens whose letters are in memory at the same time
 _LETTER_BITS = 21  # enough for any letter; three of them fit into an int64
 _SLOTS = 2**19  # ten for each of 50,000 trigrams
+_BUCKETS = 2**20  # of the first, rough count
 _PENDING = 2**17  # trigrams that wait to be added to the count
 
 Counts = NDArray[np.float64]
@@ -60,7 +61,7 @@ class Vocabulary:
 
         The trigrams are sorted by count, the most frequent first, and then by text.
         """
-        keys, counts = _counted(tokens, times)
+        keys, counts = _most_frequent(tokens, times, limit)
         shifts = np.array([2 * _LETTER_BITS, _LETTER_BITS, 0])
         letters = keys[np.argsort(-counts, kind="stable")[:limit], np.newaxis] >> shifts & 2**_LETTER_BITS - 1
         return cls(["".join(map(chr, trigram)) for trigram in letters.tolist()])
@@ -101,10 +102,10 @@ class Vocabulary:
         return keys[order], np.array([*of_three.values(), -1], np.int32)[order], slots
 
 
-def _slot(keys: Offsets) -> Offsets:
-    """Return a pseudo-random number below _SLOTS for each key."""
+def _slot(keys: Offsets, size: int = _SLOTS) -> Offsets:
+    """Return a pseudo-random number below `size`, a power of two, for each key."""
     mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed >> np.uint64(65 - _SLOTS.bit_length())).view(np.int64)
+    return (mixed >> np.uint64(65 - size.bit_length())).view(np.int64)
 
 
 def _keys(first: Ints, second: Ints, third: Ints) -> Offsets:
@@ -126,19 +127,50 @@ def _trigram_blocks(tokens: Tokens) -> Iterator[tuple[int, Offsets, Offsets]]:
         yield start, keys, before[np.flatnonzero(ends).clip(max=len(inside))]
 
 
-def _counted(tokens: Tokens, times: Counts) -> tuple[Offsets, Counts]:
-    """Return the keys and counts of all trigrams, sorted by key."""
+def _most_frequent(tokens: Tokens, times: Counts, limit: int) -> tuple[Offsets, Counts]:
+    """Return the keys and counts of trigrams, sorted by key; the `limit` most frequent are among them.
+
+    Chinese has millions of trigrams, most of them rare. So trigrams are first counted in buckets, several in each. The
+    count of a bucket is an upper bound for its trigrams; only trigrams with a bound that is high enough get a count
+    of their own, so that memory does not grow with the rare ones.
+    """
+    bounds = np.zeros(_BUCKETS)
+    for keys, weights in _weighted(tokens, times):
+        np.add.at(bounds, _slot(keys, _BUCKETS), weights)
+    least = _nth_largest(bounds, 2 * limit)
+    while True:
+        keys, counts = _count_chosen(tokens, times, chosen=bounds >= max(least, 1))
+        reached = _nth_largest(counts, limit)
+        if reached >= least:
+            return keys[counts > 0], counts[counts > 0]
+        least = reached  # a trigram that was left out may be as frequent: count again
+
+
+def _count_chosen(tokens: Tokens, times: Counts, chosen: NDArray[np.bool_]) -> tuple[Offsets, Counts]:
+    """Return the keys and counts of the trigrams in the chosen buckets, sorted by key."""
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for start, new, offsets in _trigram_blocks(tokens):
-        keys.append(new)
-        counts.append(np.repeat(times[start : start + len(offsets) - 1], np.diff(offsets)))
+    for new, weights in _weighted(tokens, times):
+        kept = chosen[_slot(new, _BUCKETS)]
+        keys.append(new[kept])
+        counts.append(weights[kept])
         if sum(map(len, keys[1:])) > max(_PENDING, len(keys[0])):
             keys, counts = _summed(keys, counts)
     (distinct,), (total,) = _summed(keys, counts)
-    return distinct[total > 0], total[total > 0]
+    return distinct, total
 
 
 def _summed(keys: list[Offsets], counts: list[Counts]) -> tuple[list[Offsets], list[Counts]]:
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
     total: Counts = np.bincount(inverse, np.concatenate(counts), len(distinct)).astype(np.float64, copy=False)
     return [distinct], [total]
+
+
+def _weighted(tokens: Tokens, times: Counts) -> Iterator[tuple[Offsets, Counts]]:
+    for start, keys, offsets in _trigram_blocks(tokens):
+        yield keys, np.repeat(times[start : start + len(offsets) - 1], np.diff(offsets))
+
+
+def _nth_largest(counts: Counts, n: int) -> float:
+    """Return the n-th largest count, 0 if there are fewer."""
+    counts = counts[counts > 0]  # np.partition is slow where most of the numbers are equal
+    return float(np.partition(counts, -n)[-n]) if n <= len(counts) else 0.0

@@ -165,24 +165,6 @@ def read_clean_log(
     return log
 
 
-def prepare_dataset(
-    logs: list[Path],
-    shown: Path | None,
-    max_words: int,
-    max_trigrams: int,
-    max_bad: float,
-    columns: "Columns",
-    catalogue: Path | None = None,
-    queries: Path | None = None,
-) -> "Dataset":
-    """Read click logs, clean them and convert them to the arrays that training reads."""
-    from clickvec.data import dataset
-
-    log = read_clean_log(logs, max_bad, columns, catalogue, queries)
-    judged = read_judged_set(shown, max_bad, columns) if shown else None
-    return dataset.prepare(log, max_words, max_trigrams, judged)
-
-
 def hold_out_and_prepare(
     logs: list[Path],
     shown: Path | None,
@@ -258,13 +240,15 @@ def open_dataset(
     catalogue: Path | None = None,
     queries: Path | None = None,
 ) -> "Dataset":
-    """Open a data folder, or prepare click logs."""
+    """Open a data folder, or read click logs, clean them and convert them to the arrays that training reads."""
+    from clickvec.data import dataset
     from clickvec.training.trainer import load_checked
 
     prepared = list(filter(is_data_folder, logs))
     if not prepared:
-        sizes = recipe.max_words, recipe.max_trigrams
-        return prepare_dataset(logs, shown, *sizes, max_bad, columns, catalogue, queries)
+        log = read_clean_log(logs, max_bad, columns, catalogue, queries)
+        judged = read_judged_set(shown, max_bad, columns) if shown else None
+        return dataset.prepare(log, recipe.max_words, recipe.max_trigrams, judged)
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if shown:

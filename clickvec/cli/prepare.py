@@ -12,6 +12,7 @@ from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
 from clickvec.cli.streams import print_message
+from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output
 
 _LARGE = 500_000_000  # bytes of a log that is prepared on disk
@@ -94,6 +95,8 @@ def prepare(
     check_output(out, reads)
     words, trigrams = max_words or 10, max_trigrams or 50_000
     config.recipe(max_words=words, max_trigrams=trigrams)  # raises an error if one is out of bounds
+    if append and not inputs.is_data_folder(out):
+        raise ClickvecError(f"{out} holds no data folder to add to; leave out --append to make one")
     data_folder.check_target(out, overwrite or append)
     columns = inputs.read_columns(column_names, no_header, reads)
     rules = {

@@ -82,7 +82,7 @@ def test_tomorrows_log_is_appended(tmp_path: Path) -> None:
     ok("prepare", today, "--out", data, "--max-words", "5")
     check_tells(refused("prepare", tomorrow, "--out", data), "--overwrite", "--append")
     check_tells(wrong_usage("prepare", tomorrow, "--out", data, "--append", "--overwrite"), "--append")
-    check_tells(refused("prepare", tomorrow, "--out", tmp_path / "absent", "--append"), "no data folder", "absent")
+    check_tells(refused("prepare", tomorrow, "--out", tmp_path / "absent", "--append"), "absent", "leave out --append")
     ok("prepare", tomorrow, "--out", data, "--append")
     assert contents(data) == contents(tmp_path / "both")
 

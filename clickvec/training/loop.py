@@ -85,11 +85,11 @@ def run_training(
 
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
-        try:
-            while not future.done():
+        while not future.done():
+            try:
                 wait((future,), timeout=0.5)  # on some systems a signal does not end a wait without a timeout
-        except KeyboardInterrupt:
-            stop.set()
+            except KeyboardInterrupt:  # a second one changes nothing: the checkpoint is about to be written
+                stop.set()
         return future.result()
 
 

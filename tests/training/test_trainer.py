@@ -91,12 +91,13 @@ def test_a_wrong_call_is_refused_before_the_log_is_read(tmp_path: Path) -> None:
     assert not (tmp_path / "model.run").exists()
 
 
+@pytest.mark.parametrize("again", [False, True])
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    again: bool, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"cells": 8, "epochs": 3, "batch_size": 32}
     whole = clickvec.train(site / "clicks.tsv.gz", tmp_path / "whole", **settings)
-    watch_updates(monkeypatch, stop_at=4)
+    watch_updates(monkeypatch, stop_at=4, again=again)
     with pytest.raises(Interrupted, match="--resume"):
         clickvec.train(site / "clicks.tsv.gz", tmp_path / "cut", **settings)
     monkeypatch.undo()

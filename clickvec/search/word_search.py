@@ -1,0 +1,135 @@
+"""Search titles by words: Lucene's BM25 over a segment and a delta, with the nearest words for a misspelled one.
+
+    score = sum over the terms of idf * f / (f + k1 * (1 - b + b * length / mean length))
+    idf = ln(1 + (N - n + 0.5) / (n + 0.5))
+
+f is how often the word occurs in the title, n the number of titles with the word, N the number of all titles. N, n and
+the mean length cover all parts. As in Lucene, deleted titles count in them until the next compaction drops them.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.native.postings import best_titles
+from clickvec.search.word_segment import MOST, Postings, WordDelta, WordSegment
+from clickvec.search.word_tokens import is_code, query_words, word_hash
+
+K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
+MOST_TERMS = 64  # distinct words of a query that are used
+
+Scores = NDArray[np.float32]
+
+
+class Term(NamedTuple):
+    """A distinct word of a query, and the words of the index that it stands for."""
+
+    word: str
+    words: tuple[str, ...]  # the word itself; if no title contains it, the nearest words; none if none is near
+    weights: tuple[float, ...]  # of each: how often the query has the word, less for words that are further away
+    idf: float  # of all titles with one of the words; of no titles if there are none
+    is_known: bool  # whether a title contains the word
+    is_code: bool  # whether it contains a digit
+
+
+class Words:
+    """BM25 over the titles of parts, which are numbered one after the other. The parts' later titles do not count."""
+
+    def __init__(self, parts: Sequence[WordSegment | WordDelta], k1: float = K1, b: float = B) -> None:
+        self._parts, self._sizes = tuple(parts), [len(part) for part in parts]
+        self.k1, self.b = k1, b
+        self._starts = [sum(self._sizes[:number]) for number in range(len(parts))]
+        self._size = sum(self._sizes)
+        total = sum(
+            part.total_length if isinstance(part, WordSegment) else part.total_lengths[size]
+            for part, size in zip(self._parts, self._sizes, strict=True)
+        )
+        self._table = _frequencies(k1, b, total / self._size if total else 1.0)
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return self._size
+
+    def terms(self, query: str) -> tuple[Term, ...]:
+        """Return the distinct words of a query, at most 64, in order."""
+        times: dict[str, int] = {}
+        for word in query_words(query):
+            if word in times or len(times) < MOST_TERMS:
+                times[word] = times.get(word, 0) + 1
+        frequencies = self._title_counts(list(times))
+        return tuple(
+            Term(word, (word,) if count else (), (float(times[word]),) if count else (), self._idf(count), count > 0,
+                 is_code(word))
+            for word, count in zip(times, frequencies, strict=True)
+        )  # fmt: skip
+
+    def best(
+        self, terms: Sequence[Term], k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Return the positions and BM25 scores of the k best titles with a word of the query, best first.
+
+        Equal scores are in the order of positions. `allowed` says for each position whether it may be found.
+        """
+        weights = np.array([weight * term.idf for term in terms for weight in term.weights], np.float32)
+        positions, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        for postings, start, size in self._each_part([word for term in terms for word in term.words]):
+            mask = None if allowed is None else allowed[start : start + size]
+            found, values = best_titles(postings, weights, self._table, size, k, mask)
+            positions.append(found + start)
+            scores.append(values)
+        if len(positions) == 2:
+            return positions[1], scores[1]
+        every, values = np.concatenate(positions), np.concatenate(scores)
+        order = np.argsort(-values, kind="stable")[:k]
+        return every[order], values[order]
+
+    def matches(self, terms: Sequence[Term], positions: NDArray[np.int64]) -> Scores:
+        """Return what each term adds to the score of each title, (positions, terms). A row adds up to its score."""
+        scores = np.zeros((len(positions), len(terms)), np.float32)
+        columns = [(column, weight * term.idf) for column, term in enumerate(terms) for weight in term.weights]
+        for postings, start, size in self._each_part([word for term in terms for word in term.words]):
+            rows = np.flatnonzero((positions >= start) & (positions < start + size))
+            wanted = (positions[rows] - start).astype(np.int32)
+            for (column, weight), (titles, codes) in zip(columns, postings, strict=True):
+                if not len(titles) or not len(rows):
+                    continue
+                at = np.minimum(np.searchsorted(titles, wanted), len(titles) - 1)
+                has_word = titles[at] == wanted
+                scores[rows[has_word], column] += np.float32(weight) * self._table[codes[at[has_word]]]
+        return scores
+
+    def lengths(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the number of words of these titles, at most 255."""
+        lengths = np.zeros(len(positions), np.uint8)
+        for part, start, size in zip(self._parts, self._starts, self._sizes, strict=True):
+            rows = np.flatnonzero((positions >= start) & (positions < start + size))
+            of_part = part.lengths if isinstance(part, WordSegment) else part.lengths(size)
+            lengths[rows] = of_part[positions[rows] - start]
+        return lengths
+
+    def _each_part(self, words: Sequence[str]) -> Iterator[tuple[list[Postings], int, int]]:
+        """Yield the postings of words in each part, with its first position and its number of titles."""
+        hashes = [word_hash(word) for word in words]
+        for part, start, size in zip(self._parts, self._starts, self._sizes, strict=True):
+            yield (part.postings(hashes) if isinstance(part, WordSegment) else part.postings(hashes, size)), start, size
+
+    def _title_counts(self, words: Sequence[str]) -> list[int]:
+        """Return the number of titles with each word."""
+        counts = [0] * len(words)
+        for postings, _, _ in self._each_part(words):
+            counts = [count + len(titles) for count, (titles, _) in zip(counts, postings, strict=True)]
+        return counts
+
+    def _idf(self, title_count: int) -> float:
+        return math.log(1 + (self._size - title_count + 0.5) / (title_count + 0.5))
+
+
+def _frequencies(k1: float, b: float, mean_length: float) -> Scores:
+    """Return f / (f + k1 * (1 - b + b * length / mean length)) for each code of a posting."""
+    counts = np.arange(MOST + 1, dtype=np.float64)
+    table = np.zeros((MOST + 1, MOST + 1), np.float32)
+    table[1:] = counts[1:, None] / (counts[1:, None] + k1 * (1 - b + b * counts / mean_length))
+    return table.reshape(-1)

@@ -1,0 +1,177 @@
+"""The postings of titles: which titles contain a word, how often, and how long those titles are.
+
+A `WordSegment` is immutable and consists of plain arrays, which open memory-mapped. A `WordDelta` holds in memory the
+titles that were added later. Both give their postings by the hash of a word (word_tokens.py).
+
+A posting is a position (int32) and a code (uint16): 256 times how often the word occurs in the title, plus the length
+of the title in words, both at most 255.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.native.postings import sort_postings
+from clickvec.search.word_tokens import title_words, word_hash
+
+Positions = NDArray[np.int32]
+Codes = NDArray[np.uint16]
+Hashes = NDArray[np.uint64]
+MOST = 255  # the largest frequency and length in a code
+_TITLES_AT_ONCE = 10_000
+
+
+class Postings(NamedTuple):
+    """The titles that contain a word, by rising position."""
+
+    positions: Positions
+    codes: Codes
+
+
+NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint16))
+
+
+class WordSegment:
+    """The postings of titles at the positions 0 to `len(segment) - 1`."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._arrays = dict(arrays)
+        self.hashes: Hashes = arrays["hashes"]  # of the distinct words, rising
+        self.offsets: NDArray[np.int64] = arrays["offsets"]  # word k has the postings offsets[k] to offsets[k + 1]
+        self.positions: Positions = arrays["positions"]
+        self.codes: Codes = arrays["codes"]
+        self.lengths: NDArray[np.uint8] = arrays["lengths"]  # of the titles, at most 255
+        self.letters: NDArray[np.uint8] = arrays["letters"]  # the words in UTF-8, in the order of their hashes
+        self.letter_offsets: NDArray[np.int64] = arrays["letter_offsets"]
+        self.total_length = int(arrays["total_length"][0])  # words of all titles
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return len(self.lengths)
+
+    @classmethod
+    def build(cls, titles: Iterable[str]) -> "WordSegment":
+        """Index titles. They are read once and not kept; memory is needed for the words and the postings."""
+        ids: dict[str, int] = {}
+        tokens, counts, lengths = array("i"), array("i"), array("i")
+        remaining = iter(titles)
+        while block := list(islice(remaining, _TITLES_AT_ONCE)):
+            for title in block:
+                words, extra = title_words(title)
+                lengths.append(len(words))
+                if extra:
+                    words = words + extra
+                counts.append(len(words))
+                tokens.extend([ids.setdefault(word, len(ids)) for word in words])
+        hashes = np.fromiter(map(word_hash, ids), np.uint64, len(ids))
+        order = np.argsort(hashes, kind="stable")
+        rank = np.empty(len(ids), np.int32)
+        rank[order] = np.arange(len(ids), dtype=np.int32)
+        words_in_order = list(ids)
+        encoded = [words_in_order[number].encode("utf-8", "surrogatepass") for number in order.tolist()]
+        length = np.array(lengths, np.int64)
+        clipped = np.minimum(length, MOST).astype(np.uint8)
+        offsets, positions, codes = sort_postings(
+            rank[np.frombuffer(tokens, np.int32)], np.frombuffer(counts, np.int32), clipped, len(ids)
+        )
+        return cls(
+            {
+                "hashes": hashes[order],
+                "offsets": offsets,
+                "positions": positions,
+                "codes": codes,
+                "lengths": clipped,
+                "letters": np.frombuffer(b"".join(encoded), np.uint8),
+                "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
+                "total_length": np.array([length.sum()], np.int64),
+            }
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to store; `from_arrays` opens them."""
+        return dict(self._arrays)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "WordSegment":
+        """Return the segment with these arrays, which may be memory-mapped. Nothing of them is read."""
+        return cls(arrays)
+
+    def postings(self, hashes: Sequence[int]) -> list[Postings]:
+        """Return the postings of each of these words."""
+        wanted = np.array(hashes, np.uint64)
+        numbers = np.searchsorted(self.hashes, wanted)
+        found = []
+        for number, value in zip(numbers.tolist(), wanted.tolist(), strict=True):
+            if number < len(self.hashes) and int(self.hashes[number]) == value:
+                rows = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+                found.append(Postings(self.positions[rows], self.codes[rows]))
+            else:
+                found.append(NO_POSTINGS)
+        return found
+
+
+class WordDelta:
+    """The postings of titles in memory, to which titles can be added while other threads search the earlier ones.
+
+    One thread at a time may add. `Words` looks only at the titles that were there when it was made.
+    """
+
+    def __init__(self, titles: Iterable[str] = ()) -> None:
+        self._postings: dict[int, _Growing] = {}
+        self._lengths = _Growing()
+        self.total_lengths = [0]  # words of the first n titles
+        self.add(titles)
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return len(self.total_lengths) - 1
+
+    def add(self, titles: Iterable[str]) -> None:
+        """Index further titles, at the next positions."""
+        for title in titles:
+            words, extra = title_words(title)
+            position, length = len(self), min(len(words), MOST)
+            times: dict[str, int] = {}
+            for word in words + extra:
+                times[word] = times.get(word, 0) + 1
+            for word, count in times.items():
+                growing = self._postings.setdefault(word_hash(word), _Growing())
+                growing.append(position, min(count, MOST) << 8 | length)
+            self._lengths.append(position, length)
+            self.total_lengths.append(self.total_lengths[-1] + len(words))  # now the title counts
+
+    def postings(self, hashes: Sequence[int], count: int) -> list[Postings]:
+        """Return the postings of each of these words in the first `count` titles."""
+        found = []
+        for value in hashes:
+            growing = self._postings.get(value)
+            found.append(NO_POSTINGS if growing is None else growing.before(count))
+        return found
+
+    def lengths(self, count: int) -> NDArray[np.uint8]:
+        """Return the lengths of the first `count` titles."""
+        return self._lengths.before(count).codes.astype(np.uint8)
+
+
+class _Growing:
+    """Postings to which others can be added. Readers keep what they have: rows are added behind it, or in a copy."""
+
+    def __init__(self) -> None:
+        self._rows, self._count = Postings(np.empty(2, np.int32), np.empty(2, np.uint16)), 0
+
+    def append(self, position: int, code: int) -> None:
+        if self._count == len(self._rows.positions):
+            positions, codes = self._rows
+            self._rows = Postings(np.resize(positions, 2 * len(positions)), np.resize(codes, 2 * len(codes)))
+        self._rows.positions[self._count], self._rows.codes[self._count] = position, code
+        self._count += 1
+
+    def before(self, position: int) -> Postings:
+        """Return the postings of titles before a position."""
+        count, rows = self._count, self._rows  # in this order: the rows may be newer than the count
+        end = int(np.searchsorted(rows.positions[:count], position))
+        return Postings(rows.positions[:end], rows.codes[:end])

@@ -162,21 +162,38 @@ def _why_no_hits(index: "Index", query: str) -> str:
     return "the model knows no letter trigram of any title in the index"
 
 
-def rerank(model: ModelPath, max_bad: MaxBad = 0.01) -> None:
+def rerank(
+    model: ModelPath,
+    score: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Blend with the score in this column: its name or its number from 1."),
+    ] = None,
+    weight: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Weight of that score; the model has the rest.  [default: 0.1]")
+    ] = None,
+    max_bad: MaxBad = 0.01,
+) -> None:
     """Re-order the results of another search engine.
 
-    Reads lines of query, id and title, separated by tabs, from stdin; the lines of a query must be
-    consecutive. Appends the score to each line.
+    Reads lines of query, id, title and any further columns, separated by tabs, from stdin; the lines of
+    a query must be consecutive. Appends the new score to each line.
 
-    Queries, ids and titles are copied byte for byte. Lines end with LF, even if they ended with CRLF.
+    The new score is the cosine. With --score, the cosines and the engine's scores of a query are
+    standardised (mean 0, standard deviation 1), and the new score is their weighted sum.
+
+    All columns are copied byte for byte. A header is read and not copied. Lines end with LF, even if
+    they ended with CRLF.
     """
     from clickvec.data import BadLines
     from clickvec.data.parsing.open_files import standard_input
     from clickvec.model.encoder import Encoder
-    from clickvec.search.rerank import reranked
+    from clickvec.search.rerank import WEIGHT, reranked
 
+    if weight is not None and score is None:
+        raise typer.BadParameter("--weight needs --score, the column of the engine's score")
     bad = BadLines()
-    for lines in reranked(Encoder.load(model), standard_input(), bad, max_bad):
+    blended = WEIGHT if weight is None else weight
+    for lines in reranked(Encoder.load(model), standard_input(), bad, max_bad, score, blended):
         print_bytes("".join(f"{line}\n" for line in lines).encode())
     inputs.report_bad_lines(bad)
 

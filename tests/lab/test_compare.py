@@ -32,7 +32,7 @@ from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.run import compare
 from clickvec.lab.compare.systems import choose, systems
 from clickvec.lab.compare.trained import Trainer
-from clickvec.lab.other_systems.hybrid import standard
+from clickvec.search.rerank import standard
 from clickvec.storage.arrays import write_arrays
 
 for library in ("torch", "scipy", "matplotlib"):

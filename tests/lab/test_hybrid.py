@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.ranker import Ranker
-from clickvec.lab.other_systems.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank, mean_ranks, standard
+from clickvec.lab.other_systems.hybrid import MIXTURE_GRID, RRF_GRID, Mixture, ReciprocalRank, mean_ranks
+from clickvec.search.rerank import standard
 
 Scores = NDArray[np.float32]
 SCORES = arrays(np.float32, 6, elements=st.integers(-50, 50).map(lambda n: n / 8))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import QueryTitles, Ranker
+from clickvec.search.rerank import standard
 
 # The settings to choose from on dev: keyword arguments of the two classes.
 RRF_GRID: tuple[dict[str, Any], ...] = tuple({"k": k} for k in (1, 5, 20, 60))
@@ -83,11 +84,3 @@ def mean_ranks(scores: NDArray[np.float32]) -> Floats:
     _, group, counts = np.unique(-scores, return_inverse=True, return_counts=True)
     mean: Floats = np.cumsum(counts) - (counts - 1) / 2
     return mean[group]
-
-
-def standard(scores: NDArray[np.float32]) -> Floats:
-    """Return the scores minus their mean, divided by their standard deviation; zeros if all are equal."""
-    if not scores.size or (scores == scores[0]).all():
-        return np.zeros(scores.shape)
-    centred = scores.astype(np.float64) - scores.mean(dtype=np.float64)
-    return np.asarray(centred / centred.std())

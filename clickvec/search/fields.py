@@ -1,0 +1,233 @@
+"""The payload fields of documents, as columns that filters and facets read.
+
+A field has a path: "price", or "brand.name" within nested objects. Its values are strings, numbers and bools. A list
+gives several values, also a list of objects. null, an empty list and an empty object give none. Strings are cut after
+257 characters, one more than a filter may have, so no comparison can tell.
+"""
+
+import json
+import logging
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.search.field_values import MAX_LENGTH, Field, Numbers, Scalar, Texts, make_field
+from clickvec.storage.json_files import parse_json
+
+MAX_FIELDS = 1_000  # further fields, in order of appearance, cannot be filtered
+_SMALL = 64  # documents of the last part of `GrowingFields`, which are read again with each addition
+_ARRAYS = ("about", "bytes", "codes", "rows", "numbers", "offsets", "texts")
+
+_log = logging.getLogger(__name__)
+
+
+class Fields:
+    """The payload fields of `count` documents. It never changes."""
+
+    def __init__(self, count: int, fields: Mapping[str, Field], is_complete: bool = True) -> None:
+        """Use `build` or `from_arrays`."""
+        self.count, self._fields, self.is_complete = count, dict(fields), is_complete
+
+    @classmethod
+    def build(cls, payloads: Iterable[Any]) -> "Fields":
+        """Collect the fields of payloads, one for each document; a payload that is not an object has none."""
+        columns: dict[str, _Column] = {}
+        ignored: set[str] = set()
+        row = -1
+        for row, payload in enumerate(payloads):
+            if not isinstance(payload, dict):
+                continue
+            for path, value in _values(payload, ""):
+                column = columns.get(path)
+                if column is None:
+                    if len(columns) == MAX_FIELDS:
+                        ignored.add(path if len(ignored) < MAX_FIELDS else "")
+                        continue
+                    column = columns[path] = _Column()
+                column.add(row, value)
+        if ignored:
+            _log.warning(
+                "the payloads have more than %d fields; those that come later, such as %s, cannot be filtered",
+                MAX_FIELDS, min(ignored),
+            )  # fmt: skip
+        return cls(row + 1, {path: column.field(row + 1) for path, column in columns.items()}, not ignored)
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the paths of the fields."""
+        return iter(self._fields)
+
+    def get(self, path: str) -> Field | None:
+        """Return a field, or None if no document has it. Raise if that is not known, since there are too many."""
+        field = self._fields.get(path)
+        if field is None and not self.is_complete:
+            raise ClickvecError(
+                f"the payloads have more than {MAX_FIELDS:,} fields, and {path!r} is not among those that are kept; "
+                "use fewer field names"
+            )
+        return field
+
+    def within(self, path: str) -> list[Field]:
+        """Return a field and those of the objects in it."""
+        return [field for name, field in self._fields.items() if name == path or name.startswith(f"{path}.")]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as a few arrays, to be stored."""
+        about = {"count": self.count, "complete": self.is_complete, "fields": {}}
+        blocks: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0, dtype)] for name, dtype in _DTYPES.items()}
+        ends = dict.fromkeys(_DTYPES, 0)
+
+        def put(name: str, values: NDArray[Any]) -> tuple[str, int, int]:
+            blocks[name].append(values)
+            ends[name] += len(values)
+            return name, ends[name] - len(values), ends[name]
+
+        for path, field in self._fields.items():
+            about["fields"][path] = {  # type: ignore[index]
+                "codes": put("bytes" if field.codes.dtype == np.uint8 else "codes", field.codes),
+                "rows": None if field.rows is None else put("rows", field.rows),
+                "numbers": put("numbers", field.numbers.values),
+                "large": (put("offsets", field.numbers.large.offsets), put("texts", field.numbers.large.content)),
+                "strings": (put("offsets", field.strings.offsets), put("texts", field.strings.content)),
+            }
+        encoded = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        return {"about": encoded} | {name: np.concatenate(parts) for name, parts in blocks.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Fields":
+        """Return the fields of stored arrays, which may be memory-mapped."""
+        try:
+            about = parse_json(arrays["about"].tobytes())
+            count = int(about["count"])
+
+            def take(where: tuple[str, int, int]) -> NDArray[Any]:
+                name, first, end = where
+                if name not in _DTYPES or not 0 <= first <= end <= len(arrays[name]):
+                    raise ValueError(f"{name} from {first} to {end}")
+                return arrays[name][first:end]
+
+            fields = {
+                path: Field(
+                    count,
+                    take(entry["codes"]),
+                    None if entry["rows"] is None else take(entry["rows"]),
+                    Numbers(take(entry["numbers"]), Texts(take(entry["large"][1]), take(entry["large"][0]))),
+                    Texts(take(entry["strings"][1]), take(entry["strings"][0])),
+                )
+                for path, entry in about["fields"].items()
+            }
+            return cls(count, fields, bool(about["complete"]))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ClickvecError(
+                f"the payload fields of the index are damaged ({error}); build the index again"
+            ) from None
+
+
+_DTYPES = {"bytes": np.uint8, "codes": np.int32, "rows": np.int32, "numbers": np.float64, "offsets": np.int64, "texts": np.uint8}  # fmt: skip  # noqa: E501
+
+
+class GrowingFields:
+    """The fields of documents that are added while others search. `parts` is replaced, never changed.
+
+    A new part is merged with the last ones that are not larger, so there are few parts, and each document is read
+    again only a few times.
+    """
+
+    def __init__(self) -> None:
+        self._payloads: list[list[Any]] = []
+        self.parts: tuple[Fields, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return sum(map(len, self.parts))
+
+    def add(self, payloads: Iterable[Any]) -> None:
+        """Add the payloads of further documents."""
+        block = list(payloads)
+        while self._payloads and (len(self._payloads[-1]) <= len(block) or len(self._payloads[-1]) < _SMALL):
+            block = self._payloads.pop() + block
+        kept = self.parts[: len(self._payloads)]
+        if block:
+            self._payloads.append(block)
+            self.parts = (*kept, Fields.build(block))
+
+
+class Facet(NamedTuple):
+    """How often the values of a field occur among some documents."""
+
+    counts: list[tuple[Scalar, int]]  # value and number of documents, most frequent first; at most `limit`
+    distinct: int  # number of different values, also beyond the limit
+    minimum: int | float | None  # of the numbers among the values
+    maximum: int | float | None
+
+
+def count_values(parts: Sequence[Fields], path: str, positions: NDArray[np.int64], limit: int = 10) -> Facet:
+    """Count the values of a field among the documents at these positions, which must be distinct.
+
+    A position counts through all parts. Equally frequent values are sorted: false, true, numbers, strings.
+    """
+    counts: dict[Scalar | tuple[bool], int] = {}
+    first = 0
+    for part in parts:
+        field = part.get(path)
+        if field is not None:
+            inside = positions[(positions >= first) & (positions < first + len(part))] - first
+            numbers = field.counts(inside)
+            for code in np.flatnonzero(numbers).tolist():
+                value = field.value(code)
+                key = (value,) if isinstance(value, bool) else value
+                counts[key] = counts.get(key, 0) + int(numbers[code])
+        first += len(part)
+    order = sorted(counts.items(), key=lambda item: (-item[1], *_order(item[0])))[:limit]
+    numeric = [key for key in counts if isinstance(key, int | float)]
+    return Facet(
+        [(key[0] if isinstance(key, tuple) else key, count) for key, count in order],
+        len(counts), min(numeric, default=None), max(numeric, default=None),
+    )  # fmt: skip
+
+
+def _order(key: Scalar | tuple[bool]) -> tuple[int, Any]:
+    return (0, key) if isinstance(key, tuple) else (2, key) if isinstance(key, str) else (1, key)
+
+
+class _Column:
+    """A field while documents are read: its values are numbered in order of appearance."""
+
+    def __init__(self) -> None:
+        self.codes, self.rows = array("q"), array("q")
+        self.numbers: dict[Any, int] = {}
+
+    def add(self, row: int, value: Scalar) -> None:
+        key: Any = (value,) if value is True or value is False else value
+        if type(key) is str and len(key) > MAX_LENGTH:
+            key = key[: MAX_LENGTH + 1]
+        self.codes.append(self.numbers.setdefault(key, len(self.numbers)))
+        self.rows.append(row)
+
+    def field(self, count: int) -> Field:
+        codes, rows = (np.frombuffer(values, np.int64) for values in (self.codes, self.rows))
+        return make_field(count, self.numbers, codes, rows)
+
+
+def _values(value: Any, path: str) -> Iterator[tuple[str, Scalar]]:  # noqa: ANN401
+    """Yield the values within a payload, and the path of each."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{path}.{name}" if path else str(name)
+            if isinstance(item, dict | list | tuple):
+                yield from _values(item, inner)
+            elif isinstance(item, str | int) or (isinstance(item, float) and item == item):
+                yield inner, item
+    else:
+        for item in value:
+            if isinstance(item, dict | list | tuple):
+                yield from _values(item, path)
+            elif isinstance(item, str | int) or (isinstance(item, float) and item == item):
+                yield path, item

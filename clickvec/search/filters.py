@@ -1,0 +1,266 @@
+r"""Filters: which documents a search may return, by the fields of their payloads.
+
+    {"country": "cn"}                      equal to a string, a number or a bool
+    {"brand": ["a", "b"]}                  equal to any value of a list
+    {"price": {"gte": 10, "lt": 20}}       gt, gte, lt, lte: a range of numbers or of strings
+    {"brand": {"ne": "a"}}                 has the field, but not this value, or none of a list
+    {"brand": {"exists": false}}           has the field, or does not have it
+    {"and": [{...}, {...}]}, {"or": [{...}, {...}]}, {"not": {...}}
+
+All conditions of an object must hold. "brand.name" is the field `name` of the object `brand`. A field with several
+values matches if one value satisfies the list or the range. A document without the field matches none of these, except
+exists: false; `not` matches what its filter does not match. Strings are compared exactly. true, 1 and "1" differ; 1 and
+1.0 do not. A field that is called and, or, not, or begins with a backslash, is written with a backslash before it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clickvec.errors import ClickvecError
+from clickvec.search.field_values import MAX_LENGTH, Field, Mask, Scalar
+from clickvec.search.fields import Fields
+
+MAX_DEPTH = 16
+MAX_CONDITIONS = 100
+MAX_VALUES = 10_000
+_RANGES = ("gt", "gte", "lt", "lte")
+_OPERATORS = (*_RANGES, "ne", "exists")
+
+
+class Filter:
+    """Which documents a search may return. Equal filters are equal and hash alike. Make one with `parse_filter`."""
+
+    def __init__(self, root: "_Node") -> None:
+        self._root = root
+
+    def mask(self, *parts: Fields) -> Mask:
+        """Return for each document of these parts, one after the other, whether it matches."""
+        masks = [self._root.mask(part) for part in parts]
+        return masks[0] if len(masks) == 1 else np.concatenate([np.zeros(0, np.bool_), *masks])
+
+    def notes(self, *parts: Fields) -> list[str]:
+        """Return a sentence for each condition on a field, or on a type of values, that no document has."""
+        return list(dict.fromkeys(note for note in (check.note(parts) for check in self._root.conditions()) if note))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and repr(self._root) == repr(other._root)  # 1 and True are equal, but differ
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __repr__(self) -> str:
+        return f"Filter({self._root!r})"
+
+
+def parse_filter(where: Mapping[str, Any] | None) -> Filter | None:
+    """Check a filter and return it, or None if it matches everything. Errors name the path, such as where.price.gte."""
+    if where is None:
+        return None
+    parser = _Parser()
+    root = parser.filter(where, "where", 1)
+    return None if root == _All(()) else Filter(root)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Bounds of the same type: number or string."""
+
+    low: Scalar | None = None
+    high: Scalar | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """What one field must satisfy."""
+
+    path: str  # within the filter, for messages
+    field: str
+    any_of: tuple[Scalar, ...] | None = None
+    range: _Range | None = None
+    none_of: tuple[Scalar, ...] | None = None
+    exists: bool | None = None
+
+    def mask(self, fields: Fields) -> Mask:
+        field, checks = fields.get(self.field), []
+        if self.any_of is not None:
+            checks.append(_nothing(fields) if field is None else field.with_codes(_codes(field, self.any_of)))
+        if self.range is not None:
+            bounds = self.range.low, self.range.high, self.range.low_open, self.range.high_open
+            checks.append(_nothing(fields) if field is None else field.with_range(*field.between(*bounds)))
+        if self.none_of is not None:
+            absent = None if field is None else field.with_codes(_codes(field, self.none_of))
+            checks.append(_nothing(fields) if field is None or absent is None else field.present() & ~absent)
+        if self.exists is not None:
+            present = _nothing(fields)
+            for inner in fields.within(self.field):
+                present |= inner.present()
+            checks.append(present if self.exists else ~present)
+        mask = checks[0]
+        for check in checks[1:]:
+            mask = mask & check
+        return mask
+
+    def conditions(self) -> "list[_Condition]":
+        return [self]
+
+    def note(self, parts: tuple[Fields, ...]) -> str | None:
+        """Say why no document can match, if so."""
+        if self.exists is not None:
+            return None
+        known = [field for field in (part.get(self.field) for part in parts) if field is not None]
+        if not known:
+            return f"{self.path}: no document has the field {self.field}"
+        if self.range is None:
+            return None
+        is_text = isinstance(self.range.low if self.range.low is not None else self.range.high, str)
+        if any(len(field.strings if is_text else field.numbers) for field in known):
+            return None
+        return f"{self.path} compares with {'text' if is_text else 'numbers'}, but {self.field} has none"
+
+
+@dataclass(frozen=True)
+class _All:
+    nodes: "tuple[_Node, ...]"
+
+    def mask(self, fields: Fields) -> Mask:
+        mask = np.ones(len(fields), np.bool_)
+        for node in self.nodes:
+            mask &= node.mask(fields)
+        return mask
+
+    def conditions(self) -> list[_Condition]:
+        return [condition for node in self.nodes for condition in node.conditions()]
+
+
+@dataclass(frozen=True)
+class _Any(_All):
+    def mask(self, fields: Fields) -> Mask:
+        mask = _nothing(fields)
+        for node in self.nodes:
+            mask |= node.mask(fields)
+        return mask
+
+
+@dataclass(frozen=True)
+class _Not:
+    node: "_Node"
+
+    def mask(self, fields: Fields) -> Mask:
+        return ~self.node.mask(fields)
+
+    def conditions(self) -> list[_Condition]:
+        return self.node.conditions()
+
+
+_Node = _Condition | _All | _Not
+
+
+class _Parser:
+    """Reads a filter and counts what is in it."""
+
+    def __init__(self) -> None:
+        self.condition_count = self.value_count = 0
+
+    def filter(self, where: object, path: str, depth: int) -> _Node:
+        if depth > MAX_DEPTH:
+            raise ClickvecError(f"the filter is nested more than {MAX_DEPTH} levels deep; write it more simply")
+        if not isinstance(where, Mapping):
+            raise ClickvecError(f'{path} is {_show(where)}; give an object, such as {{"brand": "acme"}}')
+        nodes = [self._node(name, value, path, depth) for name, value in where.items()]
+        return nodes[0] if len(nodes) == 1 else _All(tuple(nodes))
+
+    def _node(self, name: object, value: object, path: str, depth: int) -> _Node:
+        if not isinstance(name, str):
+            raise ClickvecError(f"{path} has the name {_show(name)}; names of fields are strings")
+        inner = f"{path}.{name[:80]}"
+        if name == "not":
+            return _Not(self.filter(value, inner, depth + 1))
+        if name in ("and", "or"):
+            if not isinstance(value, list | tuple):
+                raise ClickvecError(f"{inner} is {_show(value)}; give a list of filters")
+            if len(value) > MAX_CONDITIONS:
+                raise ClickvecError(f"{inner} has {len(value):,} filters; at most {MAX_CONDITIONS} are allowed")
+            nodes = tuple(self.filter(item, f"{inner}[{at}]", depth + 1) for at, item in enumerate(value))
+            return _All(nodes) if name == "and" else _Any(nodes)
+        self.condition_count += 1
+        if self.condition_count > MAX_CONDITIONS:
+            raise ClickvecError(f"the filter has more than {MAX_CONDITIONS} conditions; write it more simply")
+        field = name[1:] if name.startswith("\\") else name
+        if isinstance(value, Mapping):
+            return self._operators(field, value, inner)
+        return _Condition(inner, field, any_of=self._values(value, inner))
+
+    def _operators(self, field: str, value: Mapping[Any, Any], path: str) -> _Condition:
+        unknown = next((name for name in value if name not in _OPERATORS), None)
+        if unknown is not None:
+            raise ClickvecError(
+                f"{path}.{str(unknown)[:80]} is not an operator; known are {', '.join(_OPERATORS)}. "
+                f'For a field of an object, write "{field[:80]}.{str(unknown)[:80]}"'
+            )
+        if not value:
+            raise ClickvecError(f'{path} is empty; give a value or an operator, such as {{"gte": 10}}')
+        exists = value.get("exists")
+        if "exists" in value and not isinstance(exists, bool):
+            raise ClickvecError(f"{path}.exists is {_show(exists)}; give true or false")
+        none_of = self._values(value["ne"], f"{path}.ne") if "ne" in value else None
+        return _Condition(path, field, range=self._range(value, path), none_of=none_of, exists=exists)
+
+    def _range(self, value: Mapping[str, Any], path: str) -> _Range | None:
+        bounds: dict[str, Scalar] = {}
+        for name in (name for name in _RANGES if name in value):
+            bound = self._scalar(value[name], f"{path}.{name}")
+            if isinstance(bound, bool):
+                raise ClickvecError(f"{path}.{name} is {_show(bound)}; a range needs a number or a string")
+            other = next(iter(bounds), None)
+            if other is not None and isinstance(bounds[other], str) != isinstance(bound, str):
+                raise ClickvecError(f"{path}.{other} and {path}.{name} differ in type; give two numbers or two strings")
+            bounds[name] = bound
+        for one, two in (("gt", "gte"), ("lt", "lte")):
+            if one in bounds and two in bounds:
+                raise ClickvecError(f"{path} has both {one} and {two}; give one of them")
+        if not bounds:
+            return None
+        low, high = bounds.get("gt", bounds.get("gte")), bounds.get("lt", bounds.get("lte"))
+        return _Range(low, high, "gt" in bounds, "lt" in bounds)
+
+    def _values(self, value: object, path: str) -> tuple[Scalar, ...]:
+        if not isinstance(value, list | tuple):
+            return (self._scalar(value, path),)
+        if len(value) > MAX_VALUES:
+            raise ClickvecError(f"{path} has {len(value):,} values; at most {MAX_VALUES:,} are allowed")
+        return tuple(self._scalar(item, f"{path}[{at}]") for at, item in enumerate(value))
+
+    def _scalar(self, value: object, path: str) -> Scalar:
+        self.value_count += 1
+        if self.value_count > MAX_VALUES:
+            raise ClickvecError(f"the filter has more than {MAX_VALUES:,} values; write it more simply")
+        if value is None:
+            raise ClickvecError(f'{path} is null; for documents without the field, write {{"exists": false}}')
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, str | bool | int | float):
+            raise ClickvecError(f"{path} is {_show(value)}; give a string, a number, true or false")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ClickvecError(f"{path} is {value}; give a finite number")
+        if isinstance(value, str) and len(value) > MAX_LENGTH:
+            raise ClickvecError(f"{path} has {len(value):,} characters; at most {MAX_LENGTH} are allowed")
+        return value
+
+
+def _codes(field: Field, values: tuple[Scalar, ...]) -> list[int]:
+    return [code for code in map(field.code, values) if code is not None]
+
+
+def _nothing(fields: Fields) -> Mask:
+    return np.zeros(len(fields), np.bool_)
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "..."

@@ -38,8 +38,15 @@ class Term(NamedTuple):
 class Words:
     """BM25 over the titles of parts, which are numbered one after the other. The parts' later titles do not count."""
 
-    def __init__(self, parts: Sequence[WordSegment | WordDelta], k1: float = K1, b: float = B) -> None:
-        self._parts, self._sizes = tuple(parts), [len(part) for part in parts]
+    def __init__(
+        self,
+        parts: Sequence[WordSegment | WordDelta],
+        k1: float = K1,
+        b: float = B,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        """Search the first titles of each part: as many as `sizes` says, or those that it has now."""
+        self._parts, self._sizes = tuple(parts), [len(part) for part in parts] if sizes is None else list(sizes)
         self.k1, self.b = k1, b
         self._starts = [sum(self._sizes[:number]) for number in range(len(parts))]
         self._size = sum(self._sizes)

@@ -1,0 +1,215 @@
+"""Fuse words and vectors: one score for each candidate of a query, as a sum of named terms.
+
+Candidates are the titles that either the words (BM25) or the vectors (cosine) find. There are three methods:
+
+    ranks     reciprocal rank fusion: the sum of 1 / (constant + rank) of the two rankings
+    mixture   a weighted sum of the cosine, the share of the highest possible BM25, and matched codes; the default
+    clicks    the probability of a click: a logistic model of cosine, BM25 and facts about query and title
+
+Every method is additive. `terms_of` names the terms; `clicks` applies the logistic function to their sum. Scores of
+`mixture` and `clicks` depend on the query and the title alone, so they can be compared between queries.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+CODES = 0.15  # the weight of matched codes in a mixture: a part number must not lose to a similar title
+RARE = 10.0  # idf is divided by this, so that all facts are about as large as a cosine
+
+
+class QueryTerm(Protocol):
+    """What a fusion needs to know about a word of a query: `Term` of the word search."""
+
+    @property
+    def weights(self) -> Sequence[float]:
+        """The weights of the words that it stands for."""
+
+    @property
+    def idf(self) -> float:
+        """How rare it is."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a title contains it."""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it contains a digit."""
+
+
+class Candidates(NamedTuple):
+    """What a fusion knows about the candidates of one query. Make it with `candidates_of`."""
+
+    cosine: Floats  # (titles,): 0 if the query or the title has no vector
+    matches: Floats  # (titles, terms): what each word of the query adds to BM25; 0 if the title does not have it
+    lengths: Floats  # (titles,): number of words
+    bounds: Floats  # (terms,): more than this, a word of the query cannot add to BM25
+    rarity: Floats  # (terms,): idf
+    is_known: Bools  # (terms,)
+    is_code: Bools  # (terms,)
+
+    @property
+    def bm25(self) -> Floats:
+        """The BM25 score of each title."""
+        scores: Floats = self.matches.sum(axis=1)
+        return scores
+
+
+def candidates_of(
+    terms: Sequence[QueryTerm], matches: NDArray[Any], cosine: NDArray[Any], lengths: NDArray[Any]
+) -> Candidates:
+    """Return candidates by the words of a query, what they add to BM25 (titles, terms), cosines and title lengths."""
+    rarity = np.array([term.idf for term in terms], np.float64)
+    return Candidates(
+        np.asarray(cosine, np.float64),
+        np.asarray(matches, np.float64).reshape(len(cosine), len(terms)),
+        np.asarray(lengths, np.float64),
+        rarity * np.array([max(1.0, *term.weights) if term.weights else 1.0 for term in terms], np.float64),
+        rarity,
+        np.array([term.is_known for term in terms], np.bool_),
+        np.array([term.is_code for term in terms], np.bool_),
+    )
+
+
+def facts_of(candidates: Candidates) -> dict[str, Floats | float]:
+    """Return the facts that the method `clicks` weighs: one number per title, or one for the whole query."""
+    matches, bounds, rarity = candidates.matches, candidates.bounds, candidates.rarity
+    cosine, lengths = candidates.cosine, np.maximum(candidates.lengths, 1)
+    has, total = matches > 0, float(bounds.sum())
+    count, scale = has.sum(axis=1), 1 / total if total else 0.0
+    is_exact = (count == len(bounds)) & (lengths == len(bounds)) & bool(len(bounds))
+    unknown = float(bounds[~candidates.is_known].sum()) * scale
+    return {
+        "cosine": cosine,
+        "cosine squared": np.square(np.maximum(cosine, 0)),
+        "words": matches.sum(axis=1) * scale,
+        "query covered": has @ bounds * scale,
+        "title covered": np.minimum(count / lengths, 1),
+        "exact title": is_exact.astype(np.float64),
+        "rarest match": (has * rarity).max(axis=1, initial=0) / RARE,
+        "codes": has @ (bounds * candidates.is_code) * scale,
+        "unknown words": unknown,
+        "rarest word": float(rarity.max(initial=0)) / RARE,
+        "query length": math.log(max(1, len(bounds))),
+    }
+
+
+CLICK_FACTS = (
+    "cosine", "cosine squared", "words", "query covered", "title covered", "exact title", "rarest match", "codes",
+    "unknown words", "rarest word", "query length",
+)  # fmt: skip
+_NAMES = {"ranks": ("constant",), "mixture": ("cosine", "words", "codes"), "clicks": ("constant", *CLICK_FACTS)}
+_LARGEST = 1e6  # of a weight; what is larger was not fitted
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How the parts of a hit make its score. `weights` are one number for each fact of the method."""
+
+    method: str
+    weights: Mapping[str, float]
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether a score is the probability of a click."""
+        return self.method == "clicks"
+
+    def scores(self, candidates: Candidates) -> NDArray[np.float32]:
+        """Return the score of each candidate."""
+        if self.method == "ranks":
+            sums = sum(self._terms(candidates).values())
+        elif self.method == "mixture":
+            total = float(candidates.bounds.sum())
+            words, codes = (self.weights[name] / total if total else 0.0 for name in ("words", "codes"))
+            sums = self.weights["cosine"] * candidates.cosine + words * candidates.bm25
+            if candidates.is_code.any():
+                sums += codes * ((candidates.matches > 0) @ (candidates.bounds * candidates.is_code))
+        else:
+            sums = logistic(sum(self._terms(candidates).values()) + np.zeros(len(candidates.cosine)))
+        return np.asarray(sums, np.float32)
+
+    def terms_of(self, candidates: Candidates, row: int) -> dict[str, float]:
+        """Return the terms that add up to the score of one candidate; of `clicks`, to its log odds.
+
+        A fact that is 0 has a term of 0. The powers of the cosine are one term.
+        """
+        terms = {
+            name: float(values[row]) if isinstance(values, np.ndarray) else float(values)
+            for name, values in self._terms(candidates).items()
+        }
+        squared = terms.pop("cosine squared", 0.0)
+        terms["cosine"] += squared
+        return terms
+
+    def _terms(self, candidates: Candidates) -> dict[str, Floats | float]:
+        if self.method == "ranks":
+            constant = self.weights["constant"]
+            both = {"cosine": candidates.cosine, "words": candidates.bm25}
+            return {name: (constant + 1) / 2 * _reciprocal_ranks(part, constant) for name, part in both.items()}
+        facts = facts_of(candidates)
+        if self.method == "mixture":
+            return {name: self.weights[name] * facts[name] for name in _NAMES["mixture"]}
+        return {"constant": self.weights["constant"]} | {name: self.weights[name] * facts[name] for name in CLICK_FACTS}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, as `from_json` takes them."""
+        return {"method": self.method, "weights": dict(self.weights)}
+
+    @classmethod
+    def from_json(cls, value: object) -> "Fusion":
+        """Return the fusion that `as_json` has described. Raise ClickvecError if the value is anything else."""
+        if not isinstance(value, Mapping) or str(value.get("method")) not in _NAMES:
+            raise ClickvecError(f"a fusion has a method ({', '.join(_NAMES)}) and weights; this is {str(value)[:200]}")
+        method, weights = str(value["method"]), value.get("weights")
+        names = _NAMES[method]
+        if not isinstance(weights, Mapping) or set(weights) != set(names):
+            raise ClickvecError(
+                f"the fusion {method!r} needs the weights {', '.join(names)}; it has {str(weights)[:200]}"
+            )
+        for name, weight in weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not abs(weight) <= _LARGEST:
+                raise ClickvecError(f"the weight {name!r} of the fusion {method!r} is {weight!r}; it must be a number")
+        if method == "ranks" and weights["constant"] < 0:
+            raise ClickvecError(f"the constant of the fusion 'ranks' is {weights['constant']}; it must not be negative")
+        return cls(method, {name: float(weights[name]) for name in names})
+
+    @classmethod
+    def default(cls) -> "Fusion":
+        """Return the fusion of an index without clicks or judgements: a mixture with 0.7 of the cosine.
+
+        docs/search.md shows what it gives on several logs. Its scores are at most 1.
+        """
+        return cls.mixture(0.7)
+
+    @classmethod
+    def ranks(cls, constant: float) -> "Fusion":
+        """Return reciprocal rank fusion, scaled so that the first title of both rankings scores 1."""
+        return cls.from_json({"method": "ranks", "weights": {"constant": constant}})
+
+    @classmethod
+    def mixture(cls, cosine: float) -> "Fusion":
+        """Return a mixture with this share of the cosine, 0 to 1, of what matched codes leave."""
+        rest = 1 - CODES
+        weights = {"cosine": round(rest * cosine, 9), "words": round(rest * (1 - cosine), 9), "codes": CODES}
+        return cls.from_json({"method": "mixture", "weights": weights})
+
+
+def logistic(log_odds: Floats) -> Floats:
+    """Return the probability 1 / (1 + exp(-x)), without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds)), np.float64)
+
+
+def _reciprocal_ranks(scores: Floats, constant: float) -> Floats:
+    """Return 1 / (constant + rank), and 0 for a score of 0. Equal scores share the best of their ranks."""
+    ranks = 1 + len(scores) - np.searchsorted(np.sort(scores), scores, side="right")
+    return np.where(scores == 0, 0, 1 / (constant + ranks))

@@ -1,0 +1,150 @@
+"""Fusion: hand-worked scores, terms that add up, settings that are checked, and the failures that it must not have."""
+
+import json
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickvec import ClickvecError
+from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, candidates_of, facts_of
+
+
+class Term(NamedTuple):
+    idf: float
+    weights: tuple[float, ...] = (1.0,)
+    is_known: bool = True
+    is_code: bool = False
+
+
+CLICKS = Fusion(
+    "clicks", dict(zip(("constant", *CLICK_FACTS), (-8, 7, 1, 2, 1, 0.5, 1, 2, 3, 1, -1, 0.3), strict=True))
+)
+METHODS = [Fusion.ranks(10), Fusion.default(), CLICKS]
+
+
+def candidates(cosine: list[float], matches: list[list[float]], terms: list[Term], lengths: list[int]) -> Candidates:
+    return candidates_of(terms, np.array(matches, np.float32), np.array(cosine, np.float32), np.array(lengths))
+
+
+def test_ranks_are_reciprocal_and_ties_share_the_better_rank() -> None:
+    both = candidates([0.9, 0.5, 0.5, 0.1], [[0], [3], [1], [0]], [Term(4)], [3, 3, 3, 3])
+    expected = [11 / 2 / 11, 11 / 2 * (1 / 12 + 1 / 11), 11 / 2 * (1 / 12 + 1 / 12), 11 / 2 / 14]
+    np.testing.assert_allclose(Fusion.ranks(10).scores(both), expected, rtol=1e-6)
+
+
+def test_the_mixture_adds_the_cosine_the_share_of_possible_bm25_and_codes() -> None:
+    both = candidates([0.9, 0.5], [[0, 1], [3, 1]], [Term(6, is_code=True), Term(2)], [3, 3])
+    expected = [0.595 * 0.9 + 0.255 / 8, 0.595 * 0.5 + 0.255 / 2 + 0.15 * 6 / 8]
+    np.testing.assert_allclose(Fusion.default().scores(both), expected, rtol=1e-6)
+
+
+def test_facts_of_a_title_by_hand() -> None:
+    terms = [Term(6, is_code=True), Term(2), Term(4, weights=(), is_known=False)]
+    facts = facts_of(candidates([0.5, -0.5], [[3, 1, 0], [0, 0, 0]], terms, [4, 0]))
+    expected: dict[str, Any] = {
+        "cosine": [0.5, -0.5],
+        "cosine squared": [0.25, 0],
+        "words": [4 / 12, 0],
+        "query covered": [8 / 12, 0],
+        "title covered": [2 / 4, 0],
+        "exact title": [0, 0],
+        "rarest match": [0.6, 0],
+        "codes": [6 / 12, 0],
+        "unknown words": 4 / 12,
+        "rarest word": 0.6,
+        "query length": math.log(3),
+    }
+    assert tuple(facts) == CLICK_FACTS == tuple(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(facts[name], values, err_msg=name)
+
+
+def test_a_title_of_exactly_the_words_of_the_query_is_exact() -> None:
+    terms = [Term(6), Term(2)]
+    both = candidates([0.5] * 3, [[3, 1], [3, 1], [3, 0]], terms, [2, 3, 2])
+    assert np.asarray(facts_of(both)["exact title"]).tolist() == [1, 0, 0]
+
+
+@st.composite
+def some_candidates(draw: st.DrawFn) -> Candidates:
+    titles, count = draw(st.integers(1, 6)), draw(st.integers(0, 4))
+    weights = st.sampled_from((0.4, 1.0, 2.0))
+    terms = [Term(draw(st.floats(0.1, 12)), (draw(weights),), True, draw(st.booleans())) for _ in range(count)]
+    shares = st.one_of(st.just(0.0), st.floats(0.01, 0.99))
+    matches = [[draw(shares) * term.idf for term in terms] for _ in range(titles)]
+    cosine = [draw(st.floats(-1, 1)) for _ in range(titles)]
+    return candidates(cosine, matches, terms, [draw(st.integers(0, 9)) for _ in range(titles)])
+
+
+@pytest.mark.parametrize("fusion", METHODS, ids=lambda fusion: str(fusion.method))
+@given(of=some_candidates())
+def test_terms_add_up_to_the_score(fusion: Fusion, of: Candidates) -> None:
+    scores = fusion.scores(of)
+    assert scores.dtype == np.float32
+    assert np.isfinite(scores).all()
+    for row, score in enumerate(scores.tolist()):
+        total = sum(fusion.terms_of(of, row).values())
+        total = 1 / (1 + math.exp(-total)) if fusion.is_probability else total
+        assert math.isclose(total, score, rel_tol=1e-5, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("fusion", [Fusion.default(), CLICKS], ids=lambda fusion: str(fusion.method))
+@given(of=some_candidates())
+def test_a_score_does_not_depend_on_the_other_candidates(fusion: Fusion, of: Candidates) -> None:
+    alone = of._replace(cosine=of.cosine[:1], matches=of.matches[:1], lengths=of.lengths[:1])
+    np.testing.assert_allclose(fusion.scores(alone), fusion.scores(of)[:1], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("fusion", METHODS, ids=lambda fusion: str(fusion.method))
+def test_no_candidates_and_no_words_are_no_error(fusion: Fusion) -> None:
+    assert fusion.scores(candidates([], [], [], [])).shape == (0,)
+    assert fusion.scores(candidates([], [], [Term(3)], [])).shape == (0,)
+    better, worse = fusion.scores(candidates([0.8, 0.2], [[], []], [], [3, 3])).tolist()
+    assert better > worse
+
+
+def test_a_rare_code_beats_a_similar_title() -> None:
+    terms = [Term(2.5), Term(9, is_code=True)]
+    exact = candidates([0.55, 0.85], [[1.2, 4.5], [1.2, 0]], terms, [4, 4])
+    for fusion in (Fusion.default(), CLICKS):
+        scores = fusion.scores(exact)
+        assert scores[0] > scores[1], fusion.method
+
+
+def test_a_strong_vector_is_not_diluted_by_frequent_words() -> None:
+    terms = [Term(0.4), Term(0.5), Term(7, is_known=False, weights=())]  # "how to" and a word that no title has
+    both = candidates([0.9, 0.3], [[0, 0, 0], [0.2, 0.25, 0]], terms, [4, 4])
+    for fusion in (Fusion.default(), CLICKS):
+        scores = fusion.scores(both)
+        assert scores[0] > scores[1], fusion.method
+
+
+@pytest.mark.parametrize("fusion", METHODS, ids=lambda fusion: str(fusion.method))
+def test_settings_survive_json(fusion: Fusion) -> None:
+    assert Fusion.from_json(json.loads(json.dumps(fusion.as_json()))) == fusion
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "a fusion has a method (ranks, mixture, clicks) and weights; this is None"),
+        ({"method": ["ranks"]}, "a fusion has a method"),
+        ({"method": "mixture"}, "the fusion 'mixture' needs the weights cosine, words, codes; it has None"),
+        (
+            {"method": "mixture", "weights": {"cosine": 1}},
+            "needs the weights cosine, words, codes; it has {'cosine': 1}",
+        ),
+        ({"method": "ranks", "weights": {"constant": "x"}}, "the weight 'constant' of the fusion 'ranks' is 'x'"),
+        ({"method": "ranks", "weights": {"constant": True}}, "is True; it must be a number"),
+        ({"method": "ranks", "weights": {"constant": math.nan}}, "is nan; it must be a number"),
+        ({"method": "ranks", "weights": {"constant": -1}}, "it must not be negative"),
+    ],
+)
+def test_bad_settings_are_told_in_one_sentence(value: object, told: str) -> None:
+    with pytest.raises(ClickvecError) as error:
+        Fusion.from_json(value)
+    assert told in str(error.value)

@@ -8,6 +8,7 @@ the mean length cover all parts. As in Lucene, deleted titles count in them unti
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from clickvec.native.postings import best_titles
 from clickvec.search.word_segment import MOST, Postings, WordDelta, WordSegment
-from clickvec.search.word_tokens import is_code, query_words, word_hash
+from clickvec.search.word_tokens import is_code, query_words, title_words, word_hash
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
@@ -107,6 +108,19 @@ class Words:
                 has_word = titles[at] == wanted
                 scores[rows[has_word], column] += np.float32(weight) * self._table[codes[at[has_word]]]
         return scores
+
+    def matches_of_texts(self, terms: Sequence[Term], texts: Sequence[str]) -> tuple[Scores, NDArray[np.uint8]]:
+        """Return the `matches` and `lengths` that titles would have. They need not be in the index."""
+        scores, lengths = np.zeros((len(texts), len(terms)), np.float32), np.zeros(len(texts), np.uint8)
+        for row, text in enumerate(texts):
+            words, extra = title_words(text)
+            times, length = Counter(words + extra), min(len(words), MOST)
+            lengths[row] = length
+            for column, term in enumerate(terms):
+                for word, weight in zip(term.words, term.weights, strict=True):
+                    code = (MOST + 1) * min(times[word], MOST) + length
+                    scores[row, column] += np.float32(weight * term.idf) * self._table[code]
+        return scores, lengths
 
     def lengths(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the number of words of these titles, at most 255."""

@@ -28,3 +28,13 @@ def test_scores_are_those_of_bm25(query: str, cut: int, k1: float, b: float) -> 
 def test_lengths() -> None:
     words = Words([WordSegment.build(TITLES[:3]), WordDelta(TITLES[3:])])
     assert words.lengths(np.arange(7)).tolist() == [2, 3, 3, 0, 5, 1, 4]
+
+
+def test_texts_match_as_they_would_in_the_index() -> None:
+    titles = [*TITLES, "AB-1234 iphone 7 上海酒店", "a a a b"]
+    words = Words([WordSegment.build(titles)])
+    for query in ("new york hotels", "ab1234 iphone7 海", "a b", "zzz"):
+        terms = words.terms(query)
+        matches, lengths = words.matches_of_texts(terms, titles)
+        np.testing.assert_array_equal(matches, words.matches(terms, np.arange(len(titles))))
+        np.testing.assert_array_equal(lengths, words.lengths(np.arange(len(titles))))

@@ -1,0 +1,97 @@
+"""Documents as rows of a SQLite table, with a checksum each. Values are validated on writing and on reading."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from clickvec.errors import ClickvecError
+from clickvec.search.documents import Document
+from clickvec.storage.json_files import MAX_BYTES, MAX_DEPTH, parse_json
+
+COLUMNS = "seq, id, is_integer, title, payload, crc"
+Row = tuple[int, str | bytes, bool, str | bytes, str | bytes | None, int]  # text is read as bytes
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def to_rows(documents: Iterable[Document], seq: int) -> list[Row]:
+    """Return the rows of documents, numbered from `seq`. Raise if a value has the wrong type or is too large."""
+    rows: list[Row] = []
+    for doc_id, title, payload in documents:
+        text, is_integer = (doc_id, False) if type(doc_id) is str else (id_text(doc_id), not isinstance(doc_id, str))
+        if type(title) is not str or len(title) > MAX_BYTES:
+            title = _title(doc_id, title)
+        json_text = None if payload is None else _payload(doc_id, payload)
+        checked = f"{seq} {is_integer:d}\0{text}\0{title}\0{json_text or ''}"
+        try:
+            rows.append((seq, text, is_integer, title, json_text, crc32(checked.encode())))
+        except UnicodeEncodeError:
+            crc = crc32(checked.encode("utf-8", "surrogatepass"))
+            stored = None if json_text is None else storable(json_text)
+            rows.append((seq, storable(text), is_integer, storable(title), stored, crc))
+        seq += 1
+    return rows
+
+
+def to_document(row: tuple[Any, ...]) -> Document:
+    """Return the document of a row. Raise ValueError if its checksum is wrong."""
+    seq, id_bytes, is_integer, title, payload, crc = row
+    try:
+        if crc32(b"%d %d\0%b\0%b\0%b" % (seq, is_integer, id_bytes, title, payload or b"")) != crc:
+            raise ValueError("wrong checksum")
+        text = id_bytes.decode("utf-8", "surrogatepass")
+        return Document(
+            int(text) if is_integer else text,
+            title.decode("utf-8", "surrogatepass"),
+            None if payload is None else parse_json(payload),
+        )
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def storable(text: str) -> str | bytes:
+    """Return bytes if the text has half of a surrogate pair, which SQLite's text cannot have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def id_text(doc_id: object) -> str:
+    """Return an id as text. Raise if it is neither a str nor an int."""
+    if isinstance(doc_id, str):
+        return str(doc_id)
+    if isinstance(doc_id, int | np.integer) and not isinstance(doc_id, bool):
+        try:
+            return str(int(doc_id))
+        except ValueError:  # Python refuses to print more than 4,300 digits
+            raise ClickvecError("an id has more than 4,300 digits; give it as a str") from None
+    raise ClickvecError(f"the id {doc_id!r} is of type {type(doc_id).__name__}; give a str or an int")
+
+
+def duplicate_id(doc_id: str | int) -> ClickvecError:
+    """Return the error for an id that occurs twice in one call."""
+    return ClickvecError(f"the id {doc_id!r} is given to more than one title; all ids must differ, even as text")
+
+
+def _title(doc_id: object, title: object) -> str:
+    if not isinstance(title, str):
+        shown = f"{title!r}"[:100]
+        raise ClickvecError(f"the title {shown} of the id {doc_id!r} is of type {type(title).__name__}; give a str")
+    if len(title) > MAX_BYTES:
+        raise ClickvecError(f"the title of the id {doc_id!r} has {len(title):,} characters, more than {MAX_BYTES:,}")
+    return str(title)
+
+
+def _payload(doc_id: object, payload: object) -> str:
+    """Return a payload as JSON that can be read again."""
+    try:
+        text = _to_json(payload)
+        if len(text) > MAX_BYTES // 4 or text.count("[") + text.count("{") > MAX_DEPTH:
+            parse_json(text.encode("utf-8", "surrogatepass"))  # raises if it is too long or too deep
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ClickvecError(f"the payload of the id {doc_id!r} is not JSON: {error}") from None
+    return text

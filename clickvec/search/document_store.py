@@ -1,0 +1,328 @@
+"""The documents of an index in one SQLite file. It is the source of truth; everything else is derived from it.
+
+Tables
+    documents   seq (insertion order, never used twice), id as text, whether the id is an int, title, payload as JSON
+    deletions   number, and the seq of a document that was deleted or replaced
+    state       "state": settings of the index as one JSON object; "counters": last seq, last deletion, count
+Every row has a checksum, which is verified whenever the row is read.
+
+Readers need to write to the folder, or a process that has it open for writing: SQLite keeps an index of the
+write-ahead log in documents.sqlite-shm.
+"""
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.search.document_rows import COLUMNS, Row, duplicate_id, id_text, storable, to_document, to_rows
+from clickvec.search.documents import Document
+from clickvec.storage.database import Database
+from clickvec.storage.json_files import parse_json
+
+VERSION = 1  # of the tables
+_CHECKED_BYTES = 32_000_000  # opening checks the structure of a file up to this size, which takes 0.2 s
+_BLOCK = 10_000
+_ID_INDEX = "CREATE UNIQUE INDEX ids ON documents(id)"
+_SCHEMA = f"""
+CREATE TABLE documents(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, is_integer INTEGER NOT NULL, title TEXT NOT NULL, payload TEXT,
+    crc INTEGER NOT NULL
+);
+{_ID_INDEX};
+CREATE TABLE deletions(number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE state(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID
+"""
+
+Seqs = NDArray[np.int64]
+
+
+class _Counters(NamedTuple):
+    last_seq: int = 0
+    last_deletion: int = 0
+    documents: int = 0
+    forgotten: int = 0  # deletions up to this number are no longer stored
+
+
+class DocumentStore:
+    """Documents by id, on disk or in memory. Changes are durable when a method returns.
+
+    Threads and processes may share a store; at most one process should open it for writing (see writer.py). A store in
+    memory can be pickled with its content. The pickle of a store on disk holds its path.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Use `create` or `open`."""
+        self._database = database
+
+    @classmethod
+    def create(cls, path: Path | None = None) -> "DocumentStore":
+        """Create an empty store: a new file, or in memory if there is no path."""
+        store = cls(Database.create(path, _SCHEMA, VERSION))
+        with store._database.transaction() as connection:
+            _write(connection, "state", {})
+            _write(connection, "counters", _Counters()._asdict())
+        return store
+
+    @classmethod
+    def open(cls, path: Path, writing: bool = False) -> "DocumentStore":
+        """Open a store. Raise if it is damaged, not a store, or of a newer version."""
+        database = Database(path, writing)
+        try:
+            database.check(VERSION, _CHECKED_BYTES)
+            store = cls(database)
+            store.state()
+            len(store)
+        except ClickvecError:
+            database.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the file for all threads."""
+        self._database.close()
+
+    # --- changes -------------------------------------------------------------------------------------------------
+
+    def add(self, documents: Iterable[Document]) -> int:
+        """Add documents, replacing those with the same id. Return how many were given.
+
+        This is one transaction: either all documents are added or, on an error, none. Memory stays bounded, but the
+        file documents.sqlite-wal grows by the size of the documents, and other changes wait, so add millions of
+        documents to a live index in several calls. An id that occurs twice in one call is an error.
+        """
+        iterator = iter(documents)
+        block = list(itertools.islice(iterator, _BLOCK))
+        with self.transaction(), self._database.connection() as connection:
+            counters = first = self._counters()
+            # Sorting all ids at the end is faster than inserting millions of them into the index in any order.
+            is_bulk = counters.documents == 0 and len(block) == _BLOCK
+            if is_bulk:
+                connection.execute("DROP INDEX ids")
+            while block:
+                counters = self._add_block(connection, block, counters, first.last_seq)
+                block = list(itertools.islice(iterator, _BLOCK))
+            if is_bulk:
+                try:
+                    connection.execute(_ID_INDEX)
+                except sqlite3.IntegrityError:
+                    raise self._name_duplicate(connection) from None
+            if counters != first:
+                _write(connection, "counters", counters._asdict())
+        return counters.last_seq - first.last_seq
+
+    def _add_block(
+        self, connection: sqlite3.Connection, block: list[Document], counters: _Counters, before: int
+    ) -> _Counters:
+        rows = to_rows(block, counters.last_seq + 1)
+        replaced: list[int] = []
+        added = counters._replace(last_seq=rows[-1][0], documents=counters.documents + len(rows))
+        with self.transaction():
+            statement = f"INSERT OR IGNORE INTO documents({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
+            if connection.executemany(statement, rows).rowcount == len(rows):
+                return added
+            connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
+            for row in rows:
+                old = self._row_of_id(connection, row[1])
+                if old is not None:
+                    if old[0] > before:
+                        raise duplicate_id(block[row[0] - rows[0][0]].id)
+                    replaced.append(old[0])
+                    connection.execute("DELETE FROM documents WHERE seq = ?", (old[0],))
+                connection.execute(statement, row)
+        return _record_deletions(connection, replaced, added)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents. Return how many of the ids existed."""
+        with self.transaction(), self._database.connection() as connection:
+            counters = first = self._counters()
+            deleted = []
+            for doc_id in ids:
+                row = self._row_of_id(connection, storable(id_text(doc_id)))
+                if row is not None:
+                    connection.execute("DELETE FROM documents WHERE seq = ?", (row[0],))
+                    deleted.append(row[0])
+            counters = _record_deletions(connection, deleted, counters)
+            if counters != first:
+                _write(connection, "counters", counters._asdict())
+        return len(deleted)
+
+    def set_state(self, **values: Any) -> None:  # noqa: ANN401
+        """Change some settings in one transaction. The others keep their values."""
+        with self.transaction(), self._database.connection() as connection:
+            _write(connection, "state", self.state() | values)
+
+    def forget_deletions(self, upto: int) -> None:
+        """Remove the record of deletions up to a number that no reader will ask for any more."""
+        with self.transaction(), self._database.connection() as connection:
+            counters = self._counters()
+            upto = min(upto, counters.last_deletion)
+            if upto > counters.forgotten:
+                connection.execute("DELETE FROM deletions WHERE number <= ?", (upto,))
+                _write(connection, "counters", counters._replace(forgotten=upto)._asdict())
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Make all changes inside a `with` block durable together, or none of them on an error.
+
+        Transactions can be nested: an inner one is undone alone, and durable when the outer one ends.
+        """
+        return self._database.transaction()
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Let all reads of this thread inside a `with` block see the same state of the store. Keep it short."""
+        return self._database.reading()
+
+    def get(self, seqs: Sequence[int] | Seqs) -> dict[int, Document]:
+        """Return the documents that are still there, by seq."""
+        documents = {}
+        statement = f"SELECT {COLUMNS} FROM documents WHERE seq = ?"
+        with self._database.reading() as connection:
+            for seq in map(int, seqs):
+                row = connection.execute(statement, (seq,)).fetchone()
+                if row is not None:
+                    documents[seq] = self._document(row)
+        return documents
+
+    def find(self, doc_id: str | int) -> int | None:
+        """Return the seq of an id, or None. 7 and "7" are the same id."""
+        with self._database.connection() as connection:
+            row = self._row_of_id(connection, storable(id_text(doc_id)))
+        return None if row is None else row[0]
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self._counters().documents
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents in insertion order. A document that was replaced counts as inserted then."""
+        return (document for _, documents in self.blocks(0) for document in documents)
+
+    def blocks(self, after: int, size: int = _BLOCK, upto: int | None = None) -> Iterator[tuple[Seqs, list[Document]]]:
+        """Yield the documents with after < seq <= upto in blocks, in insertion order, with their seqs.
+
+        Changes may happen between two blocks: a document that is deleted before its block is read is not yielded.
+        """
+        upto = self.last()[0] if upto is None else upto
+        statement = f"SELECT {COLUMNS} FROM documents WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+        while after < upto:
+            with self._database.connection() as connection:
+                rows = connection.execute(statement, (after, upto, size)).fetchall()
+            documents = [self._document(row) for row in rows]
+            if not rows:
+                return
+            yield np.array([row[0] for row in rows], np.int64), documents
+            after = rows[-1][0]
+
+    def deletions(self, after: int) -> tuple[Seqs, int]:
+        """Return the seqs that were deleted after a deletion number, in that order, and the last number."""
+        with self._database.reading() as connection:
+            counters = self._counters()
+            statement = "SELECT number, seq, crc FROM deletions WHERE number > ? ORDER BY number"
+            rows = connection.execute(statement, (after,)).fetchall()
+        if after < counters.forgotten:
+            raise ClickvecError(
+                f"{self._database.name} keeps deletions after {counters.forgotten}, not {after}; open the index again"
+            )
+        if len(rows) != max(0, counters.last_deletion - after) or any(_check(*row[:2]) != row[2] for row in rows):
+            raise self._database.damaged(f"table deletions after number {after}")
+        return np.array([row[1] for row in rows], np.int64), counters.last_deletion
+
+    def last(self) -> tuple[int, int]:
+        """Return the last seq that was ever given and the last deletion number."""
+        return self._counters()[:2]
+
+    def state(self) -> dict[str, Any]:
+        """Return the settings of the index."""
+        return self._read("state")
+
+    def version(self) -> int:
+        """Return a number that changes when any process changes the store. It takes microseconds.
+
+        Only numbers from the same object can be compared.
+        """
+        return self._database.version()
+
+    def check(self) -> None:
+        """Verify the structure of the file and every row. It reads the whole file."""
+        self._database.check(VERSION, most_bytes=2**63)
+        with self._database.reading():
+            count = sum(len(documents) for _, documents in self.blocks(0))
+            self.deletions(self._counters().forgotten)
+            if count != len(self):
+                raise self._database.damaged(f"it has {count} documents, not {len(self)}")
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _row_of_id(self, connection: sqlite3.Connection, stored_id: str | bytes) -> Row | None:
+        statement = f"SELECT {COLUMNS} FROM documents WHERE id = ?"
+        row: Row | None = connection.execute(statement, (stored_id,)).fetchone()
+        if row is not None:
+            self._document(row)  # verifies the checksum
+            if row[1] != (stored_id if isinstance(stored_id, bytes) else stored_id.encode()):
+                raise self._database.damaged(f"the index of ids, at {stored_id!r}")
+        return row
+
+    def _document(self, row: tuple[Any, ...]) -> Document:
+        try:
+            return to_document(row)
+        except ValueError:
+            doc_id = row[1].decode(errors="replace") if isinstance(row[1], bytes) else row[1]
+            raise self._database.damaged(f"document {row[0]}, id {doc_id!r:.100}") from None
+
+    def _read(self, key: str) -> dict[str, Any]:
+        with self._database.connection() as connection:
+            row = connection.execute("SELECT value, crc FROM state WHERE key = ?", (key,)).fetchone()
+        try:
+            if row is None or crc32(row[0], crc32(key.encode())) != row[1]:
+                raise ValueError
+            value = parse_json(row[0])
+        except (ValueError, TypeError):
+            raise self._database.damaged(f"table state, row {key}") from None
+        return dict(value)
+
+    def _counters(self) -> _Counters:
+        return _Counters(**self._read("counters"))
+
+    def _name_duplicate(self, connection: sqlite3.Connection) -> ClickvecError:
+        statement = "SELECT id FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 1"
+        return duplicate_id(connection.execute(statement).fetchone()[0].decode("utf-8", "surrogatepass"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the path, or the content of a store in memory."""
+        database = self._database
+        if database.path is None:
+            return {"content": database.content()}
+        return {"path": database.path, "writing": database.writing}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Load the content, or open the path."""
+        if "content" in values:
+            self._database = Database.load(values["content"])
+        else:
+            self._database = Database(values["path"], values["writing"])
+
+
+def _record_deletions(connection: sqlite3.Connection, seqs: list[int], counters: _Counters) -> _Counters:
+    rows = [(number, seq, _check(number, seq)) for number, seq in enumerate(seqs, counters.last_deletion + 1)]
+    connection.executemany("INSERT INTO deletions VALUES(?, ?, ?)", rows)
+    return counters._replace(last_deletion=counters.last_deletion + len(rows), documents=counters.documents - len(rows))
+
+
+def _check(number: int, seq: int) -> int:
+    return crc32(b"%d %d" % (number, seq))
+
+
+def _write(connection: sqlite3.Connection, key: str, value: dict[str, Any]) -> None:
+    text = json.dumps(value, allow_nan=False)
+    crc = crc32(text.encode(), crc32(key.encode()))
+    connection.execute("INSERT OR REPLACE INTO state VALUES(?, ?, ?)", (key, text, crc))

@@ -18,7 +18,7 @@ PAGE = Path(__file__).with_suffix(".md")
 # A package may import those before it in this list, never those after it.
 LAYERS = (
     "errors", "progress", "config", "storage", "text", "native", "data", "model", "search", "evaluation", "training",
-    "doctor", "explanation", "render", "lab", "cli",
+    "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")

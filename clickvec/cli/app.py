@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 import clickvec
-from clickvec.cli import doctor_verb, evaluate_verb, explain, inside, lab_verbs, prepare, streams, train, use
+from clickvec.cli import (
+    doctor_verb,
+    evaluate_verb,
+    explain,
+    inside,
+    lab_verbs,
+    prepare,
+    serve_verb,
+    streams,
+    train,
+    use,
+)
 from clickvec.cli.inputs import Out
 from clickvec.cli.verbs import Verb, Verbs, stop_on_signals
 
@@ -56,7 +67,7 @@ def demo(out: Out = Path("out/demo")) -> None:
 for verb in (
     doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
     use.index, use.search, use.rerank, use.encode, use.shrink,
-    explain.explain, inside.nearest, inside.topics, inside.report, use.info,
+    explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 

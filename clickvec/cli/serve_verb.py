@@ -1,0 +1,81 @@
+"""The verbs serve and retrain: an index as an HTTP service that learns from its clicks."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickvec.cli.streams import print_message, print_result
+from clickvec.errors import ClickvecError, missing_extra
+
+READ_VARIABLE, WRITE_VARIABLE = "CLICKVEC_READ_KEY", "CLICKVEC_WRITE_KEY"
+
+
+def serve(
+    index: Annotated[Path | None, typer.Argument(metavar="INDEX", help="An index folder.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at. 0 takes any free port.")] = 8080,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes that answer requests.")] = 1,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of each worker that search.")] = 2,
+    read_key_file: Annotated[Path | None, typer.Option(help=f"Keys for reading. Also: {READ_VARIABLE}.")] = None,
+    write_key_file: Annotated[Path | None, typer.Option(help=f"Keys for writing. Also: {WRITE_VARIABLE}.")] = None,
+    new_key: Annotated[Path | None, typer.Option(help="Print a new key, add its hash to this file, and exit.")] = None,
+    without_keys: Annotated[bool, typer.Option("--insecure", help="Let other machines in without a key.")] = False,
+    host_name: Annotated[list[str] | None, typer.Option(help="Accept this Host header. Repeatable.")] = None,
+    cors: Annotated[list[str] | None, typer.Option(help="Let web pages of this origin in. Repeatable.")] = None,
+    click_log: Annotated[Path | None, typer.Option(help="Where to log clicks. Default: INDEX.clicks.jsonl.")] = None,
+    access_log: Annotated[Path | None, typer.Option(help="Where to log requests. Default: stderr.")] = None,
+    log_queries: Annotated[bool, typer.Option("--log-queries", help="Write queries to the access log.")] = False,
+    max_body: Annotated[int, typer.Option(min=1024, help="Bytes in the body of a request.")] = 8 * 2**20,
+    max_query: Annotated[int, typer.Option(min=1, help="Characters in a query.")] = 1_000,
+    max_title: Annotated[int, typer.Option(min=1, help="Characters in a title.")] = 10_000,
+    max_hits: Annotated[int, typer.Option(min=1, help="Hits of a query: offset + k.")] = 1_000,
+    max_queries: Annotated[int, typer.Option(min=1, help="Queries in a request.")] = 100,
+    max_documents: Annotated[int, typer.Option(min=1, help="Documents in a request.")] = 10_000,
+    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests that a worker runs or queues.")] = 64,
+    max_connections: Annotated[int, typer.Option(min=1, help="Open connections of a worker.")] = 10_000,
+    max_seconds: Annotated[float, typer.Option(min=0.001, help="Seconds for a request.")] = 10.0,
+    read_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to receive headers, and a body.")] = 10.0,
+    idle_seconds: Annotated[float, typer.Option(min=1, help="Seconds that a connection may be idle.")] = 60.0,
+    stop_seconds: Annotated[float, typer.Option(min=0, help="Seconds to finish requests at the end.")] = 30.0,
+) -> None:
+    """Serve an index over HTTP: search, explain, add and delete documents, log clicks.
+
+    /openapi.json describes the API. Without keys, only this machine can reach the service.
+    """
+    try:
+        import msgspec  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise missing_extra(str(error.name), "serve") from None
+    from clickvec.serve import keys
+
+    if new_key is not None:
+        print_result(keys.new_key(new_key))
+        return
+    if index is None:
+        raise typer.BadParameter("give the folder of an index", param_hint="INDEX")
+    if not (index / "index.json").is_file():
+        raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
+    from clickvec.serve.click_log import default_path
+    from clickvec.serve.limits import Limits, Settings
+    from clickvec.serve.server import is_loopback, run
+
+    readers = keys.read_keys(read_key_file, READ_VARIABLE, os.environ.get(READ_VARIABLE))
+    writers = keys.read_keys(write_key_file, WRITE_VARIABLE, os.environ.get(WRITE_VARIABLE))
+    if not is_loopback(host) and not without_keys and not (readers and writers):
+        raise ClickvecError(
+            f"--host {host} lets other machines in, so keys for reading and writing are needed: --read-key-file and "
+            "--write-key-file (make them with --new-key), or --insecure to do without"
+        )
+    settings = Settings(
+        index, click_log or default_path(index), host, port, workers, threads, readers, writers, tuple(cors or ()),
+        tuple(name.lower() for name in host_name or ()), log_queries, access_log, stop_seconds,
+        Limits(
+            max_body, max_query, max_title, max_hits, max_queries, max_documents, max_concurrent, max_seconds,
+            read_seconds, idle_seconds, max_connections,
+        ),
+    )  # fmt: skip
+    run(settings, lambda address: print_message(f"Serving {index} at {address}; stop with Ctrl-C"))

@@ -1,0 +1,17 @@
+"""The HTTP service of an index: JSON in and out, described by OpenAPI, on starlette and uvicorn.
+
+| file | what it does |
+|---|---|
+| server.py | bind the socket; start one worker, or a supervisor with several workers and one writer process |
+| connections.py | timeouts and limits of connections, below HTTP requests |
+| application.py | the routes, and what surrounds every request: host check, headers, access log, counters |
+| endpoint.py | one endpoint: key, limits, body, validation, work in a thread, answer |
+| answers.py | what each endpoint answers |
+| messages.py | the requests and responses as types |
+| openai_shape.py | embeddings and models in OpenAI's shape |
+| click_log.py | the log of impressions and clicks that `prepare` and `retrain` read |
+| keys.py | API keys, hashed |
+| counters.py | counts and latencies of all workers in shared memory, as Prometheus text |
+| openapi.py | the description of the API |
+| retraining.py | `clickvec retrain`: learn from the click log and swap the model |
+"""

@@ -1,0 +1,267 @@
+"""What each endpoint answers, from a validated request. These functions run in threads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from clickvec.explanation import explain as explain_pair
+from clickvec.explanation.topics import detect, random_sample, topics
+from clickvec.search.index import Hit
+from clickvec.serve.click_log import Impression
+from clickvec.serve.endpoint import Call, Text
+from clickvec.serve.messages import (
+    CellTopic,
+    ClickRequest,
+    ClickResponse,
+    DeleteResponse,
+    DocumentsRequest,
+    DocumentsResponse,
+    ExplainRequest,
+    ExplainResponse,
+    FacetCount,
+    Found,
+    FoundDocument,
+    FoundHit,
+    Health,
+    Id,
+    Parts,
+    Ready,
+    Reranked,
+    RerankRequest,
+    RerankResponse,
+    SearchRequest,
+    SearchResponse,
+    TopicsResponse,
+    TopicWordCount,
+)  # fmt: skip
+from clickvec.serve.refusal import RefusalError
+from clickvec.serve.service import Service
+
+_TOPIC_TITLES = 2_000  # sampled for the topics
+_DIGITS = 6  # of a score: all that a float32 has
+
+
+def search(service: Service, call: Call) -> SearchResponse:
+    """Search with one query or with many."""
+    request: SearchRequest = call.body
+    if (request.query is None) == (request.queries is None):
+        raise RefusalError(422, "Give either query or queries.")
+    limits = service.limits
+    queries = [request.query] if request.query is not None else request.queries or []
+    check_count("queries", queries, limits.queries)
+    check_lengths("query", queries, limits.query_characters)
+    check_count("facets", request.facets, limits.queries)
+    if request.offset + request.k > limits.hits:
+        raise RefusalError(422, f"offset + k is {request.offset + request.k}; the limit is {limits.hits}.")
+    options: dict[str, Any] = {}
+    for name in ("offset", "where", "mode", "min_score"):
+        value = getattr(request, name)
+        if value != SearchRequest.__struct_defaults__[SearchRequest.__struct_fields__.index(name)]:
+            options[name] = value
+    found = service.index.search(queries, k=request.k, **options)
+    results = []
+    for query, hits in zip(queries, found, strict=True):
+        shown = [_hit(service, query, hit, request.explain) for hit in hits]
+        results.append(Found(shown, _facets(service, query, request) if request.facets else UNSET))
+    if request.query is None:
+        return SearchResponse(results=results)
+    return SearchResponse(results[0].hits, results[0].facets)
+
+
+def _hit(service: Service, query: str, hit: Hit, explained: bool) -> FoundHit:
+    parts = getattr(hit, "parts", None)
+    return FoundHit(
+        id=hit.id,
+        title=hit.title,
+        score=round(hit.score, _DIGITS),
+        parts=UNSET if parts is None else Parts(round(parts.cosine, _DIGITS), round(parts.bm25, _DIGITS)),
+        payload=UNSET if hit.payload is None else hit.payload,
+        explanation=explain_pair(service.index.encoder, query, hit.title).as_json() if explained else UNSET,
+    )
+
+
+def _facets(service: Service, query: str, request: SearchRequest) -> dict[str, list[FacetCount]]:
+    counted = service.index.facets(query, request.facets, where=request.where)  # type: ignore[attr-defined]
+    return {field: [FacetCount(value, count) for value, count in values] for field, values in counted.items()}
+
+
+def rerank(service: Service, call: Call) -> RerankResponse:
+    """Re-order the results of another search engine."""
+    request: RerankRequest = call.body
+    check_lengths("query", [request.query], service.limits.query_characters)
+    check_count("documents", request.documents, service.limits.documents)
+    titles = [document if isinstance(document, str) else document.title for document in request.documents]
+    check_lengths("title", titles, service.limits.title_characters)
+    encoder = service.index.encoder
+    scores = (encoder.encode_document(titles) @ encoder.encode_query(request.query)).tolist() if titles else []
+    order = sorted(range(len(titles)), key=lambda place: -scores[place])[: request.k]
+    return RerankResponse(
+        [
+            Reranked(place, titles[place], round(scores[place], _DIGITS), _id(request.documents[place]))
+            for place in order
+        ]
+    )
+
+
+def _id(document: object) -> Any:  # noqa: ANN401
+    value = getattr(document, "id", None)
+    return UNSET if value is None else value
+
+
+def explain(service: Service, call: Call) -> ExplainResponse:
+    """Explain the score of a title for a query."""
+    request: ExplainRequest = call.body
+    if request.id is not None and request.title is not None:
+        raise RefusalError(422, "Give either id or title.")
+    check_lengths("query", [request.query], service.limits.query_characters)
+    title: Id | None = request.title
+    if title is not None:
+        check_lengths("title", [str(title)], service.limits.title_characters)
+    if request.id is not None:
+        title = find(service, request.id).id
+    explanation = explain_pair(service.index, request.query, title)
+    return ExplainResponse(
+        explanation.pair.query, explanation.pair.title, round(explanation.score, _DIGITS), explanation.as_json()
+    )
+
+
+# --- documents ---------------------------------------------------------------------------------------------------
+
+
+def find(service: Service, doc_id: Id) -> FoundDocument:
+    """Return a document. Raise 404 if there is none with this id."""
+    document = service.index.get(doc_id)  # type: ignore[attr-defined]
+    if document is None:
+        raise RefusalError(404, f"There is no document with the id {doc_id!r}.")
+    return FoundDocument(
+        id=document.id, title=document.title, payload=UNSET if document.payload is None else document.payload
+    )
+
+
+def get_document(service: Service, call: Call) -> FoundDocument:
+    """Return a document by its id."""
+    return find(service, call.parameters["id"])
+
+
+def add_documents(service: Service, call: Call) -> DocumentsResponse:
+    """Add documents, and replace those whose id is known."""
+    request: DocumentsRequest = call.body
+    check_writable(service)
+    check_count("documents", request.documents, service.limits.documents)
+    titles = [document.title for document in request.documents]
+    check_lengths("title", titles, service.limits.title_characters)
+    ids = [document.id for document in request.documents]
+    check_lengths("id", list(map(str, ids)), service.limits.query_characters)
+    if ids:
+        service.index.add(ids, titles, [document.payload for document in request.documents])  # type: ignore[attr-defined]
+    return DocumentsResponse(len(ids), len(service.index))
+
+
+def delete_document(service: Service, call: Call) -> DeleteResponse:
+    """Delete a document by its id."""
+    check_writable(service)
+    found = find(service, call.parameters["id"])
+    service.index.delete([found.id])  # type: ignore[attr-defined]
+    return DeleteResponse(1, len(service.index))
+
+
+def check_writable(service: Service) -> None:
+    """Raise 403 if another process writes the index."""
+    if not service.is_writable:
+        raise RefusalError(403, "Another service writes this index, so this one only reads; send changes to the other.")
+
+
+# --- clicks and topics -------------------------------------------------------------------------------------------
+
+
+def click(service: Service, call: Call) -> ClickResponse:
+    """Log what a user saw and clicked."""
+    request: ClickRequest = call.body
+    check_lengths("query", [request.query], service.limits.query_characters)
+    if not request.query.strip():
+        raise RefusalError(422, "The query is blank.")
+    if not request.shown and not request.clicked:
+        raise RefusalError(422, "Give what was shown, what was clicked, or both.")
+    check_count("shown", request.shown, service.limits.hits)
+    check_count("clicked", request.clicked, service.limits.hits)
+    clicked = {str(doc_id) for doc_id in request.clicked}
+    positions = {str(hit.id): hit.position or place for place, hit in enumerate(request.shown, 1)}
+    impressions, unknown = [], []
+    for doc_id in dict.fromkeys([*positions, *map(str, request.clicked)]):
+        document = service.index.get(doc_id)  # type: ignore[attr-defined]
+        if document is None:
+            unknown.append(doc_id)
+        elif document.title.strip():
+            impressions.append(
+                Impression(
+                    request.query, doc_id, document.title, positions.get(doc_id), int(doc_id in clicked), request.client
+                )
+            )
+    if impressions:
+        service.click_log.append(impressions)
+    return ClickResponse(len(impressions), list(unknown))
+
+
+def cell_topics(service: Service, call: Call) -> TopicsResponse:
+    """Return the words that each cell detects, over a sample of the titles."""
+    encoder = service.index.encoder
+    with service.topics_lock:  # computed once, even if many ask at once
+        if encoder.fingerprint not in service.topics:
+            titles = random_sample([document.title for document in service.index], _TOPIC_TITLES)
+            found = topics(detect(encoder, titles, side="title"), 10) if titles else None
+            listed = sorted(found.topics, key=lambda topic: topic.worth, reverse=True) if found else []
+            service.topics = {
+                encoder.fingerprint: TopicsResponse(
+                    len(titles),
+                    [
+                        CellTopic(
+                            topic.dimension, topic.cell, topic.way, topic.sign, topic.detections,
+                            round(topic.specificity, 4),
+                            [TopicWordCount(word.word, word.count, round(word.lift, 2)) for word in topic.words],
+                        )
+                        for topic in listed if topic.detections
+                    ],
+                )
+            }  # fmt: skip
+        response: TopicsResponse = service.topics[encoder.fingerprint]
+    return response
+
+
+# --- operations --------------------------------------------------------------------------------------------------
+
+
+def healthz(service: Service, call: Call) -> Health:
+    """Tell that the process answers."""
+    return Health("ok")
+
+
+def readyz(service: Service, call: Call) -> Ready:
+    """Tell that the index can be searched. Raise 503 while the service stops."""
+    if service.is_stopping:
+        raise RefusalError(503, "The service is stopping.")
+    return Ready("ready", len(service.index), service.index.encoder.fingerprint, service.is_writable)
+
+
+def metrics(service: Service, call: Call) -> Text:
+    """Return counts and latencies of all workers as Prometheus text."""
+    gauges = {
+        "clickvec_titles": ("Documents in the index.", float(len(service.index))),
+        "clickvec_writable": ("1 if this service may change the index.", float(service.is_writable)),
+    }
+    return Text(service.counters.text(gauges).encode(), b"text/plain; version=0.0.4; charset=utf-8")
+
+
+# --- limits ------------------------------------------------------------------------------------------------------
+
+
+def check_count(name: str, values: Sequence[object], limit: int) -> None:
+    """Raise if a request has too many of something."""
+    if len(values) > limit:
+        raise RefusalError(422, f"The request has {len(values):,} {name}; the limit is {limit:,}.")
+
+
+def check_lengths(name: str, texts: Sequence[str], limit: int) -> None:
+    """Raise if a text is too long."""
+    if texts and (longest := max(map(len, texts))) > limit:
+        raise RefusalError(422, f"A {name} has {longest:,} characters; the limit is {limit:,}.")

@@ -1,0 +1,129 @@
+"""The routes of the service, and what surrounds every request: host check, headers, errors, access log, counters."""
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import clickvec
+from clickvec.serve import answers, messages, openai_shape
+from clickvec.serve.access_log import AccessLog
+from clickvec.serve.counters import OTHER
+from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
+from clickvec.serve.openapi import describe
+from clickvec.serve.refusal import RefusalError
+from clickvec.serve.service import Service
+
+log = logging.getLogger(__name__)
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+def _openapi(service: Service, call: Call) -> Text:
+    """Return this description."""
+    return Text(json.dumps(describe(ENDPOINTS, service.limits, clickvec.__version__)).encode(), JSON)
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/search", answers.search, messages.SearchRequest, response=messages.SearchResponse),
+    Endpoint("POST", "/rerank", answers.rerank, messages.RerankRequest, response=messages.RerankResponse),
+    Endpoint("POST", "/explain", answers.explain, messages.ExplainRequest, response=messages.ExplainResponse),
+    Endpoint(
+        "POST", "/documents", answers.add_documents, messages.DocumentsRequest, "write", messages.DocumentsResponse,
+        "write",
+    ),
+    Endpoint("GET", "/documents/{id}", answers.get_document, response=messages.FoundDocument),
+    Endpoint("DELETE", "/documents/{id}", answers.delete_document, None, "write", messages.DeleteResponse, "write"),
+    Endpoint("GET", "/topics", answers.cell_topics, response=messages.TopicsResponse),
+    Endpoint(
+        "POST", "/v1/embeddings", openai_shape.embeddings, openai_shape.EmbeddingRequest,
+        response=openai_shape.EmbeddingResponse,
+    ),
+    Endpoint("GET", "/v1/models", openai_shape.models, response=openai_shape.ModelsResponse, at="loop"),
+    Endpoint("POST", "/click", answers.click, messages.ClickRequest, response=messages.ClickResponse, at="write"),
+    Endpoint("GET", "/healthz", answers.healthz, None, "open", messages.Health, "loop"),
+    Endpoint("GET", "/readyz", answers.readyz, None, "open", messages.Ready, "loop"),
+    Endpoint("GET", "/metrics", answers.metrics, at="loop"),
+    Endpoint("GET", "/openapi.json", _openapi, None, "open", dict, "loop"),
+)  # fmt: skip
+NAMES = tuple(endpoint.name for endpoint in ENDPOINTS)
+
+
+class Application:
+    """The ASGI application of one worker."""
+
+    def __init__(self, service: Service, access_log: AccessLog) -> None:
+        self._service, self._access_log = service, access_log
+        by_path = {path: list(group) for path, group in groupby(ENDPOINTS, attrgetter("path"))}
+        routes = [
+            Route(path.replace("{id}", "{id:path}"), PathEndpoint(service, endpoints))
+            for path, endpoints in by_path.items()
+        ]
+        app: ASGIApp = Router(routes, redirect_slashes=False, default=_not_found)
+        if service.settings.cors:
+            app = CORSMiddleware(
+                app, service.settings.cors, allow_methods=("GET", "POST", "DELETE"),
+                allow_headers=("Authorization", "Content-Type"),
+            )  # fmt: skip
+        self._app = app
+        self._host_names = {*LOOPBACK_NAMES, *service.settings.host_names}
+        self._checks_host = service.settings.host in ("127.0.0.1", "::1", "localhost") or service.settings.host_names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        started, status, size = time.perf_counter(), 0, 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+            else:
+                size += len(message["body"])
+            await send(message)
+
+        try:
+            if self._checks_host:
+                self._check_host(scope)
+            await self._app(scope, receive, send_with_headers)
+        except RefusalError as error:
+            await send_refusal(send_with_headers, error)
+        except Exception:
+            log.exception("%s failed", scope.get("clickvec.endpoint", OTHER))
+            if not status:
+                await send_refusal(send_with_headers, RefusalError(500, "The service has a bug; its log tells where."))
+        finally:
+            seconds = time.perf_counter() - started
+            name = scope.get("clickvec.endpoint", OTHER)
+            self._service.counters.count(self._service.worker, name, status, seconds)
+            queries = scope.get("clickvec.queries")
+            self._access_log.write(
+                time=datetime.now(UTC).isoformat(timespec="milliseconds"), method=scope["method"], endpoint=name,
+                status=status, ms=round(1000 * seconds, 3), bytes=size, worker=self._service.worker,
+                client=scope["client"][0] if scope["client"] else None, **({"queries": queries} if queries else {}),
+            )  # fmt: skip
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse other names than our own: a web page may make its name point to this machine (DNS rebinding)."""
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self._host_names:
+            raise RefusalError(
+                421, "The Host header is not a name of this service; use localhost, or start it with --host-name NAME."
+            )
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise RefusalError(404, "There is no such path; /openapi.json lists all.")

@@ -1,0 +1,237 @@
+"""One endpoint: check the key, read and validate the body, do the work in a thread, send the answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from clickvec.errors import ClickvecError
+from clickvec.serve.messages import ErrorBody, ErrorResponse
+from clickvec.serve.refusal import RefusalError
+from clickvec.serve.service import Service
+
+log = logging.getLogger(__name__)
+Access = Literal["open", "read", "write"]
+JSON = b"application/json"
+_BODIES = 256 * 2**20  # bytes of all bodies that a worker reads at once
+_DRAIN_SECONDS, _DRAIN_BYTES = 1.0, 64 * 2**20  # of a body that is too large, so that the client reads the answer
+_to_json = msgspec.json.Encoder().encode
+
+
+class Call(NamedTuple):
+    """One request."""
+
+    body: Any  # as its type
+    parameters: dict[str, str]  # of the path
+
+
+class Text(NamedTuple):
+    """An answer that is not JSON."""
+
+    content: bytes
+    content_type: bytes
+
+
+class Endpoint(NamedTuple):
+    """What answers one method of one path."""
+
+    method: str
+    path: str
+    answer: Callable[[Service, Call], Any]  # runs in a thread; returns what is sent as JSON, or Text
+    body: type[Any] | None = None
+    access: Access = "read"
+    response: type[Any] | None = None  # for OpenAPI
+    at: Literal["search", "write", "loop"] = "search"  # the thread that answers
+
+    @property
+    def name(self) -> str:
+        """The method and the path."""
+        return f"{self.method} {self.path}"
+
+
+class PathEndpoint:
+    """The endpoints of one path, by method, as an ASGI application."""
+
+    def __init__(self, service: Service, endpoints: list[Endpoint]) -> None:
+        self._service = service
+        self.by_method = {endpoint.method: endpoint for endpoint in endpoints}
+        self._decoders = {
+            endpoint.method: msgspec.json.Decoder(endpoint.body) for endpoint in endpoints if endpoint.body
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or raise RefusalError."""
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        endpoint = self.by_method.get(method)
+        if endpoint is None:
+            allowed = ", ".join(sorted({*self.by_method, *(["HEAD"] if "GET" in self.by_method else [])}))
+            message = f"{scope['path']} does not support {method}; use {allowed}."
+            raise RefusalError(405, message, ((b"allow", allowed.encode()),))
+        scope["clickvec.endpoint"] = endpoint.name
+        headers = dict(scope["headers"])
+        check_key(self._service, endpoint.access, headers.get(b"authorization"))
+        body = None
+        if endpoint.body is not None:
+            data = await read_body(self._service, headers, receive)
+            body = decode(self._decoders[method], data)
+            if self._service.settings.log_queries:
+                query = getattr(body, "query", None)
+                scope["clickvec.queries"] = [query] if query is not None else getattr(body, "queries", None)
+        answer = await self._run(endpoint, Call(body, scope["path_params"]))
+        await send_answer(send, 200, answer.content, answer.content_type)
+
+    async def _run(self, endpoint: Endpoint, call: Call) -> Text:
+        service = self._service
+        if endpoint.at == "loop":
+            return _work(service, endpoint, call)
+        if not service.enter():
+            raise too_many(service.limits.concurrent)
+        if endpoint.at == "search" and not service.settings.threads:
+            try:
+                return _work(service, endpoint, call)
+            finally:
+                service.leave()
+        pool: ThreadPoolExecutor = service.writing if endpoint.at == "write" else service.searching
+        future: Future[Text] = pool.submit(_work_and_leave, service, endpoint, call)
+        try:
+            async with asyncio.timeout(service.limits.seconds):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            unknown = " The change may still be carried out." if endpoint.at == "write" else ""
+            raise RefusalError(504, f"The request took over {service.limits.seconds:g} s.{unknown}") from None
+        finally:
+            if future.cancel():  # it had not started, so it will not count itself
+                service.leave()
+
+
+def _work_and_leave(service: Service, endpoint: Endpoint, call: Call) -> Text:
+    try:
+        return _work(service, endpoint, call)
+    finally:
+        service.leave()
+
+
+def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
+    try:
+        answer = endpoint.answer(service, call)
+    except ClickvecError as error:
+        raise RefusalError(422, _sentence(str(error))) from error
+    except OSError as error:
+        log.exception("%s failed", endpoint.name)
+        raise RefusalError(503, f"The service cannot do this now: {error.strerror or error}.") from error
+    return answer if isinstance(answer, Text) else Text(_to_json(answer), JSON)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].removesuffix(".") + "."
+
+
+def too_many(limit: int) -> RefusalError:
+    """Return the error for a service that is busy."""
+    return RefusalError(429, f"The service is busy with {limit} requests; try again.", ((b"retry-after", b"1"),))
+
+
+def check_key(service: Service, access: Access, header: bytes | None) -> None:
+    """Raise unless the request has a key for this access. A key for writing may read."""
+    settings = service.settings
+    if access == "open" or (access == "read" and not settings.read_keys):
+        return
+    if access == "write" and not settings.write_keys:
+        if settings.read_keys:
+            raise RefusalError(403, "This service has no key for writing; start it with --write-key-file.")
+        return
+    scheme, _, key = (header or b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise RefusalError(
+            401,
+            "This needs an API key; send the header Authorization: Bearer KEY.",
+            ((b"www-authenticate", b"Bearer"),),
+        )
+    may_write, may_read = key in settings.write_keys, key in settings.read_keys  # both, so that the time is the same
+    if not (may_write or may_read):
+        raise RefusalError(401, "The API key is not valid.", ((b"www-authenticate", b'Bearer error="invalid_token"'),))
+    if access == "write" and not may_write:
+        raise RefusalError(403, "This API key may only read; use a key for writing.")
+
+
+async def read_body(service: Service, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    """Return the body. Raise if it is not JSON by its header, too large, or too slow."""
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != JSON:
+        raise RefusalError(415, "The body must be JSON; send the header Content-Type: application/json.")
+    limit, declared = service.limits.body_bytes, headers.get(b"content-length", b"0")
+    too_large = RefusalError(413, f"The body is over {limit:,} bytes; send less at once.", ((b"connection", b"close"),))
+    if declared.isdigit() and int(declared) > limit:
+        if b"expect" not in headers:
+            await _drain(receive)
+        raise too_large
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(service.limits.read_seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RefusalError(400, "The connection was closed before the end of the body.")
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                service.body_bytes += len(chunk)
+                chunks.append(chunk)
+                if size > limit:
+                    chunks.clear()
+                    await _drain(receive)
+                    raise too_large
+                if service.body_bytes > _BODIES:
+                    raise too_many(service.limits.concurrent)
+                if not message.get("more_body"):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    except TimeoutError:
+        message_408 = f"The body did not arrive within {service.limits.read_seconds:g} s."
+        raise RefusalError(408, message_408, ((b"connection", b"close"),)) from None
+    finally:
+        service.body_bytes -= size
+
+
+async def _drain(receive: Receive) -> None:
+    """Read and drop what the client sends, within bounds: it may read the answer only after it has sent everything."""
+    size = 0
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while size < _DRAIN_BYTES:
+                message: Message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return
+
+
+def decode(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:  # noqa: ANN401
+    """Return the body as its type. Raise 400 if it is not JSON, 422 if it is not what the endpoint expects."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise RefusalError(422, f"The body does not fit: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusalError(400, f"The body is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise RefusalError(400, "The JSON of the body is nested too deeply.") from None
+
+
+async def send_answer(
+    send: Send, status: int, content: bytes, kind: bytes = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    """Send a response."""
+    head = [(b"content-type", kind), (b"content-length", b"%d" % len(content)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def send_refusal(send: Send, error: RefusalError) -> None:
+    """Send an error as JSON."""
+    content = _to_json(ErrorResponse(ErrorBody(error.code, error.message)))
+    await send_answer(send, error.status, content, JSON, error.headers)

@@ -1,0 +1,238 @@
+"""The requests and responses of the service. msgspec validates requests against these types, and OpenAPI shows them."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Id = str | int
+Mode = Literal["hybrid", "words", "vectors"]
+
+
+def _about(text: str, **more: Any) -> Meta:  # noqa: ANN401
+    return Meta(description=text, **more)
+
+
+# --- requests ----------------------------------------------------------------------------------------------------
+
+
+class Request(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A body. A field that is not known is an error, so that a typing error is not ignored."""
+
+
+class SearchRequest(Request):
+    """Search with one query or with many."""
+
+    query: Annotated[str | None, _about("One query. Give this or queries.")] = None
+    queries: Annotated[list[str] | None, _about("Many queries. The response then has results in place of hits.")] = None
+    k: Annotated[int, _about("Number of hits for each query.", ge=1)] = 10
+    offset: Annotated[int, _about("Number of best hits to leave out.", ge=0)] = 0
+    where: Annotated[dict[str, Any] | None, _about("A filter on the payload.")] = None
+    mode: Annotated[Mode, _about("Search words and vectors, or one of them alone.")] = "hybrid"
+    min_score: Annotated[float | None, _about("Leave out hits with a lower score.")] = None
+    facets: Annotated[list[str], _about("Payload fields whose values are counted.")] = []
+    explain: Annotated[bool, _about("Explain the score of each hit.")] = False
+
+
+class Candidate(Request):
+    """A result of another search engine."""
+
+    title: str
+    id: Id | None = None
+    score: Annotated[float | None, _about("The score of the other engine, for blend.")] = None
+
+
+class RerankRequest(Request):
+    """Re-order the results of another search engine."""
+
+    query: str
+    documents: list[Candidate | str]
+    k: Annotated[int, _about("Return only the k best. Default: all.", ge=1)] | None = None
+
+
+class ExplainRequest(Request):
+    """Explain the score of a title for a query."""
+
+    query: str
+    id: Annotated[Id | None, _about("The id of a document. Give this or title. Default: the top hit.")] = None
+    title: Annotated[str | None, _about("Any title.")] = None
+
+
+class NewDocument(Request):
+    """A document to index."""
+
+    id: Id
+    title: str
+    payload: Annotated[Any, _about("Any JSON value. Filters and facets use the fields of an object.")] = None
+
+
+class DocumentsRequest(Request):
+    """Documents to add. A document with a known id replaces the old one."""
+
+    documents: list[NewDocument]
+
+
+class Shown(Request):
+    """A hit that the user saw."""
+
+    id: Id
+    position: Annotated[int, _about("From 1. Default: the place in the list.", ge=1)] | None = None
+
+
+class ClickRequest(Request):
+    """What a user saw and clicked. Send what was shown once for each search."""
+
+    query: str
+    clicked: Annotated[list[Id], _about("Ids that the user clicked. May be empty.")] = []
+    shown: Annotated[list[Shown], _about("Hits that the user saw, best first.")] = []
+    client: Annotated[str, _about("A pseudonym of the user, for k-anonymity and bots.", max_length=200)] | None = None
+
+
+# --- responses ---------------------------------------------------------------------------------------------------
+
+
+class Parts(Struct):
+    """What words and vectors say about a hit."""
+
+    cosine: float
+    bm25: float
+
+
+class FoundDocument(Struct, kw_only=True):
+    """A document of the index."""
+
+    id: Id
+    title: str
+    payload: Any | UnsetType = UNSET
+
+
+class FoundHit(Struct, kw_only=True):
+    """A document that a search found."""
+
+    id: Id
+    title: str
+    score: float
+    parts: Parts | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    explanation: dict[str, Any] | UnsetType = UNSET
+
+
+class FacetCount(Struct):
+    """How many matching documents have a value."""
+
+    value: Any
+    count: int
+
+
+class Found(Struct):
+    """The hits of one query, best first."""
+
+    hits: list[FoundHit]
+    facets: dict[str, list[FacetCount]] | UnsetType = UNSET
+
+
+class SearchResponse(Struct):
+    """`hits` for one query, `results` for many."""
+
+    hits: list[FoundHit] | UnsetType = UNSET
+    facets: dict[str, list[FacetCount]] | UnsetType = UNSET
+    results: list[Found] | UnsetType = UNSET
+
+
+class Reranked(Struct):
+    """A result of another search engine with its new score."""
+
+    index: Annotated[int, _about("Its place in the request, from 0.")]
+    title: str
+    score: float
+    id: Id | UnsetType = UNSET
+
+
+class RerankResponse(Struct):
+    """The results, best first."""
+
+    results: list[Reranked]
+
+
+class ExplainResponse(Struct):
+    """The score and what each word contributes to it."""
+
+    query: str
+    title: str
+    score: float
+    explanation: dict[str, Any]
+
+
+class DocumentsResponse(Struct):
+    """What was written. It is on disk, and searches find it."""
+
+    added: int
+    titles: Annotated[int, _about("Documents in the index now.")]
+
+
+class DeleteResponse(Struct):
+    """What was deleted."""
+
+    deleted: int
+    titles: int
+
+
+class ClickResponse(Struct):
+    """The lines that were written to the click log, and ids that the index does not have."""
+
+    logged: int
+    unknown: list[Id]
+
+
+class TopicWordCount(Struct):
+    """A word that a cell detects."""
+
+    word: str
+    count: int
+    lift: float
+
+
+class CellTopic(Struct):
+    """The words that a cell detects in titles that it ends above (+) or below (-) zero."""
+
+    dimension: int
+    cell: int
+    way: str
+    sign: str
+    detections: int
+    specificity: float
+    words: list[TopicWordCount]
+
+
+class TopicsResponse(Struct):
+    """The topics of the cells over a sample of the titles."""
+
+    titles: int
+    topics: list[CellTopic]
+
+
+class Health(Struct):
+    """The state of the service."""
+
+    status: str
+
+
+class Ready(Struct):
+    """The state of the index."""
+
+    status: str
+    titles: int
+    model: str
+    writable: bool
+
+
+class ErrorBody(Struct):
+    """What went wrong."""
+
+    code: str
+    message: str
+
+
+class ErrorResponse(Struct):
+    """The response to a request that was not carried out."""
+
+    error: ErrorBody

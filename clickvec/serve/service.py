@@ -1,0 +1,51 @@
+"""What the endpoints of one worker share: the index, the click log, the limits, and the threads that search."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from clickvec.search.index import Index
+from clickvec.serve.click_log import ClickLog
+from clickvec.serve.counters import Counters
+from clickvec.serve.limits import Settings
+
+
+class Service:
+    """One worker's view of the service."""
+
+    def __init__(self, index: Index, settings: Settings, counters: Counters, worker: int = 0) -> None:
+        self.index, self.settings, self.limits = index, settings, settings.limits
+        self.counters, self.worker = counters, worker
+        self.click_log = ClickLog(settings.click_log)
+        self.searching = ThreadPoolExecutor(max(1, settings.threads), "search")
+        self.writing = ThreadPoolExecutor(1, "write")  # a commit waits for the disk, and searches must not wait for it
+        self.topics: dict[str, Any] = {}  # by fingerprint; they take a second to compute
+        self.topics_lock = threading.Lock()
+        self.body_bytes = 0  # of all bodies that are being read
+        self.is_stopping = False
+        self._running, self._lock = 0, threading.Lock()
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this service may change the index."""
+        return not getattr(self.index, "is_read_only", False)
+
+    def enter(self) -> bool:
+        """Count a request that starts to work. Return False if there are too many."""
+        with self._lock:
+            if self._running >= self.limits.concurrent:
+                return False
+            self._running += 1
+            return True
+
+    def leave(self) -> None:
+        """Count a request whose work has ended, even if its client has got a timeout before."""
+        with self._lock:
+            self._running -= 1
+
+    def close(self) -> None:
+        """Stop the threads and close the index."""
+        self.searching.shutdown(wait=True, cancel_futures=True)
+        self.writing.shutdown(wait=True)
+        if hasattr(self.index, "close"):
+            self.index.close()

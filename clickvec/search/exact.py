@@ -24,14 +24,17 @@ class ExactSearch:
         # twice that, and more than a scale can add.
         self._slack = float(2 * (vectors.shape[1] + 2) * np.finfo(np.float32).eps)
 
-    def nearest(self, queries: Vectors, k: int) -> Iterator[tuple[Positions, Vectors]]:
+    def nearest(
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query, best first, and their exact scores.
 
-        Equal scores are in the order of positions. A zero vector finds nothing and is never found.
+        Equal scores are in the order of positions. A zero vector finds nothing and is never found. `allowed` says for
+        each position whether it may be found.
         """
         for first in range(0, len(queries), BLOCK_QUERIES):
             block = queries[first : first + BLOCK_QUERIES]
-            for query, positions in zip(block, self._candidates(block, k), strict=True):
+            for query, positions in zip(block, self._candidates(block, k, allowed), strict=True):
                 scores = np.zeros(len(positions), np.float32)
                 for start in range(0, len(positions), BLOCK_TITLES):
                     rows = slice(start, start + BLOCK_TITLES)
@@ -39,7 +42,11 @@ class ExactSearch:
                 best = np.argsort(-scores, kind="stable")[:k]
                 yield positions[best], scores[best]
 
-    def rank(self, query: Vectors, title: int | Vectors) -> int | None:
+    def scores(self, query: Vectors, positions: Positions) -> Vectors:
+        """Return the exact scores of the titles at these positions."""
+        return self._exact(positions, query)
+
+    def rank(self, query: Vectors, title: int | Vectors, allowed: NDArray[np.bool_] | None = None) -> int | None:
         """Return the rank of a title, from 1, or None if it has a zero vector. The query must not be zero.
 
         The title is a position, or the vector of a title that is ranked as if it were inserted last.
@@ -49,15 +56,23 @@ class ExactSearch:
         if not vector.any():
             return None
         score = (self._exact(np.array([title]), query) if isinstance(title, int) else _exact(vector[None], query))[0]
+        return 1 + self.count_above(query, float(score), position, allowed)
+
+    def count_above(
+        self, query: Vectors, score: float, position: int, allowed: NDArray[np.bool_] | None = None
+    ) -> int:
+        """Return how many titles stand above one with this exact score at this position."""
         above = 0
         for first in range(0, len(self.vectors), BLOCK_TITLES):
             rough = self._products(query[None], first)[0]
             rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
+            if allowed is not None:
+                rough[~allowed[first : first + len(rough)]] = -np.inf
             close = first + np.flatnonzero(np.abs(rough - score) <= self._slack)
             exact = self._exact(close, query)
             above += int((rough > score + self._slack).sum())
             above += int(((exact > score) | ((exact == score) & (close < position))).sum())
-        return 1 + above
+        return above
 
     def alike(self, vector: Vectors) -> Iterator[int]:
         """Yield the positions of titles that may have the same words as the title of this vector, in rising order."""
@@ -68,7 +83,7 @@ class ExactSearch:
                 is_alike = ~self.vectors[first : first + BLOCK_TITLES].any(axis=1)
             yield from (first + np.flatnonzero(is_alike)).tolist()
 
-    def _candidates(self, queries: Vectors, k: int) -> list[Positions]:
+    def _candidates(self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None) -> list[Positions]:
         """Return for each query, in rising order, the positions of all titles that may be among its best k.
 
         BLAS sums in an order that depends on the position in the matrix, so the last digits of a product are not
@@ -80,6 +95,8 @@ class ExactSearch:
         for first in range(0, len(self.vectors), BLOCK_TITLES):
             for i, row in enumerate(self._products(queries, first)):
                 fresh = np.flatnonzero(row >= least[i]) if has_vector[i] else np.zeros(0, np.int64)
+                if allowed is not None:
+                    fresh = fresh[allowed[first + fresh]]
                 fresh = fresh[self._reachable(row[fresh], first + fresh)]
                 if not len(fresh):
                     continue

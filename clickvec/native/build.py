@@ -27,6 +27,7 @@ WITH_THREADS = {name: (*options, "-fopenmp") for name, options in PROCESSORS.ite
 SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
     "lstm.c": PROCESSORS,
     "words.c": {"any": ()},
+    "postings.c": {"any": ("-ffp-contract=off",)},  # the same bits as NumPy
     "recurrence.c": WITH_THREADS,
     "gather.c": WITH_THREADS,
 }

@@ -1,49 +1,141 @@
-"""Sort postings and find the best titles (postings.c), with the same results in NumPy."""
+"""Sort postings and find the best titles: in C (postings.c), or with the same results in NumPy."""
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Sorted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint16]]
+from clickvec.native import loader
+from clickvec.native.loader import ready
+
+_POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
+_MOST = 255  # the largest frequency and length in a code
+
+Positions = NDArray[np.int32]
+Codes = NDArray[np.uint16]
+Scores = NDArray[np.float32]
+
+
+class Postings(NamedTuple):
+    """The titles that contain a word, by rising position, and a code for each.
+
+    A code is 256 times how often the word occurs in the title, plus the length of the title in words. Both are at most
+    255.
+    """
+
+    positions: Positions
+    codes: Codes
+
+
+class Functions(NamedTuple):
+    """The compiled functions, which release the GIL."""
+
+    sort: Callable[..., int]
+    best: Callable[..., int]
+
+
+@cache
+def functions() -> Functions | None:
+    """Return the compiled functions; None if they were not compiled or CLICKVEC_COMPILED turns them off."""
+    library = loader.library("postings.c", "any") if loader.wanted() else None
+    if library is None:
+        return None
+    sort, best = library.postings_sort, library.postings_best
+    sort.argtypes = (_POINTER, _POINTER, _POINTER, _LONG, _LONG, _POINTER, _POINTER, _POINTER)
+    best.argtypes = (*(_POINTER,) * 4, _LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
+    sort.restype = best.restype = _LONG
+    return Functions(sort, best)
 
 
 def sort_postings(
     words: NDArray[np.int32], counts: NDArray[np.int32], lengths: NDArray[np.uint8], vocabulary: int
-) -> Sorted:
-    """Return the postings of titles by word and position: the offsets of each word, positions and codes.
+) -> tuple[NDArray[np.int64], Postings]:
+    """Return the postings of titles by word and position, and the offsets at which those of each word begin.
 
-    `words` holds the words of one title after the other, `counts` the number of words of each title.
+    `words` holds the words of one title after the other, as numbers below `vocabulary`; `counts` holds the number of
+    words of each title, and `lengths` the length that its codes have.
     """
+    compiled = functions()
+    if compiled is None:
+        return sort_by_numpy(words, counts, lengths, vocabulary)
+    words, counts, lengths = ready(words, np.int32), ready(counts, np.int32), ready(lengths, np.uint8)
+    offsets = np.zeros(vocabulary + 1, np.int64)
+    given = _address(words), _address(counts), _address(lengths), len(counts), vocabulary, _address(offsets)
+    size = compiled.sort(*given, None, None)
+    if size < 0:
+        raise MemoryError
+    postings = Postings(np.empty(size, np.int32), np.empty(size, np.uint16))
+    if size and compiled.sort(*given, _address(postings.positions), _address(postings.codes)) < 0:
+        raise MemoryError
+    return offsets, postings
+
+
+def sort_by_numpy(
+    words: NDArray[np.int32], counts: NDArray[np.int32], lengths: NDArray[np.uint8], vocabulary: int
+) -> tuple[NDArray[np.int64], Postings]:
+    """Do the same in NumPy."""
     size = max(1, len(counts))
     keys = words.astype(np.int64) * size + np.repeat(np.arange(len(counts)), counts)
     keys, times = np.unique(keys, return_counts=True)
     positions = (keys % size).astype(np.int32)
-    codes = np.minimum(times, 255).astype(np.uint16) << np.uint16(8) | lengths[positions]
+    codes = np.minimum(times, _MOST).astype(np.uint16) << np.uint16(8) | lengths[positions]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(keys // size, minlength=vocabulary))))
-    return offsets.astype(np.int64), positions, codes.astype(np.uint16)
+    return offsets.astype(np.int64), Postings(positions, codes.astype(np.uint16))
 
 
 def best_titles(
-    postings: Sequence[tuple[NDArray[np.int32], NDArray[np.uint16]]],
-    weights: NDArray[np.float32],
-    table: NDArray[np.float32],
-    size: int,
-    k: int,
-    allowed: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    postings: Sequence[Postings], weights: Scores, table: Scores, size: int, k: int, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], Scores]:
     """Return the positions and scores of the k best of `size` titles, best first; equal scores by position.
 
-    A title scores the sum of weight * table[code] over its postings. Only titles with a posting are returned.
+    A title scores the sum of weight * table[code] over its postings, in their order. Titles without a posting are not
+    returned, nor those that are not `allowed`.
     """
+    compiled = functions()
+    if compiled is None:
+        return best_by_numpy(postings, weights, table, size, k, allowed)
+    lists = [
+        (ready(positions, np.int32), ready(codes, np.uint16), weight)
+        for (positions, codes), weight in zip(postings, weights.tolist(), strict=True)
+        if len(positions)
+    ]
+    counts = [len(positions) for positions, _, _ in lists]
+    k = min(k, sum(counts))
+    mask = None if allowed is None else ready(allowed, np.bool_)
+    best, scores = np.empty(k, np.int64), np.empty(k, np.float32)
+    found = compiled.best(
+        (_POINTER * len(lists))(*[_address(positions) for positions, _, _ in lists]),
+        (_POINTER * len(lists))(*[_address(codes) for _, codes, _ in lists]),
+        (_LONG * len(lists))(*counts),
+        (ctypes.c_float * len(lists))(*[weight for _, _, weight in lists]),
+        len(lists), _address(table), None if mask is None else _address(mask), k,
+        (_LONG * len(lists))(), _address(best), _address(scores),
+    )  # fmt: skip
+    if found < 0:
+        raise MemoryError
+    return best[:found], scores[:found]
+
+
+def best_by_numpy(
+    postings: Sequence[Postings], weights: Scores, table: Scores, size: int, k: int, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], Scores]:
+    """Do the same in NumPy."""
     scores = np.zeros(size, np.float32)
     for (positions, codes), weight in zip(postings, weights, strict=True):
         scores[positions] += weight * table[codes]
     if allowed is not None:
         scores[~allowed] = 0
-    found = np.flatnonzero(scores)
+    found = np.flatnonzero(scores >= np.finfo(np.float32).tiny)
     if len(found) > k:
         values = scores[found]
         found = found[values >= np.partition(values, -k)[-k]] if k else found[:0]
     best = found[np.argsort(-scores[found], kind="stable")[:k]]
     return best.astype(np.int64), scores[best]
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]  # as array.ctypes.data, in half the time
+    return address

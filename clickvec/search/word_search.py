@@ -8,16 +8,15 @@ the mean length cover all parts. As in Lucene, deleted titles count in them unti
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.native.postings import best_titles
-from clickvec.search.word_segment import MOST, Postings, WordDelta, WordSegment
-from clickvec.search.word_tokens import is_code, query_words, title_words, word_hash
+from clickvec.native.postings import Postings, best_titles
+from clickvec.search.word_segment import MOST, WordDelta, WordSegment
+from clickvec.search.word_tokens import indexed, is_code, plain_words, title_words, word_hash
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
@@ -29,7 +28,9 @@ class Term(NamedTuple):
     """A distinct word of a query, and the words of the index that it stands for."""
 
     word: str
-    words: tuple[str, ...]  # the word itself; if no title contains it, the nearest words; none if none is near
+    words: tuple[
+        str, ...
+    ]  # the word itself, in its indexed form; if no title contains it, the nearest words; none if none is near
     weights: tuple[float, ...]  # of each: how often the query has the word, less for words that are further away
     idf: float  # of all titles with one of the words; of no titles if there are none
     is_known: bool  # whether a title contains the word
@@ -64,15 +65,18 @@ class Words:
     def terms(self, query: str) -> tuple[Term, ...]:
         """Return the distinct words of a query, at most 64, in order."""
         times: dict[str, int] = {}
-        for word in query_words(query):
-            if word in times or len(times) < MOST_TERMS:
-                times[word] = times.get(word, 0) + 1
-        frequencies = self._title_counts(list(times))
-        return tuple(
-            Term(word, (word,) if count else (), (float(times[word]),) if count else (), self._idf(count), count > 0,
-                 is_code(word))
-            for word, count in zip(times, frequencies, strict=True)
-        )  # fmt: skip
+        spelled: dict[str, str] = {}  # the word of the query by its indexed form
+        for word in plain_words(query):
+            form = indexed(word)
+            if form in times or len(times) < MOST_TERMS:
+                times[form] = times.get(form, 0) + 1
+                spelled.setdefault(form, word)
+        terms = []
+        for form, count in zip(times, self._title_counts(list(times)), strict=True):
+            words = {form: float(times[form])} if count else {}
+            idf = self._idf(count)
+            terms.append(Term(spelled[form], tuple(words), tuple(words.values()), idf, count > 0, is_code(form)))
+        return tuple(terms)
 
     def best(
         self, terms: Sequence[Term], k: int, allowed: NDArray[np.bool_] | None = None
@@ -113,12 +117,11 @@ class Words:
         """Return the `matches` and `lengths` that titles would have. They need not be in the index."""
         scores, lengths = np.zeros((len(texts), len(terms)), np.float32), np.zeros(len(texts), np.uint8)
         for row, text in enumerate(texts):
-            words, extra = title_words(text)
-            times, length = Counter(words + extra), min(len(words), MOST)
-            lengths[row] = length
+            times, length = title_words(text)
+            lengths[row] = length = min(length, MOST)
             for column, term in enumerate(terms):
                 for word, weight in zip(term.words, term.weights, strict=True):
-                    code = (MOST + 1) * min(times[word], MOST) + length
+                    code = (MOST + 1) * min(times.get(word, 0), MOST) + length
                     scores[row, column] += np.float32(weight * term.idf) * self._table[code]
         return scores, lengths
 

@@ -2,34 +2,22 @@
 
 A `WordSegment` is immutable and consists of plain arrays, which open memory-mapped. A `WordDelta` holds in memory the
 titles that were added later. Both give their postings by the hash of a word (word_tokens.py).
-
-A posting is a position (int32) and a code (uint16): 256 times how often the word occurs in the title, plus the length
-of the title in words, both at most 255.
 """
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.native.postings import sort_postings
-from clickvec.search.word_tokens import title_words, word_hash
+from clickvec.native.postings import Codes, Positions, Postings, sort_postings
+from clickvec.search.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
 
-Positions = NDArray[np.int32]
-Codes = NDArray[np.uint16]
 Hashes = NDArray[np.uint64]
 MOST = 255  # the largest frequency and length in a code
 _TITLES_AT_ONCE = 10_000
-
-
-class Postings(NamedTuple):
-    """The titles that contain a word, by rising position."""
-
-    positions: Positions
-    codes: Codes
 
 
 NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint16))
@@ -56,34 +44,34 @@ class WordSegment:
     @classmethod
     def build(cls, titles: Iterable[str]) -> "WordSegment":
         """Index titles. They are read once and not kept; memory is needed for the words and the postings."""
-        ids: dict[str, int] = {}
+        ids = _Ids()
         tokens, counts, lengths = array("i"), array("i"), array("i")
         remaining = iter(titles)
         while block := list(islice(remaining, _TITLES_AT_ONCE)):
             for title in block:
-                words, extra = title_words(title)
+                words = plain_words(title)
+                extra = extra_words(title, words)
                 lengths.append(len(words))
-                if extra:
-                    words = words + extra
-                counts.append(len(words))
-                tokens.extend([ids.setdefault(word, len(ids)) for word in words])
-        hashes = np.fromiter(map(word_hash, ids), np.uint64, len(ids))
+                counts.append(len(words) + len(extra))
+                tokens.extend([ids[word] for word in words])
+                tokens.extend([ids[word] for word in extra])
+        hashes = np.fromiter(map(word_hash, ids.words), np.uint64, len(ids.words))
         order = np.argsort(hashes, kind="stable")
-        rank = np.empty(len(ids), np.int32)
-        rank[order] = np.arange(len(ids), dtype=np.int32)
-        words_in_order = list(ids)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        words_in_order = list(ids.words)
         encoded = [words_in_order[number].encode("utf-8", "surrogatepass") for number in order.tolist()]
         length = np.array(lengths, np.int64)
         clipped = np.minimum(length, MOST).astype(np.uint8)
-        offsets, positions, codes = sort_postings(
-            rank[np.frombuffer(tokens, np.int32)], np.frombuffer(counts, np.int32), clipped, len(ids)
+        offsets, postings = sort_postings(
+            rank[np.array(tokens, np.int32)], np.array(counts, np.int32), clipped, len(order)
         )
         return cls(
             {
                 "hashes": hashes[order],
                 "offsets": offsets,
-                "positions": positions,
-                "codes": codes,
+                "positions": postings.positions,
+                "codes": postings.codes,
                 "lengths": clipped,
                 "letters": np.frombuffer(b"".join(encoded), np.uint8),
                 "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
@@ -133,16 +121,13 @@ class WordDelta:
     def add(self, titles: Iterable[str]) -> None:
         """Index further titles, at the next positions."""
         for title in titles:
-            words, extra = title_words(title)
-            position, length = len(self), min(len(words), MOST)
-            times: dict[str, int] = {}
-            for word in words + extra:
-                times[word] = times.get(word, 0) + 1
+            times, length = title_words(title)
+            position, clipped = len(self), min(length, MOST)
             for word, count in times.items():
                 growing = self._postings.setdefault(word_hash(word), _Growing())
-                growing.append(position, min(count, MOST) << 8 | length)
-            self._lengths.append(position, length)
-            self.total_lengths.append(self.total_lengths[-1] + len(words))  # now the title counts
+                growing.append(position, min(count, MOST) << 8 | clipped)
+            self._lengths.append(position, clipped)
+            self.total_lengths.append(self.total_lengths[-1] + length)  # now the title counts
 
     def postings(self, hashes: Sequence[int], count: int) -> list[Postings]:
         """Return the postings of each of these words in the first `count` titles."""
@@ -155,6 +140,18 @@ class WordDelta:
     def lengths(self, count: int) -> NDArray[np.uint8]:
         """Return the lengths of the first `count` titles."""
         return self._lengths.before(count).codes.astype(np.uint8)
+
+
+class _Ids(dict[str, int]):
+    """The number of each word. Words with the same indexed form have the same one; `words` holds those forms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self.words.setdefault(indexed(word), len(self.words))
+        return number
 
 
 class _Growing:

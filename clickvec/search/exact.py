@@ -58,9 +58,7 @@ class ExactSearch:
         score = (self._exact(np.array([title]), query) if isinstance(title, int) else _exact(vector[None], query))[0]
         return 1 + self.count_above(query, float(score), position, allowed)
 
-    def count_above(
-        self, query: Vectors, score: float, position: int, allowed: NDArray[np.bool_] | None = None
-    ) -> int:
+    def count_above(self, query: Vectors, score: float, position: int, allowed: NDArray[np.bool_] | None = None) -> int:
         """Return how many titles stand above one with this exact score at this position."""
         above = 0
         for first in range(0, len(self.vectors), BLOCK_TITLES):

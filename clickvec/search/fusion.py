@@ -52,7 +52,6 @@ class Candidates(NamedTuple):
 
     cosine: Floats  # (titles,): 0 if the query or the title has no vector
     matches: Floats  # (titles, terms): what each word of the query adds to BM25; 0 if the title does not have it
-    lengths: Floats  # (titles,): number of words
     bounds: Floats  # (terms,): more than this, a word of the query cannot add to BM25
     rarity: Floats  # (terms,): idf
     is_known: Bools  # (terms,)
@@ -65,15 +64,12 @@ class Candidates(NamedTuple):
         return scores
 
 
-def candidates_of(
-    terms: Sequence[QueryTerm], matches: NDArray[Any], cosine: NDArray[Any], lengths: NDArray[Any]
-) -> Candidates:
-    """Return candidates by the words of a query, what they add to BM25 (titles, terms), cosines and title lengths."""
+def candidates_of(terms: Sequence[QueryTerm], matches: NDArray[Any], cosine: NDArray[Any]) -> Candidates:
+    """Return candidates by the words of a query, what these add to the BM25 of each title, and the cosines."""
     rarity = np.array([term.idf for term in terms], np.float64)
     return Candidates(
         np.asarray(cosine, np.float64),
         np.asarray(matches, np.float64).reshape(len(cosine), len(terms)),
-        np.asarray(lengths, np.float64),
         rarity * np.array([max(1.0, *term.weights) if term.weights else 1.0 for term in terms], np.float64),
         rarity,
         np.array([term.is_known for term in terms], np.bool_),
@@ -83,31 +79,30 @@ def candidates_of(
 
 def facts_of(candidates: Candidates) -> dict[str, Floats | float]:
     """Return the facts that the method `clicks` weighs: one number per title, or one for the whole query."""
-    matches, bounds, rarity = candidates.matches, candidates.bounds, candidates.rarity
-    cosine, lengths = candidates.cosine, np.maximum(candidates.lengths, 1)
-    has, total = matches > 0, float(bounds.sum())
-    count, scale = has.sum(axis=1), 1 / total if total else 0.0
-    is_exact = (count == len(bounds)) & (lengths == len(bounds)) & bool(len(bounds))
-    unknown = float(bounds[~candidates.is_known].sum()) * scale
+    bounds, rarity = candidates.bounds, candidates.rarity
+    has, total = candidates.matches > 0, float(bounds.sum())
+    scale = 1 / total if total else 0.0
     return {
-        "cosine": cosine,
-        "cosine squared": np.square(np.maximum(cosine, 0)),
-        "words": matches.sum(axis=1) * scale,
-        "query covered": has @ bounds * scale,
-        "title covered": np.minimum(count / lengths, 1),
-        "exact title": is_exact.astype(np.float64),
-        "rarest match": (has * rarity).max(axis=1, initial=0) / RARE,
+        "cosine": candidates.cosine,
+        "words": candidates.bm25 * scale,
         "codes": has @ (bounds * candidates.is_code) * scale,
-        "unknown words": unknown,
+        "rarest match": (has * rarity).max(axis=1, initial=0) / RARE,
+        "unknown words": float(bounds[~candidates.is_known].sum()) * scale,
         "rarest word": float(rarity.max(initial=0)) / RARE,
         "query length": math.log(max(1, len(bounds))),
     }
 
 
-CLICK_FACTS = (
-    "cosine", "cosine squared", "words", "query covered", "title covered", "exact title", "rarest match", "codes",
-    "unknown words", "rarest word", "query length",
-)  # fmt: skip
+# What the facts are, for people. All but the last three differ between the titles of a query.
+CLICK_FACTS = {
+    "cosine": "the cosine of the vectors of query and title",
+    "words": "BM25, as a share of the highest that the words of the query allow",
+    "codes": "the words with digits that the title has, as a share of the idf of the query",
+    "rarest match": "the idf of the rarest word that the title has, divided by 10",
+    "unknown words": "the words of the query that no title has, as a share of the idf of the query",
+    "rarest word": "the idf of the rarest word of the query, divided by 10",
+    "query length": "the logarithm of the number of different words of the query",
+}
 _NAMES = {"ranks": ("constant",), "mixture": ("cosine", "words", "codes"), "clicks": ("constant", *CLICK_FACTS)}
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
@@ -139,17 +134,11 @@ class Fusion:
         return np.asarray(sums, np.float32)
 
     def terms_of(self, candidates: Candidates, row: int) -> dict[str, float]:
-        """Return the terms that add up to the score of one candidate; of `clicks`, to its log odds.
-
-        A fact that is 0 has a term of 0. The powers of the cosine are one term.
-        """
-        terms = {
+        """Return the terms that add up to the score of one candidate; of `clicks`, to its log odds."""
+        return {
             name: float(values[row]) if isinstance(values, np.ndarray) else float(values)
             for name, values in self._terms(candidates).items()
         }
-        squared = terms.pop("cosine squared", 0.0)
-        terms["cosine"] += squared
-        return terms
 
     def _terms(self, candidates: Candidates) -> dict[str, Floats | float]:
         if self.method == "ranks":

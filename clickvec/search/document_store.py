@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -89,6 +90,12 @@ class DocumentStore:
     def close(self) -> None:
         """Close the file for all threads."""
         self._database.close()
+
+    def __enter__(self) -> "DocumentStore":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
 
     # --- changes -------------------------------------------------------------------------------------------------
 

@@ -188,6 +188,8 @@ class Database:
         with self._lock, self.connection() as connection:
             handle = self._handle()
             if handle.depth:
+                if not connection.in_transaction:
+                    raise ClickvecError(f"cannot write {self.name}: an error has undone this transaction")
                 name = f"level{handle.depth}"
                 undo = f"ROLLBACK TO {name}; RELEASE {name}"
                 with self._inside(handle, f"SAVEPOINT {name}", f"RELEASE {name}", undo):

@@ -11,6 +11,7 @@ from clickvec.model.shrink import StoredVectors
 
 Positions = NDArray[np.int64]
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
+_SELECTIVE = 4  # if at most one in so many titles is allowed, only those are read
 _SAME_WORDS = 1 - 1e-3  # two vectors of the same words have a larger cosine, even if one of them is int8
 
 
@@ -32,9 +33,20 @@ class ExactSearch:
         Equal scores are in the order of positions. A zero vector finds nothing and is never found. `allowed` says for
         each position whether it may be found.
         """
+        if allowed is not None and np.count_nonzero(allowed) * _SELECTIVE <= len(allowed):
+            return self.among(queries, np.flatnonzero(allowed), k)
+        return self._nearest(queries, k, None, allowed)
+
+    def among(self, queries: Vectors, positions: Positions, k: int) -> Iterator[tuple[Positions, Vectors]]:
+        """Yield what `nearest` does, but only among the titles at these positions, which must be in rising order."""
+        return self._nearest(queries, k, positions, None)
+
+    def _nearest(
+        self, queries: Vectors, k: int, among: Positions | None, allowed: NDArray[np.bool_] | None
+    ) -> Iterator[tuple[Positions, Vectors]]:
         for first in range(0, len(queries), BLOCK_QUERIES):
             block = queries[first : first + BLOCK_QUERIES]
-            for query, positions in zip(block, self._candidates(block, k, allowed), strict=True):
+            for query, positions in zip(block, self._candidates(block, k, among, allowed), strict=True):
                 scores = np.zeros(len(positions), np.float32)
                 for start in range(0, len(positions), BLOCK_TITLES):
                     rows = slice(start, start + BLOCK_TITLES)
@@ -62,7 +74,7 @@ class ExactSearch:
         """Return how many titles stand above one with this exact score at this position."""
         above = 0
         for first in range(0, len(self.vectors), BLOCK_TITLES):
-            rough = self._products(query[None], first)[0]
+            rough = self._products(query[None], slice(first, first + BLOCK_TITLES))[0]
             rough[~self._reachable(rough, first + np.arange(len(rough)))] = -np.inf
             if allowed is not None:
                 rough[~allowed[first : first + len(rough)]] = -np.inf
@@ -76,12 +88,14 @@ class ExactSearch:
         """Yield the positions of titles that may have the same words as the title of this vector, in rising order."""
         for first in range(0, len(self.vectors), BLOCK_TITLES):
             if vector.any():
-                is_alike = self._products(vector[None], first)[0] > _SAME_WORDS
+                is_alike = self._products(vector[None], slice(first, first + BLOCK_TITLES))[0] > _SAME_WORDS
             else:
                 is_alike = ~self.vectors[first : first + BLOCK_TITLES].any(axis=1)
             yield from (first + np.flatnonzero(is_alike)).tolist()
 
-    def _candidates(self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None) -> list[Positions]:
+    def _candidates(
+        self, queries: Vectors, k: int, among: Positions | None, allowed: NDArray[np.bool_] | None
+    ) -> list[Positions]:
         """Return for each query, in rising order, the positions of all titles that may be among its best k.
 
         BLAS sums in an order that depends on the position in the matrix, so the last digits of a product are not
@@ -90,28 +104,30 @@ class ExactSearch:
         scores = [np.zeros(0, np.float32)] * len(queries)
         positions = [np.zeros(0, np.int64)] * len(queries)
         least, has_vector = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
-        for first in range(0, len(self.vectors), BLOCK_TITLES):
-            for i, row in enumerate(self._products(queries, first)):
+        for first in range(0, len(self.vectors) if among is None else len(among), BLOCK_TITLES):
+            rows = slice(first, first + BLOCK_TITLES) if among is None else among[first : first + BLOCK_TITLES]
+            for i, row in enumerate(self._products(queries, rows)):
                 fresh = np.flatnonzero(row >= least[i]) if has_vector[i] else np.zeros(0, np.int64)
+                at = first + fresh if among is None else among[first + fresh]
+                kept = self._reachable(row[fresh], at)
                 if allowed is not None:
-                    fresh = fresh[allowed[first + fresh]]
-                fresh = fresh[self._reachable(row[fresh], first + fresh)]
-                if not len(fresh):
+                    kept &= allowed[at]
+                if not kept.any():
                     continue
-                scores[i] = np.concatenate((scores[i], row[fresh]))
-                positions[i] = np.concatenate((positions[i], first + fresh))
+                scores[i] = np.concatenate((scores[i], row[fresh[kept]]))
+                positions[i] = np.concatenate((positions[i], at[kept]))
                 if len(scores[i]) > k:
                     least[i] = np.partition(scores[i], -k)[-k] - self._slack
                     kept = scores[i] >= least[i]
                     scores[i], positions[i] = scores[i][kept], positions[i][kept]
         return positions
 
-    def _products(self, queries: Vectors, first: int) -> Vectors:
-        """Return the scores of a block of titles, except for the last digits."""
+    def _products(self, queries: Vectors, rows: slice | Positions) -> Vectors:
+        """Return the scores of some titles, except for the last digits."""
         with np.errstate(invalid="ignore"):
-            products = queries @ self.vectors[first : first + BLOCK_TITLES].astype(np.float32, copy=False).T
+            products = queries @ self.vectors[rows].astype(np.float32, copy=False).T
             if self.scales is not None:
-                products *= self.scales[first : first + BLOCK_TITLES]
+                products *= self.scales[rows]
         if not np.isfinite(products.sum()):
             raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
         return np.asarray(products, np.float32)

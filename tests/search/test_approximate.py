@@ -1,0 +1,99 @@
+"""Approximate search: compared with exact search, also with masks, and after saving."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clickvec.errors import ClickvecError
+from clickvec.model.shrink import inverse_lengths, to_int8
+from clickvec.search import approximate
+from clickvec.search.approximate import ApproximateSearch
+
+pytest.importorskip("faiss")
+
+
+def clustered(count: int, dimensions: int, seed: int = 1) -> np.ndarray:  # type: ignore[type-arg]
+    """Vectors around 50 centres. The last one is zero, and the last but one equals the first."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(50, dimensions))
+    vectors = centres[rng.integers(0, 50, count)] + 0.7 * rng.normal(size=(count, dimensions))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[-1], vectors[-2] = 0, vectors[0]
+    return vectors.astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=["float32", "int8"])
+def search(request: pytest.FixtureRequest) -> ApproximateSearch:
+    vectors = clustered(6_000, 16)
+    if request.param == "int8":
+        vectors = to_int8(vectors)[0]  # type: ignore[assignment]
+        return ApproximateSearch.build(vectors, inverse_lengths(vectors))
+    return ApproximateSearch.build(vectors)
+
+
+def recall(search: ApproximateSearch, queries: np.ndarray, k: int, allowed: np.ndarray | None = None) -> float:  # type: ignore[type-arg]
+    pairs = zip(search.nearest(queries, k, allowed), search.exact.nearest(queries, k, allowed), strict=True)
+    return float(np.mean([len(np.intersect1d(found[0], best[0])) / max(1, len(best[0])) for found, best in pairs]))
+
+
+def test_most_of_the_nearest_are_found_with_exact_scores(search: ApproximateSearch) -> None:
+    queries = clustered(200, 16, seed=1)[:-1]
+    assert search.recall >= 0.97
+    assert recall(search, queries, 10) > 0.9
+    for positions, scores in search.nearest(queries, 10):
+        assert len(positions) == 10
+        assert (np.diff(scores) <= 0).all()
+    for query, (positions, scores) in zip(queries, search.nearest(queries, 10), strict=True):
+        assert scores.tolist() == search.exact.scores(query, positions).tolist()
+
+
+def test_equal_scores_are_in_the_order_of_positions_and_a_zero_vector_is_never_found(search: ApproximateSearch) -> None:
+    query = clustered(6_000, 16)[:1]
+    ((positions, scores),) = search.nearest(query, 3)
+    assert positions[:2].tolist() == [0, 5_998]
+    assert scores[0] == scores[1]
+    ((everything, _),) = search.nearest(query, 6_000)
+    assert sorted(everything.tolist()) == list(range(5_999))
+    ((nothing, _),) = search.nearest(np.zeros((1, 16), np.float32), 3)
+    assert len(nothing) == 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01, 0])
+def test_a_mask_costs_no_recall(search: ApproximateSearch, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approximate, "_FEW_ALLOWED", 500)
+    allowed = np.random.default_rng(2).random(6_000) < share
+    queries = clustered(100, 16, seed=1)[:-1]
+    for positions, _ in search.nearest(queries, 10, allowed):
+        assert allowed[positions].all()
+        assert len(positions) == min(10, np.count_nonzero(allowed))
+    assert recall(search, queries, 10, allowed) > (0.9 if share else -1)
+
+
+def test_what_is_saved_opens_and_finds_the_same(search: ApproximateSearch, tmp_path: Path) -> None:
+    path = tmp_path / "vectors.faiss"
+    search.save(path)
+    opened = ApproximateSearch.open(path, search.vectors, search.scales, search.settings)
+    assert opened.recall == search.recall
+    queries = clustered(50, 16, seed=1)[:-1]
+    allowed = np.arange(6_000) % 2 == 0
+    for mask in (None, allowed):
+        for one, two in zip(search.nearest(queries, 5, mask), opened.nearest(queries, 5, mask), strict=True):
+            assert [values.tolist() for values in one] == [values.tolist() for values in two]
+    content = path.read_bytes()
+    for damaged in (b"", content[:100], content[: len(content) // 2], b"nonsense" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(ClickvecError, match=r"vectors\.faiss.*build the index again"):
+            ApproximateSearch.open(path, search.vectors, search.scales, search.settings)
+
+
+def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
+    vectors = clustered(2_000, 7)
+    for name in ("one", "two"):
+        ApproximateSearch.build(vectors, seed=3).save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_few_titles_are_refused() -> None:
+    with pytest.raises(ClickvecError, match=r"1,000 titles.*exact"):
+        ApproximateSearch.build(clustered(100, 8))

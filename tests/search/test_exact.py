@@ -1,0 +1,54 @@
+"""Exact search, compared with brute force in float64: ties, zero vectors, masks, any block size."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clickvec.errors import ClickvecError
+from clickvec.model.shrink import inverse_lengths, to_int8
+from clickvec.search import exact
+from clickvec.search.exact import ExactSearch
+
+
+def titles(rng: np.random.Generator, count: int, kind: str) -> ExactSearch:
+    """Titles of which some are equal and some have no vector."""
+    vectors = rng.integers(-1, 2, (count, 5)).astype(np.float32)
+    if kind == "int8":
+        small = to_int8(vectors)[0]
+        return ExactSearch(small, inverse_lengths(small))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return ExactSearch((vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32))
+
+
+def brute_force(search: ExactSearch, query: np.ndarray, k: int, allowed: np.ndarray) -> tuple[list[int], list[float]]:  # type: ignore[type-arg]
+    scales = 1 if search.scales is None else search.scales
+    scores = ((search.vectors.astype(np.float64) * query).sum(axis=1) * scales).astype(np.float32)
+    found = np.flatnonzero(allowed & search.vectors.any(axis=1)) if query.any() else np.zeros(0, np.int64)
+    best = found[np.argsort(-scores[found], kind="stable")][:k]
+    return best.tolist(), scores[best].tolist()
+
+
+@given(st.integers(0, 2**30), st.integers(0, 60), st.integers(1, 70), st.sampled_from(["float32", "int8"]))
+def test_search_equals_brute_force_with_and_without_a_mask(seed: int, count: int, k: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    search, queries = titles(rng, count, kind), rng.integers(-1, 2, (3, 5)).astype(np.float32)
+    allowed = rng.random(count) < rng.choice([0, 0.1, 0.5, 1])
+    positions = np.flatnonzero(allowed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "BLOCK_TITLES", int(rng.integers(1, 20)))
+        for mask, found in (
+            (np.ones(count, np.bool_), search.nearest(queries, k)),
+            (allowed, search.nearest(queries, k, allowed)),
+            (allowed, search.among(queries, positions, k)),
+        ):
+            for query, (best, scores) in zip(queries, found, strict=True):
+                assert (best.tolist(), scores.tolist()) == brute_force(search, query, k, mask)
+
+
+def test_a_damaged_vector_is_an_error() -> None:
+    vectors = np.full((3, 4), 0.5, np.float32)
+    vectors[1, 2] = np.nan
+    for allowed in (None, np.array([False, True, False]), np.ones(3, np.bool_)):
+        with pytest.raises(ClickvecError, match="NaN"):
+            list(ExactSearch(vectors).nearest(np.full((1, 4), 0.5, np.float32), 2, allowed))

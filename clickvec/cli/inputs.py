@@ -279,3 +279,15 @@ def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Rows[Titl
     titles = read_titles(path, max_bad, columns)
     report_bad_lines(titles.bad)
     return titles
+
+
+def read_dev(path: Path, catalogue: Path | None, max_bad: float, columns: "Columns") -> "Judged | Collection":
+    """Read a judged set; with a catalogue, as searches of all its titles."""
+    from clickvec.evaluation.held_out_clicks import Catalogue, judged_collection
+    from clickvec.evaluation.metrics import with_relevant
+
+    judged = read_judged_set(path, max_bad, columns)
+    if catalogue is None or not with_relevant(judged):
+        return judged  # without a relevant title, training refuses it
+    titles = read_catalogue(catalogue, max_bad, columns)
+    return judged_collection(judged, Catalogue(title.title for title in titles))

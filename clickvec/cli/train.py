@@ -29,7 +29,8 @@ def train(
         Path | None, input_option("A judged set to choose the epoch. Default: clicks that are held out of training.")
     ] = None,
     catalogue: Annotated[
-        Path | None, input_option("More titles to search when the model is measured; the titles of a log of ids.")
+        Path | None,
+        input_option("More titles to search when the model is measured, also on --dev; the titles of a log of ids."),
     ] = None,
     queries: inputs.LogQueries = None,
     from_model: Annotated[
@@ -60,6 +61,7 @@ def train(
 
     Two small parts of the queries are held out of training. One chooses the epoch; the other gives the figures, beside
     tuned BM25, over all titles of the log and of --catalogue. With --from, they decide whether the new model is kept.
+    --dev chooses the epoch by judged lists or, with --catalogue, by searches of all its titles.
     """
     from clickvec import config
     from clickvec.training.process_settings import tuned_for_training
@@ -98,7 +100,7 @@ def train(
         tests: dict[str, Dev] = {}
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
             data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
-            measured = inputs.read_judged_set(dev, max_bad, columns) if dev else None
+            measured = inputs.read_dev(dev, catalogue, max_bad, columns) if dev else None
             tests = {"the judged set": measured} if measured else {}
             if not dev and not no_hold_out:
                 titles = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else ()

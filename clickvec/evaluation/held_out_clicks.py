@@ -68,6 +68,21 @@ def collection(log: ClickLog, catalogue: Catalogue) -> Collection:
     return Collection(tuple(first_text.values()), tuple(map(frozenset, clicked.values())), catalogue)
 
 
+def judged_collection(judged: Iterable[JudgedQuery], catalogue: Catalogue) -> Collection:
+    """Return a judged set as searches of a catalogue: titles of grade 1 or more count as clicked.
+
+    Queries without such a title are left out. Relevant titles are added to the catalogue.
+    """
+    queries, clicked = list[str](), list[frozenset[int]]()
+    for query in judged:
+        relevant = [title for title, grade in zip(query.titles, query.grades.tolist(), strict=True) if grade >= 1]
+        if relevant:
+            catalogue.add(relevant)
+            queries.append(query.query)
+            clicked.append(frozenset(catalogue.row[canonical(title)] for title in relevant))
+    return Collection(tuple(queries), tuple(clicked), catalogue)
+
+
 def measure(
     rankers: Sequence[Ranker] | Mapping[str, Ranker], test: Collection, progress: Progress | None = None
 ) -> Evaluation:

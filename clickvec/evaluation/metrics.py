@@ -43,6 +43,14 @@ def ndcg_of_found(hits: Sequence[bool], relevant: int, k: int) -> float:
     return float(found.sum() / discounts[:relevant].sum()) if relevant else 0.0
 
 
+def ndcg_of_gains(found: Sequence[float], relevant: Sequence[float], k: int) -> float:
+    """Return NDCG@k of a search that returned titles with these gains, if `relevant` are all gains above 0."""
+    discounts = 1 / np.log2(np.arange(k) + 2.0)
+    ideal = np.sort(np.asarray(relevant, np.float64))[::-1][:k]
+    best = float(ideal @ discounts[: len(ideal)])
+    return float(np.asarray(found[:k], np.float64) @ discounts[: len(found)]) / best if best else 0.0
+
+
 def recall_at(grades: ArrayLike, k: int, relevant: int) -> float:
     """Return the share of the `relevant` titles (grade 1 or more) of a query that are among the first k."""
     return int((np.asarray(grades)[:k] >= 1).sum()) / relevant if relevant else 0.0

@@ -17,6 +17,7 @@ from clickvec.evaluation.held_out_clicks import (
     MEASURES,
     Catalogue,
     collection,
+    judged_collection,
     measure,
     pooled_lists,
 )
@@ -49,6 +50,17 @@ class Fixed(Ranker):
 
     def search(self, queries: object, ids: object, titles: object, k: int, progress: object) -> list[list[str]]:
         return [[str(row) for row in self.found[:k]]] * len(queries)  # type: ignore[arg-type]
+
+
+def test_a_judged_set_as_searches_of_a_catalogue() -> None:
+    grades = np.array([0, 1, 2])
+    judged = [
+        JudgedQuery("1", "red car", ("a", "b", "c"), ("No", "a CAR", "Blue"), grades),
+        JudgedQuery("2", "tea", ("a",), ("B",), grades[:1]),  # without a relevant title
+    ]
+    test = judged_collection(judged, Catalogue(["B", "A car"]))
+    assert test.catalogue.titles == ["B", "A car", "Blue"]  # a title of grade 0 is not added
+    assert (test.queries, test.clicked) == (("red car",), (frozenset({1, 2}),))
 
 
 def test_a_collection_merges_texts_of_the_same_words() -> None:

@@ -86,6 +86,16 @@ def test_python_holds_out_what_the_verb_does(log: ClickLog, tmp_path: Path) -> N
     assert "held_out" not in rest.model.training
 
 
+def test_a_judged_set_with_a_catalogue_is_searched_in_all_its_titles(site: Path, tmp_path: Path) -> None:
+    call = ("train", site / "clicks.tsv.gz", "--dev", site / "dev.tsv.gz", *OPTIONS)
+    assert "dev NDCG@1 " in ok(*call, "--out", tmp_path / "lists")
+    searched = ok(*call, "--catalogue", site / "titles.tsv.gz", "--out", tmp_path / "searches")
+    assert "dev MRR@10 " in searched
+    assert "dev Recall@100 " in searched
+    same = (Encoder.load(tmp_path / name).model.training["data"]["pairs"] for name in ("lists", "searches"))
+    assert len(set(same)) == 1  # nothing is held out
+
+
 def test_no_hold_out_trains_on_everything(site: Path, log: ClickLog, tmp_path: Path) -> None:
     printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "all", "--no-hold-out", *OPTIONS)
     assert len(printed.splitlines()) == 1

@@ -62,6 +62,7 @@ def train(folder: Path, limited: bool) -> None:
     """Train for one epoch and print pairs/s, drops, and the largest amount of the file that was seen in memory."""
     from clickvec.config import recipe
     from clickvec.data import data_folder
+    from clickvec.training import windows
     from clickvec.training.loop import run_training
 
     messages: list[str] = []
@@ -71,8 +72,10 @@ def train(folder: Path, limited: bool) -> None:
     logger.setLevel(logging.INFO)
     data, path = data_folder.load(folder), folder / "data.safetensors"
     size = path.stat().st_size
-    evictor = Evictor(data.pair_query, path, size // 4)
+    memory = size // 4
+    evictor = Evictor(data.pair_query, path, memory - 2 * (memory // windows.SHARE))
     if limited:
+        windows.available_memory = lambda: memory
         evictor.start()
     run_training(data, recipe("default", epochs=1), folder.with_name(f"model-{os.getpid()}"), device="cpu")
     rate = next(

@@ -3,6 +3,7 @@
 `mining.py` finds the mined ones.
 """
 
+import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,12 @@ class Sampler:
         self.mined: NDArray[np.int32] = scratch.array(folder, (queries, HARD_POOL), np.int32)  # for each query
         self.mined.fill(-1)  # none
 
+    def of_part(self, data: Dataset, mined: NDArray[np.int32]) -> "Sampler":
+        """Return a sampler for a part of the data, and what was mined for its queries."""
+        part = copy.copy(self)
+        part.data, part.mined = data, mined
+        return part
+
     def was_clicked(self, query: NDArray[np.integer], title: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return whether the title was clicked for the query, by bisection in the sorted titles of each query."""
         titles, offsets = self.data.clicked
@@ -61,7 +68,9 @@ class Sampler:
         queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
         drawn, counts = _side_by_side(self._shown(queries, rng), self._mined(queries, rng))
         if self.recipe.batch_negatives:
-            return self._whole_batch(queries, clicked, drawn[counts], mask)
+            titles = np.unique(np.concatenate([clicked.astype(np.int64), drawn[counts]]))
+            found = Candidates(titles, np.searchsorted(titles, clicked), None, np.ones((0, 0), np.bool_), 0)
+            return self.mask(pairs, found) if mask else found
         random, random_counts = self._random(queries, rng)
         drawn, counts = _side_by_side((random, random_counts), (drawn, counts))
         titles, indices = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
@@ -103,19 +112,14 @@ class Sampler:
         titles = np.take_along_axis(self.mined[queries], columns, axis=1)
         return np.maximum(titles, 0).astype(np.int64), titles >= 0
 
-    def _whole_batch(
-        self, queries: NDArray[np.integer], clicked: NDArray[np.integer], extra: Ids, mask: bool
-    ) -> Candidates:
-        """Return every title of the minibatch as a candidate of every query, with known clicks masked."""
-        titles = np.unique(np.concatenate([clicked.astype(np.int64), extra]))
-        positive = np.searchsorted(titles, clicked)
-        if not mask:
-            return Candidates(titles, positive, None, np.ones((0, 0), np.bool_), 0)
+    def mask(self, pairs: Ids, drawn: Candidates) -> Candidates:
+        """Mask the known clicks of in-batch negatives: every title is a candidate of every query."""
+        queries, titles = self.data.pair_query[pairs], drawn.titles
         known: Ragged = self.data.clicked.take(queries)
         rows, columns = np.repeat(np.arange(len(queries)), known.lengths), positions(known.values, titles)
         counts = np.ones((len(queries), len(titles)), np.bool_)
         counts[rows[columns >= 0], columns[columns >= 0]] = False  # including the pair's own title
-        return Candidates(titles, positive, None, counts, int((~counts).sum()) - len(queries))
+        return drawn._replace(counts=counts, masked=int((~counts).sum()) - len(queries))
 
 
 def positions(titles: NDArray[np.integer], among: Ids) -> Ids:

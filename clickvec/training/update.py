@@ -21,6 +21,7 @@ from clickvec.training.cpu.compiled import CompiledLosses
 from clickvec.training.negatives import Candidates, Ids, Sampler
 from clickvec.training.optimizers import learning_rate_at, momentum, norm_scale
 from clickvec.training.towers import Batch, TowerPair, make_batch
+from clickvec.training.windows import Window, minibatches
 
 DRAW = 3  # the first word of a seed: no two random streams are the same. loop.py and towers.py have others
 
@@ -57,8 +58,9 @@ class Plain:
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
         updates: int,
     ) -> None:  # fmt: skip
-        self.data, self.recipe, self.towers, self.sampler, self._updates = data, recipe, towers, sampler, updates
-        self._weights, self._device = weights, next(iter(towers.tensors().values())).device
+        self.recipe, self.towers, self._updates = recipe, towers, updates
+        self._device = next(iter(towers.tensors().values())).device
+        self._whole = self._window = Window(data, sampler, weights)
         self.inputs = {
             side: rows.make(recipe, tower.weights["input"], updates) for side, tower in towers.towers.items()
         }
@@ -68,21 +70,27 @@ class Plain:
 
     def epoch(self, order: Ids, seed: Seed, first: int) -> Iterator[Outcome]:
         """Run one update after the other."""
-        size = self.recipe.batch_size
-        for batch in range(first, seed.batches):
-            rng = np.random.default_rng(seed.draw(batch))
-            yield self.one_update(np.asarray(order[batch * size : (batch + 1) * size]), rng, seed.update(batch))
+
+        def random_of(batch: int) -> np.random.Generator:
+            return np.random.default_rng(seed.draw(batch))
+
+        batches = range(first, seed.batches)
+        for batch, pairs, rng, window in minibatches(self._whole, order, self.recipe.batch_size, batches, random_of):
+            self._window = window
+            yield self.one_update(pairs, rng, seed.update(batch))
+        self._window = self._whole
 
     def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Batch, Batch]:
         """Return the candidates of a minibatch, and its queries and titles as batches."""
-        candidates = self.sampler.draw(pairs, rng)
-        queries = self._batch(self.data.queries.take(self.data.pair_query[pairs]), rng)
-        return candidates, queries, self._batch(self.data.titles.take(candidates.titles), rng)
+        data = self._window.data
+        candidates = self._window.draw(pairs, rng)
+        queries = self._batch(data.queries.take(data.pair_query[pairs]), rng)
+        return candidates, queries, self._batch(self._window.titles(candidates.titles), rng)
 
     def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
         if self.recipe.word_dropout:
             texts = drop_tokens(texts, self.recipe.word_dropout, rng)
-        return make_batch(texts, self.data.tokens, self._device)
+        return make_batch(texts, self._window.data.tokens, self._device)
 
     def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
         """Return the vectors of queries and titles at the point where the gradient is taken."""
@@ -114,7 +122,7 @@ class Plain:
         """Take the gradient at the look-ahead point, re-normalise it for each tower, and update the weights."""
         candidates, queries, titles = self._draw(pairs, rng)
         per_pair = self._losses(candidates, *self._look_ahead(update, queries, titles))
-        weights = self._weights[pairs]
+        weights = self._window.weights[pairs]
         loss = (per_pair * torch.from_numpy(weights).to(self._device)).sum()
         for parameter in self.towers.tensors().values():
             parameter.grad = None

@@ -78,7 +78,7 @@ class DocumentStore:
         """Open a store. Raise if it is damaged, not a store, or of a newer version."""
         database = Database(path, writing)
         try:
-            database.check(VERSION, _CHECKED_BYTES)
+            database.check(_SCHEMA, VERSION, _CHECKED_BYTES)
             store = cls(database)
             store.state()
             len(store)
@@ -261,7 +261,7 @@ class DocumentStore:
 
     def check(self) -> None:
         """Verify the structure of the file and every row. It reads the whole file."""
-        self._database.check(VERSION, most_bytes=2**63)
+        self._database.check(_SCHEMA, VERSION, most_bytes=2**63)
         with self._database.reading():
             count = sum(len(documents) for _, documents in self.blocks(0))
             self.deletions(self._counters().forgotten)

@@ -5,10 +5,12 @@ connection of another one.
 """
 
 import contextlib
+import functools
 import os
 import sqlite3
 import threading
 import urllib.parse
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,14 +22,15 @@ _CACHE_KIB = 32_768
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR)
 
+_Stamp = tuple[int, int, bool]  # time and size of a file that nobody writes, and whether it has a write-ahead log
 _abandoned: list[sqlite3.Connection] = []  # of the parent process: closing them here could disturb it
 
 
 class _Handle:
     """A connection that is closed with its thread, if the thread belongs to this process."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection, self.pid, self.depth = connection, os.getpid(), 0
+    def __init__(self, connection: sqlite3.Connection, unchanging: _Stamp | None) -> None:
+        self.connection, self.pid, self.depth, self.unchanging = connection, os.getpid(), 0, unchanging
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -46,6 +49,7 @@ class Database:
         """Open a database. An existing file must be one that `create` has made."""
         self.path, self.writing, self._is_closed = path, writing, False
         self._identity: tuple[int, int] | None = None
+        self._memory: _Handle | None = None
         self._start_process()
 
     @classmethod
@@ -77,8 +81,8 @@ class Database:
         with self.connection() as connection:
             return bytes(connection.serialize())
 
-    def check(self, version: int, most_bytes: int) -> None:
-        """Raise unless this is a database of ours with this version. Check the structure of a file of `most_bytes`."""
+    def check(self, schema: str, version: int, most_bytes: int) -> None:
+        """Raise unless the database has these tables and this version. Check every page of up to `most_bytes`."""
         with self.connection() as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise self.damaged("it is not a database of clickvec")
@@ -89,6 +93,8 @@ class Database:
                 )
             if found != version:
                 raise self.damaged(f"its version is {found}")
+            if _tables(connection) != _tables_of(schema):
+                raise self.damaged("its tables are not those of an index")
             if self.path is not None and self.path.stat().st_size <= most_bytes:
                 report = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
                 if report != b"ok":
@@ -107,36 +113,43 @@ class Database:
 
     def _start_process(self) -> None:
         """Forget the connections and locks of the parent process."""
-        self._pid, self._lock, self._handles = os.getpid(), threading.RLock(), list[_Handle]()
-        self._local = threading.local()
-        self._watch: sqlite3.Connection | None = None
+        self._pid, self._local = os.getpid(), threading.local()
+        self._writing, self._watching, self._connecting = threading.RLock(), threading.Lock(), threading.Lock()
+        self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()  # a thread keeps its own until it ends
+        self._watch: _Handle | None = None
         self._commits = 0
 
-    def _handle(self) -> _Handle:
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            inherited = self._handles
             self._start_process()
-            if self.path is None:  # the child has a copy of the memory
-                self._handles = inherited
+
+    def _handle(self) -> _Handle:
         if self._is_closed:
             raise ClickvecError(f"{self.name} is closed; open it again")
         if self.path is None:
-            if not self._handles:
-                self._handles.append(_Handle(self._connect()))
-            return self._handles[0]
+            self._memory = self._memory or self._connect()  # a forked child has a copy
+            return self._memory
         handle: _Handle | None = getattr(self._local, "handle", None)
-        if handle is None:
-            handle = self._local.handle = _Handle(self._connect())
-            with self._lock:
-                self._handles.append(handle)
+        if handle is None or (handle.depth == 0 and self._has_changed(handle, self.path)):
+            handle = self._local.handle = self._connect()
         return handle
 
-    def _connect(self) -> sqlite3.Connection:
+    def _has_changed(self, handle: _Handle, path: Path) -> bool:
+        """Return whether a writer has come to a file that was opened as one that nobody changes."""
+        return handle.unchanging is not None and handle.unchanging != _stamp(path)
+
+    def _connect(self) -> _Handle:
+        unchanging: _Stamp | None = None
         if self.path is None:
             uri = ":memory:"
         else:
             uri = f"file:{urllib.parse.quote(os.fsencode(self.path))}?mode={'rw' if self.writing else 'ro'}"
             self._check_identity(self.path)
+            if not self.writing and not os.access(self.path.parent, os.W_OK):
+                # SQLite cannot create the files of the write-ahead log, and needs none while nobody writes.
+                stamp = _stamp(self.path)
+                if not stamp[2]:
+                    unchanging, uri = stamp, f"{uri}&immutable=1"
         connection = sqlite3.connect(
             uri, uri=self.path is not None, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -144,7 +157,10 @@ class Database:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         connection.execute(f"PRAGMA journal_size_limit={_KEPT_WAL_BYTES}")
-        return connection
+        handle = _Handle(connection, unchanging)
+        with self._connecting:
+            self._handles.add(handle)
+        return handle
 
     def _check_identity(self, path: Path) -> None:
         """Raise if the path leads to another file than before: threads must not read different databases."""
@@ -160,11 +176,14 @@ class Database:
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection of this thread. Turn errors of SQLite into a ClickvecError that names the file."""
-        with self._lock if self.path is None else contextlib.nullcontext():
+        self._check_process()
+        with self._writing if self.path is None else contextlib.nullcontext():
             try:
                 yield self._handle().connection
             except sqlite3.Error as error:
                 raise self._explain(error) from None
+            except UnicodeDecodeError as error:  # the message of an error about damaged tables
+                raise self.damaged(str(error)) from None
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -185,7 +204,8 @@ class Database:
         """
         if not self.writing:
             raise ClickvecError(f"{self.name} was opened for reading only; open it for writing")
-        with self._lock, self.connection() as connection:
+        self._check_process()
+        with self._writing, self.connection() as connection:
             handle = self._handle()
             if handle.depth:
                 if not connection.in_transaction:
@@ -197,7 +217,8 @@ class Database:
             else:
                 with self._inside(handle, "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"):
                     yield connection
-                self._commits += 1
+                if self.path is None:
+                    self._commits += 1
 
     @contextlib.contextmanager
     def _inside(self, handle: _Handle, begin: str, end: str, undo: str) -> Iterator[None]:
@@ -216,22 +237,23 @@ class Database:
 
     def version(self) -> int:
         """Return a number that changes when any process has changed the database since this one opened it."""
-        if self.path is None:
-            return self._commits
-        with self.connection(), self._lock:
-            if self._watch is None:  # a connection that never writes notices the changes of all others
-                handle = _Handle(self._connect())
-                self._handles.append(handle)
-                self._watch = handle.connection
-            return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+        with self.connection(), self._watching:
+            if self.path is None:
+                return self._commits
+            watch = self._watch  # a connection that never writes notices the changes of all others
+            if watch is None or self._has_changed(watch, self.path):
+                watch = self._watch = self._connect()
+                self._commits += 1_000_000  # the numbers of another connection start again
+            return self._commits + int(watch.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
         """Close the connections of all threads."""
         self._is_closed = True
-        for handle in self._handles:
+        with self._connecting:
+            handles = list(self._handles)
+        for handle in handles:
             handle.close()
-        self._handles.clear()
-        self._watch = None
+        self._memory = self._watch = None
 
     def _explain(self, error: sqlite3.Error) -> ClickvecError:
         code = getattr(error, "sqlite_errorcode", None)
@@ -245,8 +267,30 @@ class Database:
         if primary == sqlite3.SQLITE_FULL:
             return ClickvecError(f"cannot write {self.name}: the disk is full; nothing was changed. Free some space")
         if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            verb = "write" if self.writing else "read"
-            return ClickvecError(f"cannot {verb} {self.name}: {error} (SQLite); nothing was changed. Check the disk")
+            if self.writing:
+                return ClickvecError(
+                    f"cannot write {self.name}: {error}; nothing was changed. Check disk and permissions"
+                )
+            return ClickvecError(
+                f"cannot read {self.name}: {error}; while the index is written, its readers need to write to its folder"
+            )
         if primary in _DAMAGED:
             return self.damaged(str(error))
         return ClickvecError(f"{self.name}: {error} (SQLite)")
+
+
+def _stamp(path: Path) -> _Stamp:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, Path(f"{path}-wal").exists()
+
+
+def _tables(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
+    return connection.execute("SELECT name, type, CAST(sql AS BLOB) FROM sqlite_master ORDER BY name").fetchall()
+
+
+@functools.cache
+def _tables_of(schema: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.text_factory = bytes
+        connection.executescript(schema)
+        return _tables(connection)

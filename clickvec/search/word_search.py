@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.native.postings import Postings, best_titles
+from clickvec.search.spelling import can_be_corrected, distances, is_one_edit, most_edits, splits
 from clickvec.search.word_segment import MOST, WordDelta, WordSegment
 from clickvec.search.word_tokens import indexed, is_code, plain_words, title_words, word_hash
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
+MOST_NEAR = 5  # words of the index that a misspelled word stands for
+_CORRECTED = 8  # words of a query, at most
 
 Scores = NDArray[np.float32]
 
@@ -71,12 +74,46 @@ class Words:
             if form in times or len(times) < MOST_TERMS:
                 times[form] = times.get(form, 0) + 1
                 spelled.setdefault(form, word)
-        terms = []
+        terms, corrected = [], 0
         for form, count in zip(times, self._title_counts(list(times)), strict=True):
-            words = {form: float(times[form])} if count else {}
-            idf = self._idf(count)
-            terms.append(Term(spelled[form], tuple(words), tuple(words.values()), idf, count > 0, is_code(form)))
+            words = {form: 1.0} if count else {}
+            if not count and corrected < _CORRECTED:
+                words = self._nearest(form)
+                count = min(self._size, sum(self._title_counts(list(words))))
+                corrected += 1
+            weights = tuple(times[form] * weight for weight in words.values())
+            is_known = form in words
+            terms.append(Term(spelled[form], tuple(words), weights, self._idf(count), is_known, is_code(form)))
         return tuple(terms)
+
+    def _nearest(self, word: str) -> dict[str, float]:
+        """Return the words that a word in no title may stand for, with their weights.
+
+        They are the words at distance 1; if there are none, the two words that it consists of; otherwise the nearest.
+        """
+        if not can_be_corrected(word):
+            return {}
+        edits = 1
+        near = {other for part in self._parts for other in part.near(word, 1) if is_one_edit(word, other)}
+        if not near:
+            halves = self._halves(word)
+            if halves:
+                return dict.fromkeys(halves, 1.0)
+            most = most_edits(word)
+            others = list({other for part in self._parts for other in part.near(word, most)}) if most > 1 else []
+            edits_of = distances(word, others)
+            edits = int(edits_of.min(initial=most))
+            near = {others[row] for row in np.flatnonzero(edits_of == edits).tolist()}
+        counts = dict(zip(near, self._title_counts(list(near)), strict=True))
+        words = sorted((other for other in near if counts[other]), key=lambda other: (-counts[other], other))
+        return {other: 1 - edits / max(len(word), len(other)) for other in words[:MOST_NEAR]}
+
+    def _halves(self, word: str) -> tuple[str, ...]:
+        """Return the two words of the index that a word consists of, if it does: the two that more titles contain."""
+        pairs = [(first, indexed(second)) for first, second in splits(word)]
+        counts = self._title_counts([half for pair in pairs for half in pair])
+        titles = [min(counts[at : at + 2]) for at in range(0, len(counts), 2)]
+        return pairs[titles.index(max(titles))] if any(titles) else ()
 
     def best(
         self, terms: Sequence[Term], k: int, allowed: NDArray[np.bool_] | None = None

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.native.postings import Codes, Positions, Postings, sort_postings
+from clickvec.search.spelling import RecentSpelling, Spelling
 from clickvec.search.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
 
 Hashes = NDArray[np.uint64]
@@ -36,6 +37,7 @@ class WordSegment:
         self.letters: NDArray[np.uint8] = arrays["letters"]  # the words in UTF-8, in the order of their hashes
         self.letter_offsets: NDArray[np.int64] = arrays["letter_offsets"]
         self.total_length = int(arrays["total_length"][0])  # words of all titles
+        self.spelling = Spelling(arrays)
 
     def __len__(self) -> int:
         """The number of titles."""
@@ -59,8 +61,10 @@ class WordSegment:
         order = np.argsort(hashes, kind="stable")
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
-        words_in_order = list(ids.words)
-        encoded = [words_in_order[number].encode("utf-8", "surrogatepass") for number in order.tolist()]
+        distinct = list(ids.words)
+        vocabulary = [distinct[number] for number in order.tolist()]
+        del ids, distinct
+        encoded = [word.encode("utf-8", "surrogatepass") for word in vocabulary]
         length = np.array(lengths, np.int64)
         clipped = np.minimum(length, MOST).astype(np.uint8)
         offsets, postings = sort_postings(
@@ -76,6 +80,7 @@ class WordSegment:
                 "letters": np.frombuffer(b"".join(encoded), np.uint8),
                 "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
                 "total_length": np.array([length.sum()], np.int64),
+                **Spelling.build(vocabulary, np.diff(offsets)),
             }
         )
 
@@ -101,6 +106,16 @@ class WordSegment:
                 found.append(NO_POSTINGS)
         return found
 
+    def near(self, word: str, most_edits: int) -> list[str]:
+        """Return words that may be as near to a word as this, the most frequent or the most alike first."""
+        one = most_edits == 1
+        numbers = self.spelling.one_deletion(word) if one else self.spelling.shared_trigrams(word, most_edits)
+        return [self._word(int(self.spelling.rows[number])) for number in numbers]
+
+    def _word(self, row: int) -> str:
+        letters = self.letters[int(self.letter_offsets[row]) : int(self.letter_offsets[row + 1])]
+        return letters.tobytes().decode("utf-8", "surrogatepass")
+
 
 class WordDelta:
     """The postings of titles in memory, to which titles can be added while other threads search the earlier ones.
@@ -110,6 +125,7 @@ class WordDelta:
 
     def __init__(self, titles: Iterable[str] = ()) -> None:
         self._postings: dict[int, _Growing] = {}
+        self._spelling = RecentSpelling()
         self._lengths = _Growing()
         self.total_lengths = [0]  # words of the first n titles
         self.add(titles)
@@ -124,7 +140,11 @@ class WordDelta:
             times, length = title_words(title)
             position, clipped = len(self), min(length, MOST)
             for word, count in times.items():
-                growing = self._postings.setdefault(word_hash(word), _Growing())
+                value = word_hash(word)
+                growing = self._postings.get(value)
+                if growing is None:
+                    growing = self._postings[value] = _Growing()
+                    self._spelling.add(word)
                 growing.append(position, min(count, MOST) << 8 | clipped)
             self._lengths.append(position, clipped)
             self.total_lengths.append(self.total_lengths[-1] + length)  # now the title counts
@@ -136,6 +156,10 @@ class WordDelta:
             growing = self._postings.get(value)
             found.append(NO_POSTINGS if growing is None else growing.before(count))
         return found
+
+    def near(self, word: str, most_edits: int) -> list[str]:
+        """Return words that may be at distance 1. Words that are further away are found after the next compaction."""
+        return list(self._spelling.one_deletion(word)) if most_edits == 1 else []
 
     def lengths(self, count: int) -> NDArray[np.uint8]:
         """Return the lengths of the first `count` titles."""

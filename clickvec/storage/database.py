@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clickvec.errors import ClickvecError
+from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
 BUSY_SECONDS = 10.0  # how long to wait for another process that writes
@@ -83,6 +84,8 @@ class Database:
 
     def check(self, schema: str, version: int, most_bytes: int) -> None:
         """Raise unless the database has these tables and this version. Check every page of up to `most_bytes`."""
+        if self.path is not None:
+            check_log(Path(f"{self.path}-wal"))
         with self.connection() as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
                 raise self.damaged("it is not a database of clickvec")

@@ -25,7 +25,7 @@ from clickvec.errors import ClickvecError
 from clickvec.search import document_store
 from clickvec.search.document_store import DocumentStore
 from clickvec.search.documents import Document
-from clickvec.storage import database
+from clickvec.storage import database, write_ahead_log
 
 ODD_DOCUMENTS = [
     Document("", ""),
@@ -512,7 +512,7 @@ def test_one_flipped_byte_is_refused_or_does_not_matter(path: Path) -> None:
         right = everything(store)
     good = path.read_bytes()
     refused = 0
-    for position in [*chance.sample(range(4096), 150), *chance.sample(range(len(good)), 350)]:
+    for position in [*chance.sample(range(4096), 80), *chance.sample(range(len(good)), 170)]:
         damaged = bytearray(good)
         damaged[position] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
@@ -524,7 +524,7 @@ def test_one_flipped_byte_is_refused_or_does_not_matter(path: Path) -> None:
             refused += 1
         for name in ("documents.sqlite-wal", "documents.sqlite-shm"):
             path.with_name(name).unlink(missing_ok=True)
-    assert refused > 100
+    assert refused > 50
 
 
 def test_a_file_that_ends_early_is_refused(path: Path) -> None:
@@ -545,3 +545,35 @@ def test_checks_find_what_opening_a_large_file_does_not(path: Path, monkeypatch:
     monkeypatch.setattr(document_store, "_CHECKED_BYTES", 0)
     with DocumentStore.open(path) as store, pytest.raises(ClickvecError, match=r"documents.sqlite is damaged"):
         store.check()
+
+
+def test_a_flipped_byte_in_the_write_ahead_log(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_ahead_log.time, "sleep", lambda seconds: None)
+    chance = random.Random(0)
+    child = os.fork()
+    if child == 0:
+        store = DocumentStore.create(path)
+        for n in range(6):
+            store.add([Document(n, f"title {n}")])
+        os._exit(0)  # as a killed process: the log stays
+    os.waitpid(child, 0)
+    log = path.with_name("documents.sqlite-wal")
+    main, good = path.read_bytes(), log.read_bytes()
+    told = []
+    for position in [*range(0, 60, 3), *chance.sample(range(len(good)), 40)]:
+        caplog.clear()
+        damaged = bytearray(good)
+        damaged[position] ^= 1 << chance.randrange(8)
+        path.write_bytes(main)
+        path.with_name("documents.sqlite-shm").unlink(missing_ok=True)
+        log.write_bytes(damaged)
+        try:
+            with DocumentStore.open(path) as store:
+                told.append(caplog.messages)
+                assert titles(store) == {n: f"title {n}" for n in range(5)}
+        except ClickvecError as error:
+            assert f"{log} is damaged, so that its last" in str(error)  # noqa: PT017 - some flips are only warned of
+    assert 0 < len(told) < 40
+    assert all(messages == [f"{log}: the last commit is incomplete and was dropped"] for messages in told)

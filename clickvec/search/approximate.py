@@ -1,12 +1,12 @@
 """Approximate search among the vectors of an index, by faiss: for more titles than exact search can read per query.
 
 k-means divides the titles into lists, and a search reads only the lists that are nearest to the query. There, each
-vector is a code of 4 bits for every two dimensions, compared by table lookups in registers (product quantisation,
-"fast scan"). The best candidates are scored again with the stored vectors, so that the scores are those of `exact.py`.
+vector is a code of 4 bits for every two dimensions, compared by table lookups in registers (product quantisation, "fast
+scan"). The best candidates are scored again with the stored vectors, so the scores are those of `exact.py`.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,24 @@ from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress, ignore
-from clickvec.search.exact import ExactSearch, Positions
+from clickvec.search.exact import BLOCK_QUERIES, ExactSearch, Positions
 
-EXACT_UP_TO = 100_000  # titles: "auto" searches more of them approximately
-RECALL = 0.97  # of the 10 nearest titles, measured on a sample; the number of lists that are read depends on it
+EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
+RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it
 
-_LEAST = 1_000  # titles; fewer are not worth it
-_TRAINING = 64  # titles per list that train the lists
+_LEAST_TITLES = 1_000
+_TRAINING_TITLES = 64  # per list
 _SAMPLE = 500  # queries that measure the recall
-_CANDIDATES = 20  # scored again for each title that is asked for, and at least:
-_LEAST_CANDIDATES = 200
-_FEW_ALLOWED = 50_000  # so many titles are searched exactly
-_BLOCK = 65_536
+_FEW_ALLOWED, _SHARE_ALLOWED = 20_000, 1 / 32  # if fewer titles are allowed, exact search is faster
+_NEARLY_ALL = 0.9  # if this share is allowed, others are dropped after the search, which is faster than during it
+_BLOCK_TITLES = 65_536
 
 
 class ApproximateSearch:
-    """Finds most of the nearest titles by reading a small part of them. Use `build` or `open`."""
+    """Finds most of the nearest titles by reading a part of them. Threads may share it. Use `build` or `open`."""
 
-    def __init__(self, index: Any, vectors: StoredVectors, scales: Vectors | None, lists: int, recall: float) -> None:  # noqa: ANN401
-        self.vectors, self.scales, self.recall = vectors, scales, recall
-        self.exact = ExactSearch(vectors, scales)
+    def __init__(self, index: Any, exact: ExactSearch, lists: int, recall: float) -> None:  # noqa: ANN401
+        self.exact, self.recall = exact, recall
         self._index, self._lists = index, lists
 
     @classmethod
@@ -50,58 +48,64 @@ class ApproximateSearch:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> "ApproximateSearch":
-        """Index vectors, and read so many lists that the recall of the 10 nearest titles is at least `recall`.
+        """Index vectors, and choose how many lists a search reads, so that its recall is at least `recall`.
 
-        `queries` are vectors like those that users will search with; without them, a random sample of the titles
-        measures the recall.
+        The recall of the 10 nearest titles is measured with up to 500 `queries`, vectors like those that users search
+        with. Without them, a random sample of the titles is used. The same seed and number of threads give the same
+        index.
         """
-        faiss = _faiss()
-        report, rng = progress or ignore, np.random.default_rng(seed)
+        faiss = import_faiss()
         count, dimensions = vectors.shape
-        if count < _LEAST:
-            raise ClickvecError(f"approximate search needs at least {_LEAST:,} titles, not {count:,}; use exact search")
-        lists = 2 ** round(math.log2(math.sqrt(count)))
-        codes = dimensions // 2 if dimensions % 2 == 0 else dimensions
+        if count < _LEAST_TITLES:
+            raise ClickvecError(
+                f"approximate search needs at least {_LEAST_TITLES:,} titles, but there are {count:,}; use exact search"
+            )
+        exact, rng, report = ExactSearch(vectors, scales), np.random.default_rng(seed), progress or ignore
+        lists = 2 ** round(math.log2(count) / 2)  # about the square root
+        codes = dimensions if dimensions % 2 else dimensions // 2
         index = faiss.index_factory(dimensions, f"IVF{lists},PQ{codes}x4fs", faiss.METRIC_INNER_PRODUCT)
         index.cp.niter, index.cp.seed, index.cp.spherical = 8, seed + 1, True
-        index.cp.max_points_per_centroid = _TRAINING
-        stored = ExactSearch(vectors, scales)
-        report("training lists", 0, None)
-        chosen = np.sort(rng.choice(count, min(count, lists * _TRAINING), replace=False))
-        index.train(_rows(stored, chosen))
-        for first in range(0, count, _BLOCK):
-            rows = np.arange(first, min(first + _BLOCK, count))
-            block = _rows(stored, rows)
-            index.add_with_ids(block[block.any(axis=1)], rows[block.any(axis=1)])
-            report("indexing vectors", int(rows[-1]) + 1, count)
-        search = cls(index, vectors, scales, lists, 1.0)
-        if queries is None:
-            queries = _rows(stored, np.sort(rng.choice(count, min(count, _SAMPLE), replace=False)))
-        search._choose_lists(queries[queries.any(axis=1)][:_SAMPLE], recall)
+        index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, _TRAINING_TITLES
+        report("training the lists", 0, None)
+        index.train(_sample(exact, lists * _TRAINING_TITLES, rng))
+        for first in range(0, count, _BLOCK_TITLES):
+            report("adding vectors", first, count)
+            positions = np.arange(first, min(first + _BLOCK_TITLES, count))
+            rows = _rows(exact, positions)
+            has_vector = rows.any(axis=1)
+            index.add_with_ids(rows[has_vector], positions[has_vector])
+        report("adding vectors", count, count)
+        search = cls(index, exact, lists, 1.0)
+        measured = _sample(exact, _SAMPLE, rng) if queries is None else queries
+        search._choose_lists(measured[measured.any(axis=1)][:_SAMPLE], recall, report)
         return search
 
     def save(self, path: Path) -> None:
-        """Write the faiss index. The vectors are stored elsewhere."""
-        _faiss().write_index(self._index, str(path))
+        """Write the faiss index. Store the vectors, their scales and `settings` elsewhere."""
+        try:
+            import_faiss().write_index(self._index, str(path))
+        except RuntimeError as error:  # faiss prints its own source before the reason
+            raise OSError(f"{path} cannot be written: {str(error).rsplit(': ', 1)[-1]}") from None
 
     @classmethod
     def open(
-        cls, path: Path, vectors: StoredVectors, scales: Vectors | None, settings: dict[str, Any]
+        cls, path: Path, vectors: StoredVectors, scales: Vectors | None, settings: Mapping[str, Any]
     ) -> "ApproximateSearch":
-        """Open what `save` has written. `settings` are those of the saved search."""
-        faiss = _faiss()
+        """Open what `save` has written, memory-mapped. `settings` are those of the search that was saved."""
+        faiss = import_faiss()
         try:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
+            index = faiss.read_index(str(path), faiss.IO_FLAG_READ_ONLY | getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
             lists, recall = int(settings["lists"]), float(settings["recall"])
             if index.d != vectors.shape[1] or index.ntotal > len(vectors) or not 0 < lists <= index.nlist:
-                raise ValueError("it does not fit the vectors")
+                raise ValueError("it belongs to other vectors")
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ClickvecError(f"{path} is damaged ({error}); build the index again") from None
-        return cls(index, vectors, scales, lists, recall)
+            reason = str(error).rsplit(": ", 1)[-1][:100]
+            raise ClickvecError(f"{path} is damaged ({reason}); build the index again") from None
+        return cls(index, ExactSearch(vectors, scales), lists, recall)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `open` needs to know, as JSON."""
+        """What `open` must be told, as JSON: how many lists a search reads, and the recall that was measured."""
         return {"lists": self._lists, "recall": self.recall}
 
     def nearest(
@@ -109,51 +113,80 @@ class ApproximateSearch:
     ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query, best first, and their exact scores.
 
-        As in `ExactSearch.nearest`, but some titles may be missed. If few titles are allowed, the search is exact.
+        This is `ExactSearch.nearest`, except that some titles may be missed. If few titles are allowed, or k is large,
+        the search is exact.
         """
-        count = len(self.vectors) if allowed is None else int(np.count_nonzero(allowed))
-        wanted = max(_LEAST_CANDIDATES, _CANDIDATES * k)
-        if count <= max(_FEW_ALLOWED if allowed is not None else 0, wanted):
-            yield from self.exact.nearest(queries, k, allowed)
-            return
-        parameters = self._parameters(allowed, count)
-        for query in queries:
-            _, found = self._index.search(query[None], wanted, params=parameters)
-            positions = np.sort(found[0][found[0] >= 0])
-            yield from self.exact.among(query[None], positions, k)
+        total = len(self.exact.vectors)
+        count = total if allowed is None else int(np.count_nonzero(allowed))
+        wanted = 100 + 10 * k  # candidates
+        if wanted > count / 2 or (allowed is not None and count <= max(_FEW_ALLOWED, _SHARE_ALLOWED * total)):
+            return self.exact.nearest(queries, k, allowed)
+        return self._nearest(queries, k, wanted, None if count == total else allowed, count / total)
 
-    def _parameters(self, allowed: NDArray[np.bool_] | None, count: int) -> Any:  # noqa: ANN401
-        faiss = _faiss()
-        if allowed is None:
-            return faiss.SearchParametersIVF(nprobe=self._lists)
-        # The nearest allowed titles are farther away, in lists that hold about as many allowed ones.
-        lists = min(self._index.nlist, math.ceil(self._lists * len(self.vectors) / count))
-        selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-        return faiss.SearchParametersIVF(nprobe=lists, sel=selector)
+    def _nearest(
+        self, queries: Vectors, k: int, wanted: int, allowed: NDArray[np.bool_] | None, share: float
+    ) -> Iterator[tuple[Positions, Vectors]]:
+        for first in range(0, len(queries), BLOCK_QUERIES):
+            block = queries[first : first + BLOCK_QUERIES]
+            during = None if share >= _NEARLY_ALL else allowed
+            for query, candidates in zip(block, self._candidates(block, wanted, during, share), strict=True):
+                if allowed is not None:
+                    candidates = candidates[allowed[candidates]]
+                    if len(candidates) < wanted // 2:  # near this query, fewer titles are allowed than elsewhere
+                        (candidates,) = self._candidates(query[None], wanted, allowed, 0)
+                yield from self.exact.among(query[None], candidates, k)
 
-    def _choose_lists(self, queries: Vectors, recall: float) -> None:
-        """Read twice as many lists until the recall is reached."""
-        nearest = [set(positions.tolist()) for positions, _ in self.exact.nearest(queries, 10)]
-        self._lists = min(8, self._index.nlist)
-        while True:
-            hits = [
-                len(best & set(p.tolist())) for best, (p, _) in zip(nearest, self.nearest(queries, 10), strict=True)
-            ]
-            self.recall = sum(hits) / max(1, sum(map(len, nearest)))
-            if self.recall >= recall or self._lists == self._index.nlist:
-                return
-            self._lists = min(2 * self._lists, self._index.nlist)
+    def _candidates(
+        self, queries: Vectors, wanted: int, allowed: NDArray[np.bool_] | None, share: float
+    ) -> Iterator[Positions]:
+        """Yield about `wanted` candidates for each query, in rising order. Read all lists if the share is 0."""
+        faiss, lists, selector = import_faiss(), self._lists, None
+        if allowed is not None:
+            # The nearest allowed titles are farther away, in more lists.
+            lists = min(self._index.nlist, math.ceil(lists / math.sqrt(share))) if share else self._index.nlist
+            selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+        parameters = faiss.SearchParametersIVF(nprobe=lists, sel=selector)
+        _, positions = self._index.search(np.ascontiguousarray(queries), wanted, params=parameters)
+        return (np.sort(row[row >= 0]) for row in positions)
+
+    def _choose_lists(self, queries: Vectors, recall: float, report: Progress) -> None:
+        """Find the least number of lists, to about a sixth, that reaches the recall."""
+        report("measuring the recall", 0, None)
+        nearest = [positions for positions, _ in self.exact.nearest(queries, 10)]
+        total = max(1, sum(map(len, nearest)))
+
+        def measure(lists: int) -> float:
+            self._lists = lists
+            found = self.nearest(queries, 10)
+            hits = (len(np.intersect1d(best, some)) for best, (some, _) in zip(nearest, found, strict=True))
+            self.recall = sum(hits) / total
+            return self.recall
+
+        enough = min(4, self._index.nlist)
+        while measure(enough) < recall and enough < self._index.nlist:
+            enough = min(2 * enough, self._index.nlist)
+        too_few = enough // 2
+        while enough > 1.2 * too_few + 1:
+            middle = round(math.sqrt(enough * max(1, too_few)))
+            enough, too_few = (middle, too_few) if measure(middle) >= recall else (enough, middle)
+        measure(enough)
 
 
-def _rows(stored: ExactSearch, positions: Positions) -> Vectors:
-    """Return stored vectors as float32, of length 1."""
-    rows = stored.vectors[positions].astype(np.float32)
-    return rows if stored.scales is None else rows * stored.scales[positions, None]
-
-
-def _faiss() -> Any:  # noqa: ANN401
+def import_faiss() -> Any:  # noqa: ANN401
+    """Return the module faiss. Raise if it is not installed."""
     try:
         import faiss
     except ImportError:
         raise missing_extra("faiss", "search") from None
     return faiss
+
+
+def _sample(exact: ExactSearch, count: int, rng: np.random.Generator) -> Vectors:
+    total = len(exact.vectors)
+    return _rows(exact, np.sort(rng.choice(total, min(total, count), replace=False)))
+
+
+def _rows(exact: ExactSearch, positions: Positions) -> Vectors:
+    """Return vectors as float32, of length 1."""
+    rows = exact.vectors[positions].astype(np.float32, copy=False)
+    return rows if exact.scales is None else rows * exact.scales[positions, None]

@@ -61,7 +61,7 @@ def test_equal_scores_are_in_the_order_of_positions_and_a_zero_vector_is_never_f
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01, 0])
 def test_a_mask_costs_no_recall(search: ApproximateSearch, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate, "_FEW_ALLOWED", 500)
+    monkeypatch.setattr(approximate, "_FEW_ALLOWED", 300)
     allowed = np.random.default_rng(2).random(6_000) < share
     queries = clustered(100, 16, seed=1)[:-1]
     for positions, _ in search.nearest(queries, 10, allowed):
@@ -73,7 +73,7 @@ def test_a_mask_costs_no_recall(search: ApproximateSearch, share: float, monkeyp
 def test_what_is_saved_opens_and_finds_the_same(search: ApproximateSearch, tmp_path: Path) -> None:
     path = tmp_path / "vectors.faiss"
     search.save(path)
-    opened = ApproximateSearch.open(path, search.vectors, search.scales, search.settings)
+    opened = ApproximateSearch.open(path, search.exact.vectors, search.exact.scales, search.settings)
     assert opened.recall == search.recall
     queries = clustered(50, 16, seed=1)[:-1]
     allowed = np.arange(6_000) % 2 == 0
@@ -84,7 +84,7 @@ def test_what_is_saved_opens_and_finds_the_same(search: ApproximateSearch, tmp_p
     for damaged in (b"", content[:100], content[: len(content) // 2], b"nonsense" * 100):
         path.write_bytes(damaged)
         with pytest.raises(ClickvecError, match=r"vectors\.faiss.*build the index again"):
-            ApproximateSearch.open(path, search.vectors, search.scales, search.settings)
+            ApproximateSearch.open(path, search.exact.vectors, search.exact.scales, search.settings)
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
@@ -97,3 +97,23 @@ def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
 def test_few_titles_are_refused() -> None:
     with pytest.raises(ClickvecError, match=r"1,000 titles.*exact"):
         ApproximateSearch.build(clustered(100, 8))
+
+
+def test_what_is_not_allowed_may_be_all_that_is_near(
+    search: ApproximateSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nearly all titles allowed, the others are dropped after the search, and there may be too many of them."""
+    monkeypatch.setattr(approximate, "_FEW_ALLOWED", 300)
+    query = clustered(6_000, 16)[:1]
+    ((near, _),) = search.exact.nearest(query, 500)
+    allowed = np.ones(6_000, np.bool_)
+    allowed[near] = False
+    ((_, scores),) = search.nearest(query, 10, allowed)
+    ((_, best),) = search.exact.nearest(query, 10, allowed)
+    assert scores.min() > best.min() - 0.02
+
+
+def test_a_search_of_many_queries_finds_what_single_ones_find(search: ApproximateSearch) -> None:
+    queries = clustered(300, 16, seed=1)
+    together = [positions.tolist() for positions, _ in search.nearest(queries, 5)]
+    assert together == [positions.tolist() for query in queries for positions, _ in search.nearest(query[None], 5)]

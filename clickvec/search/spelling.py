@@ -55,12 +55,14 @@ class Spelling:
             numbers.append(np.repeat(group.astype(np.int32), length))
         keys = np.concatenate(trigrams)
         order = np.argsort(keys, kind="stable")
-        distinct, first = np.unique(keys[order], return_index=True)
+        keys = keys[order]
+        first = _first_of_each(keys)
+        left = np.sort(np.concatenate(deletions))
         return {
             "spelled": rows.astype(np.int32),
             "spelled_lengths": lengths,
-            "deletions": np.unique(np.concatenate(deletions)),
-            "trigrams": distinct,
+            "deletions": left[_first_of_each(left)],
+            "trigrams": keys[first],
             "trigram_offsets": np.append(first, len(keys)).astype(np.int64),
             "trigram_words": np.concatenate(numbers)[order],
         }
@@ -87,7 +89,7 @@ class Spelling:
         used = rarest[: 1 + int(np.searchsorted(np.cumsum((ends - starts)[rarest]), _READ))]
         lists = [self._trigram_words[starts[row] : ends[row]] for row in used.tolist()]
         entries = np.sort(np.concatenate([np.zeros(0, np.int32), *lists]))
-        first = np.flatnonzero(np.diff(entries, prepend=-1))
+        first = _first_of_each(entries)
         numbers, shared = entries[first], np.diff(first, append=len(entries))
         sizes = self._sizes[numbers].astype(np.int64)
         is_near = np.abs(sizes - len(word)) <= most_edits
@@ -169,6 +171,13 @@ def _can_be_near(word: str) -> bool:
 
 def _without_a_letter(word: str) -> Iterable[str]:
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
+
+
+def _first_of_each(values: NDArray[Any]) -> NDArray[np.intp]:
+    """Return where each distinct value begins in a sorted array. This is much faster than np.unique."""
+    is_first = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
 
 
 def _letters(words: Sequence[str], length: int) -> Letters:

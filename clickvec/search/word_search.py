@@ -9,6 +9,7 @@ the mean length cover all parts. As in Lucene, deleted titles count in them unti
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from clickvec.native.postings import Postings, best_titles
 from clickvec.search.spelling import can_be_corrected, distances, is_one_edit, most_edits, splits
 from clickvec.search.word_segment import MOST, WordDelta, WordSegment
-from clickvec.search.word_tokens import indexed, is_code, plain_words, title_words, word_hash
+from clickvec.search.word_tokens import code_pieces, indexed, is_code, plain_words, title_words, word_hash
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
@@ -67,30 +68,48 @@ class Words:
 
     def terms(self, query: str) -> tuple[Term, ...]:
         """Return the distinct words of a query, at most 64, in order."""
-        times: dict[str, int] = {}
-        spelled: dict[str, str] = {}  # the word of the query by its indexed form
+        forms: dict[str, list[str]] = {}  # the words of the query by their indexed form
         for word in plain_words(query):
             form = indexed(word)
-            if form in times or len(times) < MOST_TERMS:
-                times[form] = times.get(form, 0) + 1
-                spelled.setdefault(form, word)
+            if form in forms or len(forms) < MOST_TERMS:
+                forms.setdefault(form, []).append(word)
+        counts = dict(zip(forms, self._title_counts(list(forms)), strict=True))
         terms, corrected = [], 0
-        for form, count in zip(times, self._title_counts(list(times)), strict=True):
-            words = {form: 1.0} if count else {}
+        for form, spelled in forms.items():
+            count, words = counts[form], {form: 1.0} if counts[form] else {}
             if not count and corrected < _CORRECTED:
                 words = self._nearest(form)
                 count = min(self._size, sum(self._title_counts(list(words))))
                 corrected += 1
-            weights = tuple(times[form] * weight for weight in words.values())
-            is_known = form in words
-            terms.append(Term(spelled[form], tuple(words), weights, self._idf(count), is_known, is_code(form)))
-        return tuple(terms)
+            weights = tuple(len(spelled) * weight for weight in words.values())
+            is_known = counts[form] > 0
+            terms.append(Term(spelled[0], tuple(words), weights, self._idf(count), is_known, is_code(form)))
+        return (*terms, *self._joined(counts))
+
+    def _joined(self, title_counts: dict[str, int]) -> Iterator[Term]:
+        """Yield terms for neighbours that titles also write as one word: spider man, spiderman.
+
+        At least as many titles must have it as the rarer of the two words.
+        """
+        pairs = [
+            (indexed(first + second), min(title_counts[first], title_counts[second]))
+            for first, second in pairwise(title_counts)
+            if first.isalpha() and second.isalpha()
+        ]
+        words = {word: least for word, least in pairs if word not in title_counts}
+        for (word, least), count in zip(words.items(), self._title_counts(list(words)), strict=True):
+            if count and count >= least:
+                yield Term(word, (word,), (1.0,), self._idf(count), True, False)
 
     def _nearest(self, word: str) -> dict[str, float]:
         """Return the words that a word in no title may stand for, with their weights.
 
         They are the words at distance 1; if there are none, the two words that it consists of; otherwise the nearest.
+        A code stands only for its letters and its digits.
         """
+        if is_code(word):
+            counts = self._title_counts(pieces := code_pieces(word))
+            return {piece: len(piece) / len(word) for piece, count in zip(pieces, counts, strict=True) if count}
         if not can_be_corrected(word):
             return {}
         edits = 1
@@ -104,8 +123,8 @@ class Words:
             edits_of = distances(word, others)
             edits = int(edits_of.min(initial=most))
             near = {others[row] for row in np.flatnonzero(edits_of == edits).tolist()}
-        counts = dict(zip(near, self._title_counts(list(near)), strict=True))
-        words = sorted((other for other in near if counts[other]), key=lambda other: (-counts[other], other))
+        titles = dict(zip(near, self._title_counts(list(near)), strict=True))
+        words = sorted((other for other in near if titles[other]), key=lambda other: (-titles[other], other))
         return {other: 1 - edits / max(len(word), len(other)) for other in words[:MOST_NEAR]}
 
     def _halves(self, word: str) -> tuple[str, ...]:

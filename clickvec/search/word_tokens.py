@@ -79,6 +79,11 @@ def is_code(word: str) -> bool:
     return _DIGIT.search(word) is not None
 
 
+def code_pieces(word: str) -> list[str]:
+    """Return the letters and the numbers that a word consists of."""
+    return _PIECES.findall(word)
+
+
 def word_hash(word: str) -> int:
     """Return the 64-bit number by which a word is found in the vocabulary of an index."""
     return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
@@ -93,7 +98,7 @@ def _around_digits(words: list[str]) -> list[str]:
             if before.isalpha():
                 extra.append(before + word)
         elif _DIGIT.search(word):
-            extra += _PIECES.findall(word)
+            extra += code_pieces(word)
         elif before.isdecimal() and len(word) <= _UNIT:
             extra.append(before + word)
         before = word

@@ -61,7 +61,8 @@ TITLES = ["The Terminator", "Movie night", "Move on", "Philadelphia", "sun glass
         ("teh movie", [("the",), ("movie",)]),
         ("превет", [("привет",)]),
         ("sunglasses", [("sun", "glasse")]),
-        ("ab1243", [()]),  # another code
+        ("ab1243", [("ab",)]),  # another code: only its letters are known
+        ("1243", [()]),
         ("qqqqqqqq", [()]),
         ("xy", [()]),
         ("x" * 5000, [()]),

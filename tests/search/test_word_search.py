@@ -1,10 +1,12 @@
 """BM25 over segment and delta: the same scores as evaluation/bm25.py, hand-worked examples, bad input."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from clickvec.evaluation.bm25 import BM25
-from clickvec.search.word_search import Words
+from clickvec.search.word_search import MOST_TERMS, Words
 from clickvec.search.word_segment import WordDelta, WordSegment
 
 TITLES = ["red car", "blue car car", "the red house", "", "a house for a car", "tree", "red red red tree"]
@@ -23,6 +25,109 @@ def test_scores_are_those_of_bm25(query: str, cut: int, k1: float, b: float) -> 
     assert set(positions.tolist()) == set(np.flatnonzero(expected).tolist())
     every = np.arange(len(TITLES))
     np.testing.assert_allclose(words.matches(terms, every).sum(axis=1), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("title", "query"),
+    [
+        ("Spiderman", "spider-man"),
+        ("Spider-Man", "spiderman"),
+        ("Schindler's List", "schindlers list"),
+        ("Pokémon", "pokemon"),
+        ("Ladies' shoes", "lady"),
+        ("黒猫物語", "猫"),
+        ("上海外滩夜景", "外滩"),
+        ("iPhone 7 case", "iphone7"),
+        ("XK750", "xk-750"),
+        ("XK-750", "xk750b"),
+    ],
+)
+def test_other_spellings_find_a_title(title: str, query: str) -> None:
+    words = Words([WordSegment.build(["something else", title, "others"])])
+    assert words.best(words.terms(query), 3)[0].tolist() == [1]
+
+
+def test_neighbours_are_joined_if_titles_write_them_as_one_word() -> None:
+    words = Words([WordSegment.build(["Spiderman", "Spiderman 2", "spider web", "a man", "man", "ham let"])])
+    assert [term.word for term in words.terms("spider man")] == ["spider", "man", "spiderman"]
+    assert [term.word for term in words.terms("man spider")] == ["man", "spider"]
+
+
+@pytest.mark.parametrize("query", ["", " ", "?!", "\x00\x1b", "\ud800", "\u202e", "👍", "a" * 100_000, "上" * 10_000])
+def test_any_query_is_answered(query: str) -> None:
+    words = Words([WordSegment.build([*TITLES, query]), WordDelta([query])])
+    terms = words.terms(query)
+    assert len(terms) <= MOST_TERMS
+    positions, scores = words.best(terms, 10)
+    assert len(positions) == len(scores)
+    assert words.matches(terms, np.arange(len(words))).shape == (len(words), len(terms))
+
+
+def test_a_long_query_uses_64_distinct_words() -> None:
+    titles = [f"w{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(100)]
+    words = Words([WordSegment.build(titles)])
+    terms = words.terms(" ".join(titles * 100))
+    assert [term.word for term in terms] == titles[:64]
+    assert terms[0].weights == (100.0,)
+
+
+def test_an_index_without_titles_or_words() -> None:
+    for titles in ([], [""], ["?!", " "]):
+        words = Words([WordSegment.build(titles), WordDelta(titles)])
+        terms = words.terms("red car")
+        assert [term.is_known for term in terms] == [False, False]
+        assert len(words.best(terms, 10)[0]) == 0
+        assert not words.matches(terms, np.arange(len(words))).any()
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 100])
+def test_only_allowed_titles_are_found(k: int) -> None:
+    words = Words([WordSegment.build(TITLES[:3]), WordDelta(TITLES[3:])])
+    allowed = np.array([False, True, True, True, False, True, True])
+    positions, scores = words.best(words.terms("red car house"), k, allowed)
+    every, values = words.best(words.terms("red car house"), 100)
+    expected = [(at, value) for at, value in zip(every.tolist(), values.tolist(), strict=True) if allowed[at]][:k]
+    assert list(zip(positions.tolist(), scores.tolist(), strict=True)) == expected
+
+
+def test_equal_scores_are_in_the_order_of_positions() -> None:
+    words = Words([WordSegment.build(["red"] * 5), WordDelta(["red"] * 5)])
+    assert words.best(words.terms("red"), 7)[0].tolist() == list(range(7))
+
+
+def test_a_delta_gives_the_scores_of_a_segment_while_it_grows() -> None:
+    delta, segment = WordDelta(TITLES[:2]), WordSegment.build(TITLES[:2])
+    before, expected = Words([delta]), Words([segment])
+    delta.add(TITLES[2:])
+    assert len(before) == 2
+    for query in QUERIES:
+        terms = before.terms(query)
+        assert terms == expected.terms(query)
+        for mine, other in zip(before.best(terms, 9), expected.best(terms, 9), strict=True):
+            np.testing.assert_array_equal(mine, other)
+    for query in QUERIES:
+        after, whole = Words([delta]), Words([WordSegment.build(TITLES)])
+        assert after.terms(query) == whole.terms(query)
+
+
+def test_a_segment_opens_from_its_arrays(tmp_path: Path) -> None:
+    segment = WordSegment.build(TITLES)
+    for name, values in segment.arrays().items():
+        np.save(tmp_path / f"{name}.npy", values)
+    arrays = {file.stem: np.load(file, mmap_mode="r") for file in tmp_path.iterdir()}
+    words, again = Words([segment]), Words([WordSegment.from_arrays(arrays)])
+    for query in (*QUERIES, "huose"):
+        assert words.terms(query) == again.terms(query)
+        for mine, other in zip(words.best(words.terms(query), 9), again.best(words.terms(query), 9), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_titles_that_are_not_in_the_index_are_scored() -> None:
+    words = Words([WordSegment.build(TITLES)])
+    terms = words.terms("red car house")
+    scores, lengths = words.matches_of_texts(terms, TITLES)
+    np.testing.assert_array_equal(scores, words.matches(terms, np.arange(len(TITLES))))
+    np.testing.assert_array_equal(lengths, words.lengths(np.arange(len(TITLES))))
 
 
 def test_lengths() -> None:

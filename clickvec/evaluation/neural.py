@@ -52,7 +52,7 @@ class Neural(Ranker):
                 f"{self.name} has {len(index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
                 "leave the catalogue out to search the titles of the index"
             )
-        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k)]
+        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k, mode="vectors")]
 
 
 def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:

@@ -12,6 +12,7 @@ from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import WhyNot, why_not
 from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
+from clickvec.search.documents import Document
 from clickvec.search.index import Index
 
 
@@ -128,21 +129,21 @@ def _in_index(
         if top is None:
             raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
         return Rank(1, len(index), top_id, top_id), top.title, None
-    position, text = _look_up(index, title)
-    rank = index.rank(query, text if position is None else position)
+    document, text = _look_up(index, title)
+    rank = index.rank(query, text if document is None else document)
     other = None
     if compare_with is not None:
         other = _look_up(index, compare_with)[1]
     elif top and rank not in (None, 1):
         other = top.title
-    return Rank(rank, len(index), None if position is None else str(index[position].id), top_id), text, other
+    return Rank(rank, len(index), None if document is None else str(document.id), top_id), text, other
 
 
-def _look_up(index: Index, title: str | int) -> tuple[int | None, str]:
-    """Return the position and the text of a title by its id or its text. A text need not be in the index."""
-    position = index.find(title)
-    if position is not None:
-        return position, index[position].title
+def _look_up(index: Index, title: str | int) -> tuple[Document | None, str]:
+    """Return the document and the text of a title by its id or its text. A text need not be in the index."""
+    document = index.find(title)
+    if document is not None:
+        return document, document.title
     if isinstance(title, int):
         raise ClickvecError(f"the index has no title with the id {title}")
     return None, title

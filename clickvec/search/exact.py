@@ -67,7 +67,9 @@ class ExactSearch:
         vector = self.vectors[title] if isinstance(title, int) else title
         if not vector.any():
             return None
-        score = (self._exact(np.array([title]), query) if isinstance(title, int) else _exact(vector[None], query))[0]
+        score = (
+            self._exact(np.array([title]), query) if isinstance(title, int) else exact_scores(vector[None], query)
+        )[0]
         return 1 + self.count_above(query, float(score), position, allowed)
 
     def count_above(self, query: Vectors, score: float, position: int, allowed: NDArray[np.bool_] | None = None) -> int:
@@ -134,7 +136,7 @@ class ExactSearch:
 
     def _exact(self, positions: Positions, query: Vectors) -> Vectors:
         """Return the exact scores of titles."""
-        return _exact(self.vectors[positions], query, 1 if self.scales is None else self.scales[positions])
+        return exact_scores(self.vectors[positions], query, 1 if self.scales is None else self.scales[positions])
 
     def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
         """Return whether these titles have a vector. Only those with a product of 0 need to be read to know."""
@@ -143,6 +145,6 @@ class ExactSearch:
         return reachable
 
 
-def _exact(vectors: StoredVectors, query: Vectors, scales: Vectors | int = 1) -> Vectors:
+def exact_scores(vectors: StoredVectors, query: Vectors, scales: Vectors | int = 1) -> Vectors:
     """Return scores that are summed in float64 and row by row, so that equal vectors have equal scores."""
     return np.asarray((vectors.astype(np.float64) * query).sum(axis=1) * scales, np.float32)

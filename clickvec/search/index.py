@@ -1,68 +1,51 @@
-"""Index: the vectors of a catalogue's titles, and exact search among them. NumPy only.
+"""Index: the titles of a catalogue, to search by words and vectors while they change.
 
-An index folder holds
-    index.json              format, count, dimensions, the fingerprint of the model, the size of each file
-    vectors.npy             float32 (titles, dimensions), of length 1, in the order of the titles; or int8 (format 2)
-    scales.npy              float32 (titles,): the factor that scales each int8 vector to length 1
-    documents.jsonl         one JSON object per line: id, title and, if there is one, payload
-    documents.offsets.npy   int64: the offset of each line, and the end of the last one
-    model/                  a copy of the model folder, so that an index opens on its own
-Earlier versions also wrote float16 vectors, with scales. Format 3 has integer ids.
-
-Search reads only the documents of the hits.
+`index_folder.py` describes the folder of an index. Titles with the same words get the same score.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from types import TracebackType
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.model import folder, shrink
-from clickvec.model.encoder import Encoder, Vectors
+from clickvec.model.encoder import Encoder
+from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
-from clickvec.search.documents import Document, Documents, distinct_texts
-from clickvec.search.exact import ExactSearch
-from clickvec.storage import files
-from clickvec.storage.arrays import write_array
-from clickvec.storage.snapshot import describe_file, open_folder
+from clickvec.search.documents import Document
+from clickvec.search.fields import Facet, count_values
+from clickvec.search.filters import Filter, parse_filter
+from clickvec.search.fusion import Fusion
+from clickvec.search.hits import Hit, Parts, documents_of, is_vectors, page, read_hits, search_texts_or_vectors
+from clickvec.search.index_folder import check_index_output, check_search, format_of, write_index
+from clickvec.search.live import Live
+from clickvec.search.live_folder import LiveFolder
+from clickvec.search.live_view import Settings, View
+from clickvec.search.old_format import OLD_FORMAT, OldIndex
+from clickvec.search.retrieval import DEPTH, Proposed, check_mode, propose, rank_in_view
+from clickvec.search.segment import vectors_alone
 from clickvec.text.tokens import canonical
 
-INDEX_FORMAT = 3  # the newest known format; an index is written in the oldest that can express it
-_UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
+__all__ = ["Document", "Hit", "Index", "Parts", "check_index_output"]
 
-_MARKER = "index.json"
-_ARRAYS_AND_LINES = ("vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy")
-_FILES = (_MARKER, *_ARRAYS_AND_LINES, *(f"model/{name}" for name in folder.MODEL_FILES))
+_ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
 
-
-class Hit(NamedTuple):
-    """A search result. The score is the cosine of the vectors of the title and the query."""
-
-    id: str | int
-    title: str
-    score: float
-    payload: Any = None
-
-    def __repr__(self) -> str:
-        """Show a rounded score, and the payload if there is one."""
-        payload = "" if self.payload is None else f", payload={self.payload!r}"
-        return f"Hit(id={self.id!r}, title={self.title!r}, score={self.score:.4f}{payload})"
+Where = Mapping[str, Any]
 
 
 class Index:
-    """Searchable titles. Iteration yields their documents in insertion order.
+    """Searchable titles. Iteration yields their documents in insertion order; a replaced document moves to the end.
 
-    Threads may share an index. It can be pickled and copied; a pickle holds all vectors, documents and the model.
+    Threads may share an index, and search while others change it. An index in memory can be pickled and copied; the
+    pickle of an index on disk holds its path.
     """
 
-    def __init__(
-        self, encoder: Encoder, vectors: shrink.StoredVectors, documents: Documents, scales: Vectors | None = None
-    ) -> None:
-        """Use `build` or `open`."""
-        self.encoder, self._documents, self._exact = encoder, documents, ExactSearch(vectors, scales)
+    def __init__(self, live: Live | OldIndex) -> None:
+        """Use `build`, `create` or `open`."""
+        self._live = live
 
     @classmethod
     def build(
@@ -74,84 +57,144 @@ class Index:
         progress: Progress | None = None,
         vectors: str = "float32",
     ) -> "Index":
-        """Encode titles. `vectors` is their number format: float32 or int8.
+        """Make an index in memory. `vectors` is the number format of the vectors: float32 or int8.
 
         Ids may be str or int and are returned as they were given. All ids must differ as text, so 7 and "7" cannot be
         in one index. Without ids, the titles are called "0", "1", and so on. A payload is any value that JSON has.
         """
-        shrink.check_vector_type(vectors)
-        if isinstance(titles, str):
-            raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
-        titles = list(titles)
-        documents = Documents.of(titles, ids, payloads)
-        distinct, rows = distinct_texts(titles)
-        stored = shrink.shrink_vectors(encoder.encode_document(distinct, progress=progress), vectors)
-        stored = stored if len(distinct) == len(titles) else stored[rows]
-        return cls(encoder, stored, documents, None if vectors == "float32" else shrink.inverse_lengths(stored))
+        check_vector_type(vectors)
+        return cls(Live.in_memory(encoder, documents_of(titles, ids, payloads), vectors, progress))
 
     @classmethod
-    def open(cls, path: str | Path, encoder: Encoder | None = None) -> "Index":
-        """Open an index folder. With an `encoder` of the same model, the model in the folder is not loaded."""
-        with open_folder(Path(path), _FILES, "index folder") as opened:
-            about = opened.json(_MARKER)
-            folder.check_format(about.get("format"), INDEX_FORMAT, opened.path, "index")
-            try:
-                count, dimensions = int(about["count"]), int(about["dimensions"])
-                fingerprint, vector_type = str(about["fingerprint"]), about.get("vectors", "float32")
-                if vector_type not in shrink.READABLE_VECTOR_TYPES or count < 0:
-                    raise ValueError(f"vectors: {vector_type!r}" if count >= 0 else f"count: {count}")
-                opened.check(about["files"], _MARKER)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
-            own, whose = opened.folder("model"), "the model in it" if encoder is None else "the given encoder"
-            encoder = encoder or Encoder(folder.read_model(own), own.path.resolve())
-            if encoder.fingerprint != fingerprint:
-                raise ClickvecError(
-                    f"{path} is an index of another model: it was built with {fingerprint}, but {whose} is "
-                    f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
-                )
-            if dimensions != encoder.dimensions:
-                raise ClickvecError(
-                    f"{path}/{_MARKER} says {dimensions} dimensions, but its model has {encoder.dimensions}"
-                )
-            vectors = opened.array("vectors.npy", vector_type, (count, dimensions))
-            scales = None if vector_type == "float32" else opened.array("scales.npy", "float32", (count,))
-            return cls(encoder, vectors, Documents.open(opened, count, about["format"] >= 3), scales)
+    def create(
+        cls,
+        path: str | Path,
+        encoder: Encoder,
+        documents: Iterable[Document] = (),
+        *,
+        overwrite: bool = False,
+        vectors: str = "float32",
+        search: str = "auto",
+        progress: Progress | None = None,
+    ) -> "Index":
+        """Create an index folder, which appears as a whole, with a copy of the model, and open it.
 
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the index folder atomically. Replace an existing index only with `overwrite`."""
-        path = Path(path)
-        check_index_output(path, overwrite)
-        with files.replacing(path, _MARKER) as fresh:
-            (fresh / "model").mkdir()
-            fingerprint = folder.write_model(self.encoder.model, fresh / "model")
-            vectors, scales = self._exact.vectors, self._exact.scales
-            write_array(fresh / "vectors.npy", vectors)
-            if scales is not None:
-                write_array(fresh / "scales.npy", scales)
-            write_array(fresh / "documents.offsets.npy", self._documents.offsets)
-            (fresh / "documents.jsonl").write_bytes(self._documents.lines.data)
-            written = sorted(file for file in fresh.rglob("*") if file.is_file())
-            about = {
-                "format": 3 if self._documents.has_integer_ids else 1 if scales is None else 2,
-                "count": len(self),
-                "dimensions": self.encoder.dimensions,
-                "fingerprint": fingerprint,
-                "files": {str(file.relative_to(fresh).as_posix()): describe_file(file) for file in written},
-            }
-            if scales is not None:
-                about["vectors"] = self.precision
-            files.write_json(fresh / _MARKER, about)
+        Documents are read once, and memory does not grow with their number. Replace an existing index only with
+        `overwrite`. `search` is exact, approximate, or auto: approximate for more than 100,000 titles.
+        """
+        check_vector_type(vectors)
+        check_search(search)
+        write_index(Path(path), encoder, documents, Settings(vectors=vectors, search=search), overwrite, progress)
+        return cls.open(path, encoder if encoder.fingerprint else None)
+
+    @classmethod
+    def open(cls, path: str | Path, encoder: Encoder | None = None, writing: bool = False) -> "Index":
+        """Open an index folder. With an `encoder` of the same model, the model in the folder is not loaded.
+
+        Every process may change the index: one of them becomes the writer, and the others hand their changes to it.
+        With `writing`, this process becomes the writer at once, and builds derived files that are damaged again;
+        otherwise, damaged files are refused.
+        """
+        if format_of(Path(path)) <= OLD_FORMAT:
+            return cls(OldIndex(Path(path), encoder, writing))
+        return cls(LiveFolder(Path(path), encoder, writing))
+
+    def save(self, path: str | Path, overwrite: bool = False, progress: Progress | None = None) -> None:
+        """Write the titles as a new index folder, atomically. Replace an existing index only with `overwrite`."""
+        with self._live.reading():
+            self._live.refresh()
+            view = self._live.view()
+            vectors, scales = view.live_vectors()
+            is_known = str(vectors.dtype) in VECTOR_TYPES
+            known = vectors_alone(np.arange(1, len(vectors) + 1), vectors, scales) if is_known else None
+            settings = view.settings if is_known else view.settings._replace(vectors=VECTOR_TYPES[0])
+            write_index(Path(path), view.encoder, view.documents, settings, overwrite, progress, known)
+
+    # --- changes -------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        ids: Iterable[str | int],
+        titles: Iterable[str],
+        payloads: Iterable[Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Add titles, replacing those with the same id. Return how many were given.
+
+        They are durable and found by this process when this returns, and found by other processes within a second.
+        Either all of them are added or, on an error, none.
+        """
+        return self._live.add(documents_of(titles, ids, payloads), progress)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete titles by id. Return how many of the ids existed."""
+        if isinstance(ids, str):
+            raise ClickvecError(f"ids must be a list, not the single str {ids!r}")
+        return self._live.delete(list(ids))
+
+    def use_fusion(self, fusion: Fusion, k1: float | None = None, b: float | None = None) -> None:
+        """Fuse words and vectors in this way from now on, with these constants of BM25."""
+        constants = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
+        self._live.set_state(fusion=fusion.as_json(), **constants)
+
+    def use_model(self, encoder: Encoder, fusion: Fusion | None = None, progress: Progress | None = None) -> None:
+        """Encode all titles with another model, then use it and the fusion from one moment on."""
+        values = {} if fusion is None else {"fusion": fusion.as_json()}
+        self._live.use_model(encoder, progress, **values)
+
+    def compact(self, progress: Progress | None = None) -> None:
+        """Write everything that is derived from the documents again. This happens by itself after many changes."""
+        self._live.compact(progress)
+
+    def refresh(self) -> None:
+        """Find all changes that other processes have made before this call."""
+        self._live.refresh()
+
+    def close(self) -> None:
+        """Close the files. The index cannot be used any more."""
+        self._live.close()
+
+    def __enter__(self) -> "Index":
+        """Return the index."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the index."""
+        self.close()
+
+    # --- looking up ----------------------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model of the index."""
+        return self._live.view().encoder
+
+    @property
+    def fusion(self) -> Fusion:
+        """How words and vectors make a score."""
+        return self._live.view().fusion
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the index cannot be changed, because it has an old format."""
+        return isinstance(self._live, OldIndex)
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process makes the changes of all processes."""
+        return self._live.is_writer
 
     @property
     def precision(self) -> str:
         """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
-        return str(self._exact.vectors.dtype)
+        return self._live.view().segment.vector_type
 
     @property
     def unreachable(self) -> int:
-        """The number of titles that no query can find, because they have no known trigram and so no vector."""
-        return int((~self._exact.vectors.any(axis=1)).sum())
+        """The number of titles that only words can find, because they have no known trigram and so no vector."""
+        return self._live.view().unreachable()
 
     def __repr__(self) -> str:
         """Show the number of titles, the number format and the encoder."""
@@ -159,94 +202,155 @@ class Index:
 
     def __len__(self) -> int:
         """Return the number of titles."""
-        return len(self._documents)
+        return len(self._live.view())
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents in insertion order."""
-        return (self._documents[position] for position in range(len(self)))
+        return iter(self._live.view().documents)
 
-    def __getitem__(self, position: int) -> Document:
-        """Return the document at a position in insertion order, from 0."""
-        return self._documents[range(len(self))[position]]
+    def get(self, doc_id: str | int) -> Document | None:
+        """Return a document by its id, or None. 7 and "7" are the same id."""
+        documents = self._live.view().documents
+        seq = documents.find(doc_id)
+        return None if seq is None else documents.get([seq]).get(seq)
+
+    def find(self, text: str | int) -> Document | None:
+        """Return a document by its id or, if there is no such id, the first one whose title has the same words."""
+        document = self.get(text)
+        if document is not None or isinstance(text, int):
+            return document
+        view, words = self._live.view(), canonical(text)
+        # The same words have nearly the same vector, or none, so only few titles need to be read.
+        for position in view.alike(view.encoder.encode_document(text)):
+            for document in view.documents.get(view.seqs_at(np.array([position]))).values():
+                if canonical(document.title) == words:
+                    return document
+        return None
+
+    # --- searching -----------------------------------------------------------------------------------------------
 
     @overload
-    def search(self, query: str, k: int = 10) -> list[Hit]: ...  # type: ignore[overload-overlap]  # a str iterates
+    def search(  # type: ignore[overload-overlap]  # a str iterates
+        self,
+        query: str,
+        k: int = 10,
+        where: Where | None = None,
+        mode: str = "hybrid",
+        offset: int = 0,
+        min_score: float | None = None,
+    ) -> list[Hit]: ...
 
     @overload
-    def search(self, query: NDArray[np.number[Any]], k: int = 10) -> list[Hit] | list[list[Hit]]: ...
+    def search(
+        self,
+        query: NDArray[np.number[Any]],
+        k: int = 10,
+        where: Where | None = None,
+        mode: str = "hybrid",
+        offset: int = 0,
+        min_score: float | None = None,
+    ) -> list[Hit] | list[list[Hit]]: ...
 
     @overload
-    def search(self, query: Iterable[str], k: int = 10) -> list[list[Hit]]: ...
+    def search(
+        self,
+        query: Iterable[str],
+        k: int = 10,
+        where: Where | None = None,
+        mode: str = "hybrid",
+        offset: int = 0,
+        min_score: float | None = None,
+    ) -> list[list[Hit]]: ...
 
-    def search(self, query: str | Iterable[str] | NDArray[np.number[Any]], k: int = 10) -> list[Hit] | list[list[Hit]]:
-        """Return the k titles most similar to a query, best first, or a list of such lists for several queries.
+    def search(
+        self,
+        query: str | Iterable[str] | NDArray[np.number[Any]],
+        k: int = 10,
+        where: Where | None = None,
+        mode: str = "hybrid",
+        offset: int = 0,
+        min_score: float | None = None,
+    ) -> list[Hit] | list[list[Hit]]:
+        """Return the k best titles for a query, best first, or a list of such lists for several queries.
+
+        `mode` is hybrid (words and vectors), words or vectors. `where` is a filter on the payload (see `filters.py`).
+        Skip the best `offset` titles, and those with a score below `min_score`. If there are fewer than k titles, all
+        of them are returned; ties are in insertion order.
 
         A query is a text or a vector, as `Encoder.encode_query` returns it: an array of (dimensions,), or of
-        (n, dimensions) for n queries. Vectors are scaled to length 1. The search is exact. Ties are returned in
-        insertion order, and titles with the same words have the same score. If the index holds fewer than k titles,
-        all of them are returned. A query without any known trigram returns no hits, and a title without any is never
-        returned. If many queries are given, the last digit of a score may differ from a search for one query alone.
+        (n, dimensions) for n queries. Vectors are scaled to length 1 and search by vectors alone.
         """
         if k < 1:
             raise ClickvecError(f"k is {k}; it must be at least 1")
-        if isinstance(query, np.ndarray) and query.dtype.kind in "fiu":
-            is_single, vectors = query.ndim == 1, self._check_vectors(query)
-        else:
-            is_single, vectors = isinstance(query, str), np.atleast_2d(self.encoder.encode_query(query))
-        hits = [
-            [self._hit(position, score) for position, score in zip(positions.tolist(), scores.tolist(), strict=True)]
-            for positions, scores in self._exact.nearest(vectors, k)
-        ]
+        if offset < 0:
+            raise ClickvecError(f"offset is {offset}; it must be at least 0")
+        check_mode(mode)
+        condition = parse_filter(where)
+        queries: str | list[str] | NDArray[Any]
+        queries = query if isinstance(query, str) or is_vectors(query) else list(query)
+        is_single = isinstance(queries, str) or (isinstance(queries, np.ndarray) and queries.ndim == 1)
+        hits: list[list[Hit]] | None = None
+        for attempt in range(_ATTEMPTS):
+            view = self._live.view()
+            ranked = search_texts_or_vectors(view, queries, k + offset, condition, mode)
+            kept = [page(one, offset, k, min_score) for one in ranked]
+            hits = read_hits(view, kept, is_last=attempt == _ATTEMPTS - 1)
+            if hits is not None:
+                break
+            self._live.refresh()  # a document was deleted since
+        assert hits is not None
         return hits[0] if is_single else hits
 
-    def _hit(self, position: int, score: float) -> Hit:
-        document = self._documents[position]
-        return Hit(document.id, document.title, score, document.payload)
+    def facets(
+        self, query: str | None, fields: Iterable[str], where: Where | None = None, limit: int = 10
+    ) -> dict[str, Facet]:
+        """Count the values of payload fields among the candidates of a query, or among all titles without a query.
 
-    def _check_vectors(self, query: NDArray[Any]) -> Vectors:
-        """Return query vectors as (n, dimensions), of length 1."""
-        dimensions = self.encoder.dimensions
-        if query.ndim not in (1, 2) or query.shape[-1] != dimensions:
-            raise ClickvecError(
-                f"the query vectors have shape {query.shape}; expected ({dimensions},) or (n, {dimensions}), "
-                "as the model of the index gives them"
-            )
-        vectors = np.atleast_2d(query).astype(np.float32)
-        if not np.isfinite(vectors).all():
-            raise ClickvecError("a query vector holds NaN or infinity; give finite numbers")
-        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-        scaled = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        return np.where(np.abs(lengths - 1) > _UNIT_LENGTH, scaled, vectors)
-
-    def find(self, text: str | int) -> int | None:
-        """Return the position of a title by its id or, if no title has that id, the first with the same words.
-
-        Return None if there is neither.
+        The candidates are the best 100 titles by words and the best 100 by vectors.
         """
-        position = self._documents.find(text)
-        if position is not None or isinstance(text, int):
-            return position
-        # The same words have nearly the same vector, or none, so only few titles need to be read.
-        words, alike = canonical(text), self._exact.alike(self.encoder.encode_document(text))
-        return next((near for near in alike if canonical(self._documents[near].title) == words), None)
+        view = self._live.view()
+        condition = parse_filter(where)
+        if query is None:
+            allowed = view.allowed(condition)
+            positions = np.arange(view.size) if allowed is None else np.flatnonzero(allowed)
+        else:
+            positions = np.sort(self._propose(view, query, DEPTH, condition).positions)
+        return {field: count_values(view.fields(), field, positions, limit) for field in fields}
 
-    def rank(self, query: str, title: int | str) -> int | None:
-        """Return the rank of a title among all hits of a query, from 1, or None if either has no vector.
+    def candidates(self, query: str, where: Where | None = None, depth: int = DEPTH) -> Proposed:
+        """Return the candidates of hybrid search, best first: their documents, scores, and what the fusion knows.
 
-        The title is a position in the index, or any other text, which is ranked as if it were inserted last.
+        They are the best `depth` titles by words and the best `depth` by vectors.
         """
-        vector = self.encoder.encode_query(query)
-        if not vector.any():
-            return None
-        if isinstance(title, int):
-            return self._exact.rank(vector, range(len(self))[title])
-        return self._exact.rank(vector, self.encoder.encode_document(title))
+        view = self._live.view()
+        proposed = self._propose(view, query, depth, parse_filter(where))
+        seqs = view.seqs_at(proposed.positions)
+        documents = view.documents.get(seqs)
+        if len(documents) < len(seqs):  # some were deleted since
+            self._live.refresh()
+            return self.candidates(query, where, depth)
+        return proposed._replace(documents=tuple(documents[seq] for seq in seqs))
 
+    def _propose(self, view: View, query: str, depth: int, condition: Filter | None) -> Proposed:
+        vector, allowed = view.encoder.encode_query(query), view.allowed(condition)
+        depth = min(depth, max(1, view.size))
+        nearest, _ = next(iter(view.nearest(vector[None], depth, allowed)))
+        return propose(view, query, vector, nearest, depth, allowed)
 
-def check_index_output(path: Path, overwrite: bool) -> None:
-    """Refuse to replace a folder that is not an index or holds other files, or an index without `overwrite`."""
-    files.check_replaceable(path, _MARKER, (_MARKER, *_ARRAYS_AND_LINES, "model"))
-    if (path / _MARKER).exists() and not overwrite:
-        raise ClickvecError(
-            f"{path} already holds an index; choose another folder, or overwrite it (--overwrite; overwrite=True)"
-        )
+    def rank(self, query: str, title: Document | str, mode: str = "hybrid") -> int | None:
+        """Return the rank of a title among all hits of a query, from 1, or None if the query does not find it.
+
+        The title is a document of the index, or any text, which is ranked as if it were inserted last.
+        """
+        check_mode(mode)
+        view = self._live.view()
+        target: int | str
+        if isinstance(title, str):
+            target = title
+        else:
+            seq = view.documents.find(title.id)
+            positions = view.positions_of(np.array([] if seq is None else [seq], np.int64))
+            if not len(positions):
+                raise ClickvecError(f"the index has no title with the id {title.id!r}")
+            target = int(positions[0])
+        return rank_in_view(view, query, view.encoder.encode_query(query), target, mode)

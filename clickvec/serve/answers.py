@@ -82,8 +82,8 @@ def _hit(service: Service, query: str, hit: Hit, explained: bool) -> FoundHit:
 
 
 def _facets(service: Service, query: str, request: SearchRequest) -> dict[str, list[FacetCount]]:
-    counted = service.index.facets(query, request.facets, where=request.where)  # type: ignore[attr-defined]
-    return {field: [FacetCount(value, count) for value, count in values] for field, values in counted.items()}
+    counted = service.index.facets(query, request.facets, where=request.where)
+    return {field: [FacetCount(value, count) for value, count in facet.counts] for field, facet in counted.items()}
 
 
 def rerank(service: Service, call: Call) -> RerankResponse:
@@ -131,7 +131,7 @@ def explain(service: Service, call: Call) -> ExplainResponse:
 
 def find(service: Service, doc_id: Id) -> FoundDocument:
     """Return a document. Raise 404 if there is none with this id."""
-    document = service.index.get(doc_id)  # type: ignore[attr-defined]
+    document = service.index.get(doc_id)
     if document is None:
         raise RefusalError(404, f"There is no document with the id {doc_id!r}.")
     return FoundDocument(
@@ -154,7 +154,7 @@ def add_documents(service: Service, call: Call) -> DocumentsResponse:
     ids = [document.id for document in request.documents]
     check_lengths("id", list(map(str, ids)), service.limits.query_characters)
     if ids:
-        service.index.add(ids, titles, [document.payload for document in request.documents])  # type: ignore[attr-defined]
+        service.index.add(ids, titles, [document.payload for document in request.documents])
     return DocumentsResponse(len(ids), len(service.index))
 
 
@@ -162,7 +162,7 @@ def delete_document(service: Service, call: Call) -> DeleteResponse:
     """Delete a document by its id."""
     check_writable(service)
     found = find(service, call.parameters["id"])
-    service.index.delete([found.id])  # type: ignore[attr-defined]
+    service.index.delete([found.id])
     return DeleteResponse(1, len(service.index))
 
 
@@ -189,7 +189,7 @@ def click(service: Service, call: Call) -> ClickResponse:
     positions = {str(hit.id): hit.position or place for place, hit in enumerate(request.shown, 1)}
     impressions, unknown = [], []
     for doc_id in dict.fromkeys([*positions, *map(str, request.clicked)]):
-        document = service.index.get(doc_id)  # type: ignore[attr-defined]
+        document = service.index.get(doc_id)
         if document is None:
             unknown.append(doc_id)
         elif document.title.strip():

@@ -19,10 +19,12 @@ from clickvec.storage.disk_arrays import DiskArray
 from clickvec.storage.json_files import MAX_BYTES, parse_json
 
 _DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1",
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "BOOL": "|b1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1",
 }  # fmt: skip
 _TYPES = {dtype: name for name, dtype in _DTYPES.items()}
-_ORDER = ("I64", "F64", "F32", "I32", "F16", "I8", "U8", "BOOL")  # in which the safetensors library writes arrays
+# The order in which the safetensors library writes arrays.
+_ORDER = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I8", "U8", "BOOL")
 
 
 def write_arrays(

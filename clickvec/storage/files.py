@@ -28,7 +28,13 @@ def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[
     `names`, if they are given.
     """
     check_replaceable(path, marker, names)
-    target = resolve(path)
+    with filling(resolve(path), path) as fresh:
+        yield fresh
+
+
+@contextlib.contextmanager
+def filling(target: Path, name: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary folder that atomically replaces `target` on success. Check nothing. Errors call it `name`."""
     try:
         with temporary_folder(target) as temporary:
             fresh = temporary / "new"
@@ -38,7 +44,7 @@ def replacing(path: Path, marker: str, names: Collection[str] = ()) -> Iterator[
                 _sync(entry)
             _put_in_place(fresh, target)
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise cannot_write(name or target, error) from None
 
 
 @contextlib.contextmanager

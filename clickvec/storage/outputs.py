@@ -5,11 +5,11 @@ from pathlib import Path
 
 from clickvec.errors import ClickvecError
 
-# The file that marks each kind of folder, another file that it must hold, and what to call the folder.
+# The file that marks each kind of folder, other files of which it must hold one, and what to call the folder.
 KINDS = {
-    "config.json": ("trigrams.txt", "a model folder"),
-    "index.json": ("documents.jsonl", "an index folder"),
-    "data.json": ("data.safetensors", "a data folder"),
+    "config.json": (("trigrams.txt",), "a model folder"),
+    "index.json": (("documents.sqlite", "documents.jsonl"), "an index folder"),
+    "data.json": (("data.safetensors",), "a data folder"),
 }
 
 
@@ -59,8 +59,8 @@ def check_outside(path: Path) -> None:
 
 def kind_of(folder: Path) -> str | None:
     """Return what a folder of clickvec is, such as "a model folder", or None for any other folder."""
-    for marker, (companion, kind) in KINDS.items():
-        if (folder / marker).is_file() and (folder / companion).is_file():
+    for marker, (companions, kind) in KINDS.items():
+        if (folder / marker).is_file() and any((folder / companion).is_file() for companion in companions):
             return kind
     return None
 

@@ -1,0 +1,100 @@
+"""Build a new segment of an index on disk, in this process or in a child with low priority.
+
+Only the writer of the index takes a segment into use, by one transaction. So any process may build one, and one that is
+killed leaves nothing but a folder, which the next writer removes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress, ignore
+from clickvec.search.document_store import DocumentStore
+from clickvec.search.index_folder import IndexFolder
+from clickvec.search.live_view import Settings
+
+Swap = dict[str, Any]  # the message that takes a segment into use
+
+
+def build_segment(
+    path: Path, encoder: Encoder | None = None, is_fresh: bool = False, progress: Progress | None = None
+) -> Swap:
+    """Write a segment of all documents and return the message that takes it into use.
+
+    Vectors are copied from the segment in use, unless there is a new `encoder` or the segment is to be built fresh.
+    """
+    folder = IndexFolder(path)
+    store = DocumentStore.open(folder.documents)
+    try:
+        with store.reading():
+            settings = Settings(**store.state())
+            if encoder is None:
+                model, fingerprint = folder.open_encoder(settings), settings.model
+                old = None if is_fresh else folder.open_segment(settings, model)
+            else:
+                model, fingerprint, old = encoder, folder.add_model(encoder), None
+            plan = folder.plan(store, settings, model, old)
+            name, crc32 = folder.write_segment(plan, fingerprint, progress)
+    finally:
+        store.close()
+    return {
+        "change": "swap", "replaces": settings.segment, "last_deletion": plan.coverage.deletion,
+        "state": {"model": fingerprint, "segment": name, "segment_crc32": crc32},
+    }  # fmt: skip
+
+
+def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]":
+    """Do the same in a child process with low priority and one thread, so that searches go on."""
+    command = [
+        sys.executable,
+        "-m",
+        "clickvec.search.compaction",
+        str(path.resolve()),
+        *(["fresh"] if is_fresh else []),
+    ]
+    packages = str(Path(__file__).resolve().parents[2])
+    paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def result_of(child: "subprocess.Popen[bytes]", path: Path) -> Swap:
+    """Wait for a child and return the message that takes its segment into use."""
+    output, errors = child.communicate()
+    if child.returncode:
+        reason = errors.decode(errors="replace").strip().splitlines()
+        raise ClickvecError(f"no new segment of {path}: {reason[-1] if reason else f'status {child.returncode}'}")
+    return dict(json.loads(output))
+
+
+def main() -> None:
+    """Build a segment as the child of a writer, and end with it."""
+    parent = os.getppid()
+
+    def check_parent(label: str, done: int, total: int | None, note: str = "") -> None:
+        if os.getppid() != parent:
+            raise SystemExit("the writer has ended")
+        ignore(label, done, total, note)
+
+    if hasattr(os, "nice"):
+        os.nice(19)
+    try:
+        swap = build_segment(Path(sys.argv[1]), is_fresh="fresh" in sys.argv[2:], progress=check_parent)
+    except ClickvecError as error:
+        raise SystemExit(str(error)) from None
+    print(json.dumps(swap))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Hits: how queries become vectors, and positions become the results that a caller gets."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Vectors
+from clickvec.search.documents import Document
+from clickvec.search.filters import Filter
+from clickvec.search.live_view import View
+from clickvec.search.retrieval import Ranked, search_view
+
+_UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
+
+
+class Parts(NamedTuple):
+    """The two scores that hybrid search fuses."""
+
+    cosine: float  # of the vectors of query and title; 0 if either has none
+    bm25: float  # 0 if the title has no word of the query
+
+
+class Hit(NamedTuple):
+    """A search result. The score is fused from the parts; in the modes words and vectors, it is one of them."""
+
+    id: str | int
+    title: str
+    score: float
+    parts: Parts = Parts(0.0, 0.0)
+    payload: Any = None
+
+    def __repr__(self) -> str:
+        """Show rounded scores, and the payload if there is one."""
+        payload = "" if self.payload is None else f", payload={self.payload!r}"
+        parts = f"cosine {self.parts.cosine:.4f}, bm25 {self.parts.bm25:.3f}"
+        return f"Hit(id={self.id!r}, title={self.title!r}, score={self.score:.4f} ({parts}){payload})"
+
+
+def documents_of(
+    titles: Iterable[str], ids: Iterable[str | int] | None, payloads: Iterable[Any] | None
+) -> list[Document]:
+    """Return the documents of titles. Raise if there is not one id and one payload for each."""
+    if isinstance(titles, str):
+        raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
+    titles = list(titles)
+    ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
+    payloads = [None] * len(titles) if payloads is None else list(payloads)
+    for name, values in (("ids", ids), ("payloads", payloads)):
+        if len(values) != len(titles):
+            raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {name}; give one per title")
+    return list(map(Document, ids, titles, payloads))
+
+
+def is_vectors(query: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether a query is an array of numbers. An array of texts is not."""
+    return isinstance(query, np.ndarray) and query.dtype.kind in "fiu"
+
+
+def search_texts_or_vectors(
+    view: View, query: str | list[str] | NDArray[Any], k: int, condition: Filter | None, mode: str
+) -> Iterator[Ranked]:
+    """Yield the best k titles of each query."""
+    allowed = view.allowed(condition)
+    if isinstance(query, np.ndarray):
+        if mode == "words":
+            raise ClickvecError("a vector cannot be searched by words; give a text, or the mode hybrid or vectors")
+        vectors = _unit_vectors(query, view.encoder.dimensions)
+        return search_view(view, [None] * len(vectors), vectors, k, "vectors", allowed)
+    vectors = np.atleast_2d(view.encoder.encode_query(query))
+    return search_view(view, [query] if isinstance(query, str) else query, vectors, k, mode, allowed)
+
+
+def _unit_vectors(query: NDArray[Any], dimensions: int) -> Vectors:
+    """Return query vectors as (n, dimensions), of length 1."""
+    if query.ndim not in (1, 2) or query.shape[-1] != dimensions:
+        raise ClickvecError(
+            f"the query vectors have shape {query.shape}; expected ({dimensions},) or (n, {dimensions}), "
+            "as the model of the index gives them"
+        )
+    vectors = np.atleast_2d(query).astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise ClickvecError("a query vector holds NaN or infinity; give finite numbers")
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    scaled = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return np.where(np.abs(lengths - 1) > _UNIT_LENGTH, scaled, vectors)
+
+
+def page(ranked: Ranked, offset: int, k: int, min_score: float | None) -> Ranked:
+    """Return the titles that were asked for."""
+    end = len(ranked.scores) if min_score is None else int((ranked.scores >= min_score).sum())  # they are sorted
+    rows = slice(offset, min(offset + k, end))
+    return Ranked(ranked.positions[rows], ranked.scores[rows], ranked.cosine[rows], ranked.bm25[rows])
+
+
+def read_hits(view: View, ranked: Sequence[Ranked], is_last: bool) -> list[list[Hit]] | None:
+    """Return the hits of each query, or None if a document is no longer there; if `is_last`, leave it out."""
+    wanted = [view.seqs_at(one.positions) for one in ranked]
+    documents = view.documents.get([seq for seqs in wanted for seq in seqs])
+    if not is_last and any(seq not in documents for seqs in wanted for seq in seqs):
+        return None
+    return [
+        [
+            Hit(documents[seq].id, documents[seq].title, score, Parts(cosine, bm25), documents[seq].payload)
+            for seq, score, cosine, bm25 in zip(seqs, *(values.tolist() for values in one[1:]), strict=True)
+            if seq in documents
+        ]
+        for seqs, one in zip(wanted, ranked, strict=True)
+    ]

@@ -1,0 +1,185 @@
+"""The folder of an index.
+
+    INDEX/
+      index.json             {"format": 4}: the marker, written once
+      documents.sqlite       the documents, which ones were deleted, and the settings: the only source of truth
+      models/FINGERPRINT/    a copy of the model folder
+      segments/NUMBER/       what is derived from the documents (see `segment.py`)
+      lock, writer.sock      the one process that changes the index, and where it takes changes from others
+
+The settings name the model and the segment in use, and one transaction changes them. A folder in models/ or segments/
+that they do not name was left by a process that was killed, and the next writer removes it.
+"""
+
+import contextlib
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from clickvec.errors import ClickvecError
+from clickvec.model import folder
+from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
+from clickvec.search.document_store import DocumentStore
+from clickvec.search.documents import Document
+from clickvec.search.live_view import Settings
+from clickvec.search.segment import Coverage, Segment, empty_segment, open_segment
+from clickvec.search.segment_building import Plan, write_segment
+from clickvec.search.writer import lock_holder, take_lock
+from clickvec.storage import files, temporary
+from clickvec.storage.snapshot import open_folder
+
+INDEX_FORMAT = 4
+SEARCHES = ("auto", "exact", "approximate")
+MARKER, DOCUMENTS, MODELS, SEGMENTS = "index.json", "documents.sqlite", "models", "segments"
+_OLD_FILES = ("vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model")
+_FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, "lock", "writer.sock")
+_STALE_SECONDS = 3600  # what is not in use for so long, no process is about to take into use
+_VERIFIED_BYTES = 256 * 2**20  # the weights of a smaller model are checked byte for byte
+
+
+def check_index_output(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a folder that is not an index or holds other files, or an index without `overwrite`."""
+    files.check_replaceable(path, MARKER, (*_FILES, *_OLD_FILES))
+    if (path / MARKER).exists() and not overwrite:
+        raise ClickvecError(
+            f"{path} already holds an index; choose another folder, or overwrite it (--overwrite; overwrite=True)"
+        )
+
+
+def check_search(search: str) -> None:
+    """Refuse an unknown kind of vector search."""
+    if search not in SEARCHES:
+        raise ClickvecError(f"search is {search!r}; it must be {', '.join(SEARCHES[:-1])} or {SEARCHES[-1]}")
+
+
+def format_of(path: Path) -> int:
+    """Return the format of an index folder. Raise if it is none, or one of a newer version."""
+    with open_folder(path, (MARKER,), "index folder") as opened:
+        number = opened.json(MARKER).get("format")
+    folder.check_format(number, INDEX_FORMAT, path, "index")
+    return int(str(number))
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
+    """Yield a temporary folder that becomes the index folder `path` on success. On error, `path` is unchanged."""
+    check_index_output(path, overwrite)
+    with contextlib.ExitStack() as held, files.replacing(path, MARKER) as fresh:
+        if (path / DOCUMENTS).exists():
+            lock = take_lock(path)
+            if lock is None:
+                raise ClickvecError(f"{path} is open for writing, by {lock_holder(path)}; close it first")
+            held.enter_context(lock)
+        for name in (MODELS, SEGMENTS):
+            (fresh / name).mkdir()
+        yield IndexFolder(fresh)
+        files.write_json(fresh / MARKER, {"format": INDEX_FORMAT})
+
+
+class IndexFolder:
+    """The files of an index folder beside the documents."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def documents(self) -> Path:
+        """The path of the documents."""
+        return self.path / DOCUMENTS
+
+    # --- models --------------------------------------------------------------------------------------------------
+
+    def add_model(self, encoder: Encoder) -> str:
+        """Copy a model into the folder, unless it is there, and return its fingerprint."""
+        target = self.path / MODELS / encoder.fingerprint
+        if encoder.fingerprint and target.exists():
+            return encoder.fingerprint
+        with temporary.temporary_folder(self.path / MODELS / "new") as unnamed:
+            fingerprint = folder.write_model(encoder.model, unnamed)  # a model that was never saved gets one now
+        with files.filling(self.path / MODELS / fingerprint) as fresh:
+            folder.write_model(encoder.model, fresh)
+        return fingerprint
+
+    def open_encoder(self, settings: Settings) -> Encoder:
+        """Open the model in use."""
+        path = self.path / MODELS / settings.model
+        if not path.is_dir():
+            raise ClickvecError(f"{path} is missing; restore a copy of the index or build it again")
+        size = sum(file.stat().st_size for file in path.iterdir())
+        encoder = Encoder(folder.open_model(path, verify=size <= _VERIFIED_BYTES), path.resolve())
+        return self.check_encoder(encoder, settings, "the model in it")
+
+    def check_encoder(self, encoder: Encoder, settings: Settings, whose: str = "the given encoder") -> Encoder:
+        """Return the encoder. Raise if it is not the one that the index was built with."""
+        if encoder.fingerprint != settings.model:
+            raise ClickvecError(
+                f"{self.path} is an index of another model: it was built with {settings.model}, but {whose} is "
+                f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
+            )
+        return encoder
+
+    # --- segments ------------------------------------------------------------------------------------------------
+
+    def open_segment(self, settings: Settings, encoder: Encoder) -> Segment:
+        """Open the segment in use. Raise `DamagedSegmentError` if it is damaged."""
+        if not settings.segment:
+            return empty_segment(encoder.dimensions, settings.vectors)
+        path = self.path / SEGMENTS / settings.segment
+        return open_segment(path, settings.segment_crc32, settings.model, encoder.dimensions)
+
+    def write_segment(self, plan: Plan, fingerprint: str, progress: Progress | None = None) -> tuple[str, int]:
+        """Write a new segment folder and return its name and checksum. It is not in use yet."""
+        numbers = [int(entry.name[:6]) for entry in (self.path / SEGMENTS).iterdir() if entry.name[:6].isdigit()]
+        name = f"{1 + max(numbers, default=0):06d}-{secrets.token_hex(4)}"  # another process may build one too
+        with files.filling(self.path / SEGMENTS / name) as fresh:
+            return name, write_segment(plan, fresh, fingerprint, progress)
+
+    def plan(self, store: DocumentStore, settings: Settings, encoder: Encoder, old: Segment | None = None) -> Plan:
+        """Return the plan of a segment with all present documents. Use it within one read of the store."""
+        last_seq, last_deletion = store.last()
+        return Plan(
+            lambda: store.blocks(0, upto=last_seq), len(store), Coverage(last_seq, last_deletion), encoder,
+            settings.vectors, old,
+        )  # fmt: skip
+
+    def remove(self, parent: str, name: str) -> None:
+        """Remove a model or a segment that is no longer in use. Processes that have opened it keep their maps."""
+        if name:
+            shutil.rmtree(self.path / parent / name, ignore_errors=True)
+
+    def clean(self, settings: Settings) -> None:
+        """Remove what killed processes have left: temporary folders, and old ones that are not in use."""
+        for parent, used in ((MODELS, settings.model), (SEGMENTS, settings.segment)):
+            for entry in list((self.path / parent).iterdir()):
+                if entry.name.startswith("."):
+                    temporary.remove_leftovers(self.path / parent / entry.name[1:].rsplit(".", 2)[0])
+                elif entry.name != used and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
+                    self.remove(parent, entry.name)
+
+
+def write_index(
+    path: Path,
+    encoder: Encoder,
+    documents: Iterable[Document],
+    settings: Settings,
+    overwrite: bool,
+    progress: Progress | None = None,
+    known: Segment | None = None,
+) -> None:
+    """Write a new index folder atomically. The vectors of the first documents may be known already."""
+    with new_folder(path, overwrite) as folder:
+        fingerprint = folder.add_model(encoder)
+        store = DocumentStore.create(folder.documents)
+        try:
+            store.add(documents)
+            settings = settings._replace(model=fingerprint, segment="", segment_crc32=0)
+            if len(store):
+                plan = folder.plan(store, settings, encoder, known)
+                name, crc32 = folder.write_segment(plan, fingerprint, progress)
+                settings = settings._replace(segment=name, segment_crc32=crc32)
+            store.set_state(**settings._asdict())
+        finally:
+            store.close()

@@ -1,0 +1,309 @@
+"""A live index on disk.
+
+Any process may search. The first that changes something becomes the writer, until it closes the index or ends, and
+other processes hand their changes to it. A search looks for changes of other processes at most every 0.2 s.
+"""
+
+import contextlib
+import itertools
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Encoder
+from clickvec.progress import Progress
+from clickvec.search.compaction import Swap, build_segment, result_of, start_child
+from clickvec.search.document_store import DocumentStore
+from clickvec.search.documents import Document
+from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
+from clickvec.search.live import MOST_ADDED, Live, is_due, view_of_segment
+from clickvec.search.live_view import Settings, View
+from clickvec.search.segment import DamagedSegmentError
+from clickvec.search.writer import (
+    ChangeServer,
+    Lock,
+    NoWriterError,
+    lock_holder,
+    send_changes,
+    serve_changes,
+    take_lock,
+)
+
+POLL_SECONDS = 0.2
+_ATTEMPTS = 5
+_SENT_AT_ONCE = 1_000  # documents in a message to the writer
+_log = logging.getLogger(__name__)
+
+
+class LiveFolder(Live):
+    """The documents of an index folder, and the present view of them."""
+
+    def __init__(self, path: Path, encoder: Encoder | None = None, writing: bool = False) -> None:
+        """Open an index folder. If `writing`, become the writer at once, and build what is damaged again."""
+        self.path, self.folder, self._given = path, IndexFolder(path), encoder
+        self._polled, self._pid, self._stores = time.monotonic(), os.getpid(), list[DocumentStore]()
+        self._lock: Lock | None = None
+        self._server: ChangeServer | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._compaction: threading.Thread | None = None
+        if writing and (lock := take_lock(path)):
+            self._lock = lock
+        elif writing:
+            raise ClickvecError(f"{path} is already open for writing, by {lock_holder(path)}; open it for reading")
+        try:
+            self._open(writing)
+            if writing:
+                self._start_server()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, writing: bool) -> None:
+        """Open what is at the path now, all of it of one version of the folder."""
+        for attempt in itertools.count(1):
+            self._identity = self._folder_identity()
+            try:
+                store = self._open_store(writing)
+                super().__init__(store, self._open_view(store, writing))
+            except ClickvecError:
+                if attempt >= _ATTEMPTS or self._identity == self._folder_identity():
+                    raise
+            else:
+                if self._identity == self._folder_identity():
+                    return
+
+    def _open_store(self, writing: bool) -> DocumentStore:
+        store = DocumentStore.open(self.folder.documents, writing)
+        self._stores.append(store)
+        return store
+
+    def _open_view(self, store: DocumentStore, writing: bool) -> View:
+        while True:
+            settings = Settings(**store.state())
+            if self._given is None:
+                encoder = self.folder.open_encoder(settings)
+            else:
+                encoder = self.folder.check_encoder(self._given, settings)
+            try:
+                return view_of_segment(store, encoder, settings, self.folder.open_segment(settings, encoder))
+            except DamagedSegmentError as error:
+                if Settings(**store.state()).segment != settings.segment:
+                    continue  # the writer has just replaced it
+                if not writing:
+                    raise
+                _log.warning("%s", error)
+                self._take_into_use(store, build_segment(self.path, is_fresh=True))
+
+    def _folder_identity(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    # --- the view ------------------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """Return the present view. Every 0.2 s, one thread looks for changes, while others use the old view."""
+        now = time.monotonic()
+        if now - self._polled > POLL_SECONDS and self._refreshing.acquire(blocking=False):
+            try:
+                self._polled = now
+                is_reader = not self.is_writer
+                if is_reader and self._folder_identity() not in (None, self._identity):
+                    self._open(writing=False)  # another index has replaced it
+                elif is_reader or self._is_broken:
+                    self.refresh()
+            finally:
+                self._refreshing.release()
+        view = self._view
+        view.segment.check()
+        return view
+
+    def refresh(self) -> None:
+        """Let the view follow all changes that were made before this call."""
+        for attempt in itertools.count(1):
+            try:
+                super().refresh()
+            except DamagedSegmentError:
+                if attempt >= _ATTEMPTS or self._tried == self.store.state()["segment"]:
+                    raise  # else the writer has just replaced it
+            else:
+                return
+
+    def _first_view(self, settings: Settings) -> View:
+        self._tried = settings.segment
+        view = self._view
+        encoder = view.encoder if settings.model == view.settings.model else self.folder.open_encoder(settings)
+        is_same = (settings.model, settings.segment) == (view.settings.model, view.settings.segment)
+        segment = view.segment if is_same else self.folder.open_segment(settings, encoder)
+        return view_of_segment(self.store, encoder, settings, segment)
+
+    # --- the writer ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_writer(self) -> bool:  # type: ignore[override]
+        """Whether this process takes the changes of all processes."""
+        return self._server is not None and self._pid == os.getpid()
+
+    def _submit(self, message: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Make a change as the writer, become the writer, or hand the change to it."""
+        while True:
+            with self._writing:
+                if not self.is_writer:
+                    self._become_writer()
+                server = self._server if self.is_writer else None
+            if server is not None:
+                return server.submit(message)
+            with contextlib.suppress(NoWriterError):
+                result = send_changes(self.path, message)
+                self.refresh()
+                return result
+
+    def _become_writer(self) -> None:
+        lock = take_lock(self.path)
+        if lock is None:
+            return
+        self._lock = lock
+        try:
+            with self._refreshing:
+                if self._folder_identity() != self._identity:
+                    self._open(writing=True)
+                else:
+                    self.store, self._version = self._open_store(writing=True), None
+                self.refresh()
+            self._start_server()
+        except BaseException:
+            self._stop_writing()
+            raise
+
+    def _start_server(self) -> None:
+        self._pid = os.getpid()
+        self.folder.clean(self._view.settings)
+        self._server = serve_changes(self.path, self._apply, self.store.transaction, self._committed)
+
+    def _stop_writing(self) -> None:
+        server, self._server = self._server, None
+        lock, self._lock = self._lock, None
+        if self._child is not None and self._pid == os.getpid():
+            self._child.terminate()
+        if server is not None:
+            server.close()
+        if lock is not None:
+            lock.close()
+
+    def _apply(self, message: dict[str, Any]) -> object:
+        """Make one change, within a transaction."""
+        match message.get("change"):
+            case "add":
+                count = self.store.add(Document(*row) for row in message["documents"])
+                if count > MOST_ADDED:
+                    self._build_within_transaction(message.get("progress"))
+                return count
+            case "delete":
+                return self.store.delete(message["ids"])
+            case "state":
+                self.store.set_state(**message["state"])
+                return None
+            case "swap":
+                self._take_into_use(self.store, message)
+                return None
+        raise ClickvecError(f"the writer does not know the change {message.get('change')!r}; update clickvec")
+
+    def _take_into_use(self, store: DocumentStore, swap: Swap) -> None:
+        state = swap["state"]
+        for parent, name in ((MODELS, state["model"]), (SEGMENTS, state["segment"])):
+            if not (self.path / parent / name).is_dir():
+                raise ClickvecError(f"{self.path / parent / name} is missing; build it again")
+        with store.transaction():
+            if store.state()["segment"] != swap["replaces"]:
+                self.folder.remove(SEGMENTS, state["segment"])
+                raise ClickvecError(f"{self.path} has got another segment meanwhile; build it again")
+            store.set_state(**state)
+            store.forget_deletions(swap["last_deletion"])
+
+    def _build_within_transaction(self, progress: Progress | None) -> None:
+        """Build a segment of all documents, also of those that are not committed yet."""
+        settings, view = Settings(**self.store.state()), self._view
+        plan = self.folder.plan(self.store, settings, view.encoder, view.segment)
+        name, crc32 = self.folder.write_segment(plan, settings.model, progress)
+        self.store.set_state(segment=name, segment_crc32=crc32)
+        self.store.forget_deletions(plan.coverage.deletion)
+
+    def _committed(self) -> None:
+        """Show the changes of a commit to the searches of this process, before they are acknowledged."""
+        before = self._view.settings
+        try:
+            self.refresh()
+        except ClickvecError as error:  # the changes are durable all the same
+            _log.warning("%s", error)
+            return
+        after = self._view.settings
+        for parent, old, new in ((MODELS, before.model, after.model), (SEGMENTS, before.segment, after.segment)):
+            if old != new:
+                self.folder.remove(parent, old)
+        self._compact_if_due()
+
+    # --- changes -------------------------------------------------------------------------------------------------
+
+    def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
+        """Add documents, replacing those with the same id. Return how many were given."""
+        every = list(documents)
+        with self._writing:
+            if not self.is_writer:
+                self._become_writer()
+        if self.is_writer:
+            return int(self._submit({"change": "add", "documents": every, "progress": progress}))
+        parts = (every[first : first + _SENT_AT_ONCE] for first in range(0, len(every), _SENT_AT_ONCE))
+        return sum(int(self._submit({"change": "add", "documents": part})) for part in parts)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents. Return how many of the ids existed."""
+        return int(self._submit({"change": "delete", "ids": list(ids)}))
+
+    def set_state(self, **values: Any) -> None:  # noqa: ANN401
+        """Change settings, such as the fusion."""
+        self._submit({"change": "state", "state": values})
+
+    def compact(self, progress: Progress | None = None) -> None:
+        """Write a new segment of all documents, in this process."""
+        self._submit(build_segment(self.path, progress=progress))
+
+    def use_model(self, encoder: Encoder, progress: Progress | None = None, **values: Any) -> None:  # noqa: ANN401
+        """Encode all titles with another model and use it from then on, together with other settings."""
+        swap = build_segment(self.path, encoder, progress=progress)
+        self._submit(swap | {"state": swap["state"] | values})
+
+    def _compact_if_due(self) -> None:
+        if is_due(self._view) and not (self._compaction and self._compaction.is_alive()):
+            self._compaction = threading.Thread(target=self._compact_in_child, name="clickvec-compact", daemon=True)
+            self._compaction.start()
+
+    def _compact_in_child(self) -> None:
+        server = self._server
+        try:
+            self._child = start_child(self.path)
+            swap = result_of(self._child, self.path)
+            if server is not None:
+                server.submit(swap)
+        except ClickvecError as error:
+            if self._server is not None:  # else the index was closed
+                _log.warning("%s", error)
+        finally:
+            self._child = None
+
+    def close(self) -> None:
+        """Release everything. The index cannot be used any more."""
+        self._stop_writing()
+        for store in self._stores:
+            store.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path."""
+        return LiveFolder, (self.path,)

@@ -1,0 +1,251 @@
+"""What one search uses: a segment, the documents that were added since (the delta), and which of them are alive.
+
+A view never changes. A process makes the next one from the documents that were added or deleted since, while other
+threads use the old one. The position of a title counts through the segment, then through the delta.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.model.encoder import Encoder, Vectors
+from clickvec.model.shrink import StoredVectors, inverse_lengths
+from clickvec.search.documents import Document
+from clickvec.search.exact import ExactSearch
+from clickvec.search.fields import Fields, GrowingFields
+from clickvec.search.filters import Filter
+from clickvec.search.fusion import Fusion
+from clickvec.search.segment import Coverage, Segment
+from clickvec.search.segment_building import encode_titles
+from clickvec.search.word_search import K1, B, Words
+from clickvec.search.word_segment import WordDelta
+
+Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_MASKS = 16  # filters whose mask a view remembers
+
+
+class Settings(NamedTuple):
+    """What an index stores beside its documents, under these names."""
+
+    model: str = ""  # the fingerprint
+    segment: str = ""  # the name of its folder; "" if there is none yet
+    segment_crc32: int = 0  # of its segment.json
+    vectors: str = "float32"
+    search: str = "auto"  # or exact, or approximate
+    fusion: dict[str, Any] | None = None  # None: the default
+    k1: float = K1
+    b: float = B
+
+
+class Delta:
+    """The documents since a segment, in memory. It only grows; a view knows how many of them it shows."""
+
+    def __init__(self, encoder: Encoder, vector_type: str) -> None:
+        self._encoder, self._vector_type = encoder, vector_type
+        self._vectors: StoredVectors = np.empty((0, encoder.dimensions), vector_type)
+        self._scales = np.empty(0, np.float32)
+        self._seqs = np.empty(0, np.int64)
+        self._count = 0
+        self.words, self._fields = WordDelta(), GrowingFields()
+
+    def __len__(self) -> int:
+        """Return the number of documents, also of those that were deleted since."""
+        return self._count
+
+    def add(self, seqs: Positions, titles: list[str], payloads: list[Any]) -> None:
+        """Append documents."""
+        start, end = self._count, self._count + len(titles)
+        if end > len(self._seqs):  # views keep the old arrays
+            self._seqs, self._vectors, self._scales = (
+                _grown(rows, start, 2 * end) for rows in (self._seqs, self._vectors, self._scales)
+            )
+        vectors = encode_titles(self._encoder, titles, self._vector_type)
+        self._vectors[start:end], self._scales[start:end] = vectors, inverse_lengths(vectors)
+        self._seqs[start:end] = seqs
+        self.words.add(titles)
+        self._fields.add(payloads)
+        self._count = end
+
+    def seqs(self) -> Positions:
+        """Return the sequence numbers of the documents that are there now."""
+        return self._seqs[: self._count]
+
+    def exact(self) -> ExactSearch:
+        """Return the exact search among the documents that are there now."""
+        scales = None if self._vector_type == "float32" else self._scales[: self._count]
+        return ExactSearch(self._vectors[: self._count], scales)
+
+    def fields(self) -> tuple[Fields, ...]:
+        """Return the fields of the documents that are there now."""
+        return self._fields.parts
+
+
+def _grown(rows: NDArray[Any], count: int, room: int) -> NDArray[Any]:
+    larger = np.empty((room, *rows.shape[1:]), rows.dtype)
+    larger[:count] = rows[:count]
+    return larger
+
+
+class Documents(Protocol):
+    """What a search needs of the documents."""
+
+    def get(self, seqs: Sequence[int]) -> dict[int, Document]:
+        """Return the documents that are still there, by sequence number."""
+
+    def find(self, doc_id: str | int) -> int | None:
+        """Return the sequence number of an id, or None."""
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents in insertion order."""
+
+
+class View:
+    """A segment, a delta as it is now, and the mask of the titles that are alive (None if all are)."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        encoder: Encoder,
+        settings: Settings,
+        segment: Segment,
+        delta: Delta,
+        covers: Coverage,
+        alive: Mask | None = None,
+    ) -> None:
+        self.documents, self.encoder, self.settings = documents, encoder, settings
+        self.segment, self.delta, self.covers, self.alive = segment, delta, covers, alive
+        self._delta_seqs, self._delta_exact = delta.seqs(), delta.exact()
+        self._delta_fields = delta.fields()
+        self.size = len(segment) + len(self._delta_seqs)
+        self.count = self.size if alive is None else int(alive.sum())
+        self._masks: dict[Filter, Mask] = {}
+
+    def __len__(self) -> int:
+        """Return the number of titles that are alive."""
+        return self.count
+
+    def followed_by(self, settings: Settings, deleted: Positions, covers: Coverage) -> "View":
+        """Return the next view of the same segment, after titles were added to the delta and others deleted."""
+        added = len(self.segment) + len(self.delta) - self.size
+        alive = self.alive
+        if alive is not None and added:
+            alive = np.concatenate((alive, np.ones(added, np.bool_)))
+        following = View(self.documents, self.encoder, settings, self.segment, self.delta, covers, alive)
+        dead = following.positions_of(deleted)
+        if not len(dead):
+            return following
+        alive = np.ones(following.size, np.bool_) if alive is None else alive.copy()
+        alive[dead] = False
+        return View(self.documents, self.encoder, settings, self.segment, self.delta, covers, alive)
+
+    @cached_property
+    def fusion(self) -> Fusion:
+        """How words and vectors make a score."""
+        return Fusion.default() if self.settings.fusion is None else Fusion.from_json(self.settings.fusion)
+
+    @cached_property
+    def words(self) -> Words:
+        """BM25 over all titles of the view."""
+        parts = (self.segment.words, self.delta.words)
+        sizes = (len(self.segment), len(self._delta_seqs))
+        return Words(parts, self.settings.k1, self.settings.b, sizes)
+
+    def fields(self) -> tuple[Fields, ...]:
+        """Return the fields of all titles, in parts."""
+        return self.segment.fields, *self._delta_fields
+
+    def allowed(self, where: Filter | None) -> Mask | None:
+        """Return which positions a search may return; None if all of them."""
+        if where is None:
+            return self.alive
+        mask = self._masks.get(where)
+        if mask is None:
+            mask = where.mask(*self.fields())
+            if self.alive is not None:
+                mask = mask & self.alive
+            if len(self._masks) >= _MASKS:
+                self._masks.clear()
+            self._masks[where] = mask
+        return mask
+
+    def nearest(self, queries: Vectors, k: int, allowed: Mask | None) -> Iterator[tuple[Positions, Vectors]]:
+        """Yield the positions of the k best titles for each query and their cosines, best first, ties by position."""
+        start = len(self.segment)
+        in_segment = self.segment.search.nearest(queries, k, None if allowed is None else allowed[:start])
+        if not len(self._delta_seqs):
+            yield from in_segment
+            return
+        in_delta = self._delta_exact.nearest(queries, k, None if allowed is None else allowed[start:])
+        for (one, one_scores), (other, other_scores) in zip(in_segment, in_delta, strict=True):
+            positions, scores = np.concatenate((one, start + other)), np.concatenate((one_scores, other_scores))
+            best = np.argsort(-scores, kind="stable")[:k]
+            yield positions[best], scores[best]
+
+    def cosines(self, query: Vectors, positions: Positions) -> Vectors:
+        """Return the cosines of a query and the titles at these positions."""
+        scores, start = np.zeros(len(positions), np.float32), len(self.segment)
+        in_segment = positions < start
+        scores[in_segment] = self.segment.exact.scores(query, positions[in_segment])
+        scores[~in_segment] = self._delta_exact.scores(query, positions[~in_segment] - start)
+        return scores
+
+    def count_above(self, query: Vectors, score: float, position: int) -> int:
+        """Return how many titles have a higher cosine, or the same and a smaller position."""
+        start, alive = len(self.segment), self.alive
+        masks = (None, None) if alive is None else (alive[:start], alive[start:])
+        return self.segment.exact.count_above(query, score, position, masks[0]) + self._delta_exact.count_above(
+            query, score, position - start, masks[1]
+        )
+
+    def vectors_at(self, positions: Positions) -> StoredVectors:
+        """Return the stored vectors of titles."""
+        start = len(self.segment)
+        parts = (self.segment.exact.vectors, self._delta_exact.vectors)
+        stored = np.empty((len(positions), self.encoder.dimensions), parts[0].dtype)
+        in_segment = positions < start
+        stored[in_segment] = parts[0][positions[in_segment]]
+        stored[~in_segment] = parts[1][positions[~in_segment] - start]
+        return stored
+
+    def live_vectors(self) -> tuple[StoredVectors, Vectors | None]:
+        """Return the vectors and scales of all titles that are alive."""
+        parts = (self.segment.exact, self._delta_exact)
+        if self.size == len(self.segment) and self.alive is None:
+            return parts[0].vectors, parts[0].scales
+        rows: Any = slice(None) if self.alive is None else self.alive
+        scales = [part.scales for part in parts if part.scales is not None]
+        stored = np.concatenate([part.vectors for part in parts])[rows]
+        return stored, np.concatenate(scales)[rows] if scales else None
+
+    def alike(self, vector: Vectors) -> Iterator[int]:
+        """Yield the positions of titles that may have the same words as the title of this vector, in rising order."""
+        for start, search in ((0, self.segment.exact), (len(self.segment), self._delta_exact)):
+            for position in search.alike(vector):
+                if self.alive is None or self.alive[start + position]:
+                    yield start + position
+
+    def unreachable(self) -> int:
+        """Return the number of titles without a vector."""
+        parts = (self.segment.exact.vectors, self._delta_exact.vectors)
+        has_none = np.concatenate([~vectors.any(axis=1) for vectors in parts])
+        return int(has_none.sum() if self.alive is None else (has_none & self.alive).sum())
+
+    def seqs_at(self, positions: Positions) -> list[int]:
+        """Return the sequence numbers of the documents at these positions."""
+        start = len(self.segment)
+        if not len(self._delta_seqs):
+            return [int(seq) for seq in self.segment.seqs[positions]]
+        return [int(self.segment.seqs[at] if at < start else self._delta_seqs[at - start]) for at in positions.tolist()]
+
+    def positions_of(self, seqs: Positions) -> Positions:
+        """Return the positions of those documents that the view has, dead or alive."""
+        found = []
+        for start, part in ((0, self.segment.seqs), (len(self.segment), self._delta_seqs)):
+            if len(part) and len(seqs):
+                at = np.minimum(np.searchsorted(part, seqs), len(part) - 1)
+                found.append(start + at[part[at] == seqs])
+        return np.concatenate((np.zeros(0, np.int64), *found))

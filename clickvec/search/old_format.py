@@ -1,0 +1,130 @@
+"""Index folders of the formats 1 to 3, which earlier versions wrote. They can be searched, but not changed.
+
+Such a folder holds
+    index.json              format, count, dimensions, the fingerprint of the model, the size of each file
+    vectors.npy             float32 (titles, dimensions); or int8 or float16 (format 2)
+    scales.npy              float32 (titles,): the factor that scales each int8 or float16 vector to length 1
+    documents.jsonl         one JSON object per line: id, title and, if there is one, payload
+    documents.offsets.npy   int64: the offset of each line, and the end of the last one
+    model/                  a copy of the model folder
+Format 3 has integer ids. The words are indexed in memory when they are first needed.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from clickvec.errors import ClickvecError
+from clickvec.model import folder, shrink
+from clickvec.model.encoder import Encoder
+from clickvec.search.documents import Document, Documents
+from clickvec.search.fields import Fields
+from clickvec.search.live_view import Delta, Settings, View
+from clickvec.search.segment import Coverage, Segment
+from clickvec.search.word_segment import WordSegment
+from clickvec.storage.snapshot import open_folder
+
+OLD_FORMAT = 3  # the newest of them
+_MARKER = "index.json"
+_FILES = (
+    _MARKER, "vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy",
+    *(f"model/{name}" for name in folder.MODEL_FILES),
+)  # fmt: skip
+
+
+class OldDocuments:
+    """The documents of an old folder. The sequence number of a document is its position."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def get(self, seqs: Sequence[int]) -> dict[int, Document]:
+        """Return documents by sequence number."""
+        return {seq: self._documents[seq] for seq in seqs}
+
+    def find(self, doc_id: str | int) -> int | None:
+        """Return the sequence number of an id, or None."""
+        return self._documents.find(doc_id)
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents in insertion order."""
+        return (self._documents[position] for position in range(len(self._documents)))
+
+
+def open_old_view(path: Path, encoder: Encoder | None = None) -> View:
+    """Open an index folder of an old format. With an `encoder` of the same model, the model in it is not loaded."""
+    with open_folder(path, _FILES, "index folder") as opened:
+        about = opened.json(_MARKER)
+        folder.check_format(about.get("format"), OLD_FORMAT, opened.path, "index")
+        try:
+            count, dimensions = int(about["count"]), int(about["dimensions"])
+            fingerprint, vector_type = str(about["fingerprint"]), about.get("vectors", "float32")
+            if vector_type not in shrink.READABLE_VECTOR_TYPES or count < 0:
+                raise ValueError(f"vectors: {vector_type!r}" if count >= 0 else f"count: {count}")
+            opened.check(about["files"], _MARKER)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
+        own, whose = opened.folder("model"), "the model in it" if encoder is None else "the given encoder"
+        encoder = encoder or Encoder(folder.read_model(own), own.path.resolve())
+        if encoder.fingerprint != fingerprint:
+            raise ClickvecError(
+                f"{path} is an index of another model: it was built with {fingerprint}, but {whose} is "
+                f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
+            )
+        if dimensions != encoder.dimensions:
+            raise ClickvecError(
+                f"{path}/{_MARKER} says {dimensions} dimensions, but its model has {encoder.dimensions}"
+            )
+        vectors = opened.array("vectors.npy", vector_type, (count, dimensions))
+        scales = None if vector_type == "float32" else opened.array("scales.npy", "float32", (count,))
+        documents = OldDocuments(Documents.open(opened, count, about["format"] >= 3))
+    segment = Segment(
+        np.arange(count),
+        vectors,
+        scales,
+        lambda: WordSegment.build(document.title for document in documents),
+        lambda: Fields.build(document.payload for document in documents),
+        Coverage(),
+    )
+    settings = Settings(model=fingerprint, vectors=vector_type)
+    return View(documents, encoder, settings, segment, Delta(encoder, vector_type), Coverage())
+
+
+class OldIndex:
+    """An index of an old format, as `Index` uses it. It never changes."""
+
+    is_writer = False
+
+    def __init__(self, path: Path, encoder: Encoder | None, writing: bool = False) -> None:
+        self.path = path
+        if writing:
+            self._refuse()
+        self._view = open_old_view(path, encoder)
+
+    def view(self) -> View:
+        """Return the one view."""
+        return self._view
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Do nothing: what is read never changes."""
+        return nullcontext()
+
+    def refresh(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing: the files are mapped, not open."""
+
+    def _refuse(self, *arguments: object, **values: object) -> NoReturn:
+        raise ClickvecError(
+            f"{self.path} has an old format, which cannot be changed; build the index again to change it"
+        )
+
+    add = delete = set_state = compact = use_model = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path."""
+        return OldIndex, (self.path, None)

@@ -1,0 +1,149 @@
+"""Build a segment from documents: in memory, or into a folder with bounded memory."""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.model.encoder import BATCH_SIZE, Encoder, Vectors
+from clickvec.model.shrink import StoredVectors, inverse_lengths, shrink_vectors
+from clickvec.model.threads import map_in_threads
+from clickvec.progress import Progress, ignore
+from clickvec.search.documents import Document, distinct_texts
+from clickvec.search.fields import Fields
+from clickvec.search.segment import FIELDS, MARKER, WORDS, Coverage, Segment, describe
+from clickvec.search.word_segment import WordSegment
+from clickvec.storage import files
+from clickvec.storage.arrays import npy_header, write_array, write_arrays
+
+Block = tuple[NDArray[np.int64], list[Document]]  # sequence numbers and documents, by rising sequence number
+
+
+class Plan(NamedTuple):
+    """What to build a segment from."""
+
+    blocks: Callable[[], Iterator[Block]]  # yields the same documents each time
+    title_count: int
+    coverage: Coverage
+    encoder: Encoder
+    vector_type: str = "float32"
+    old: Segment | None = None  # of the same model: vectors of its documents are copied
+
+
+def encode_titles(
+    encoder: Encoder, titles: list[str], vector_type: str, progress: Progress | None = None
+) -> StoredVectors:
+    """Return one vector for each title. Titles with the same words get the same vector, in any batch.
+
+    A single text takes another path through the encoder, and the last bit may differ: so no batch holds only one.
+    """
+    distinct, rows = distinct_texts(titles)
+    padding = distinct[-1:] if len(distinct) % BATCH_SIZE == 1 else []
+    vectors = encoder.encode_document(distinct + padding, progress=progress)
+    stored = shrink_vectors(vectors, vector_type)
+    return stored if len(distinct) == len(titles) and not padding else stored[rows]
+
+
+def build_in_memory(plan: Plan, progress: Progress | None = None) -> Segment:
+    """Build a segment in memory. Its words are indexed when they are first needed."""
+    seqs, documents = zip(*plan.blocks(), strict=True) if plan.title_count else ((), ())
+    every = [document for block in documents for document in block]
+    titles = [document.title for document in every]
+    stored = _vectors(plan, np.concatenate((*seqs, np.zeros(0, np.int64))), titles, progress)
+    return Segment(
+        np.concatenate((*seqs, np.zeros(0, np.int64))),
+        stored,
+        scales_of(stored),
+        lambda: WordSegment.build(titles),
+        Fields.build(document.payload for document in every),
+        plan.coverage,
+    )
+
+
+def write_segment(plan: Plan, folder: Path, fingerprint: str, progress: Progress | None = None) -> int:
+    """Write a segment into an empty folder and return the checksum of its segment.json."""
+    _write_vectors(plan, folder, progress or ignore)
+    titles = (document.title for _, block in plan.blocks() for document in block)
+    write_arrays(folder / WORDS, WordSegment.build(titles).arrays())
+    payloads = (document.payload for _, block in plan.blocks() for document in block)
+    write_arrays(folder / FIELDS, Fields.build(payloads).arrays())
+    return write_about(plan, folder, fingerprint)
+
+
+def write_about(plan: Plan, folder: Path, fingerprint: str) -> int:
+    """Write segment.json and return its checksum."""
+    about = {
+        "format": 1,
+        "count": plan.title_count,
+        "last_seq": plan.coverage.seq,
+        "last_deletion": plan.coverage.deletion,
+        "fingerprint": fingerprint,
+        "vectors": plan.vector_type,
+        "files": {file.name: describe(file) for file in sorted(folder.iterdir())},
+    }
+    files.write_json(folder / MARKER, about)
+    return zlib.crc32((folder / MARKER).read_bytes())
+
+
+def scales_of(stored: StoredVectors) -> Vectors | None:
+    """Return the factors that scale stored vectors to length 1; None if they have it."""
+    return None if stored.dtype == np.float32 else inverse_lengths(stored)
+
+
+def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> None:
+    """Write seqs.npy, vectors.npy and scales.npy, block by block."""
+    dtype, shape = np.dtype(plan.vector_type), (plan.title_count, plan.encoder.dimensions)
+    seqs, scales, done = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], 0
+
+    def encode(block: Block) -> tuple[NDArray[np.int64], StoredVectors]:
+        return block[0], _vectors(plan, block[0], [document.title for document in block[1]])
+
+    progress("encoding", 0, plan.title_count)
+    with _array_file(folder / "vectors.npy", dtype, shape) as file:
+        for block_seqs, rows in map_in_threads(encode, plan.blocks()):
+            file.write(np.ascontiguousarray(rows).data)
+            seqs.append(block_seqs)
+            if dtype != np.float32:
+                scales.append(inverse_lengths(rows))
+            done += len(rows)
+            progress("encoding", done, plan.title_count)
+    write_array(folder / "seqs.npy", np.concatenate(seqs))
+    if dtype != np.float32:
+        write_array(folder / "scales.npy", np.concatenate(scales))
+
+
+@contextmanager
+def _array_file(path: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> Iterator[BinaryIO]:
+    with path.open("wb") as file:
+        file.write(npy_header(dtype, shape))
+        yield file
+
+
+def _vectors(plan: Plan, seqs: NDArray[np.int64], titles: list[str], progress: Progress | None = None) -> StoredVectors:
+    """Return the vectors of documents: copied where the old segment has them, else encoded."""
+    if plan.old is None or not len(plan.old):
+        return encode_titles(plan.encoder, titles, plan.vector_type, progress)
+    at = np.minimum(np.searchsorted(plan.old.seqs, seqs), len(plan.old) - 1)
+    is_known = plan.old.seqs[at] == seqs
+    stored = np.empty((len(seqs), plan.encoder.dimensions), plan.vector_type)
+    stored[is_known] = plan.old.exact.vectors[at[is_known]]
+    new = np.flatnonzero(~is_known).tolist()
+    if new:
+        stored[new] = encode_titles(plan.encoder, [titles[row] for row in new], plan.vector_type, progress)
+    return stored
+
+
+def in_blocks(documents: Iterable[Document], first_seq: int, size: int = 10_000) -> Iterator[Block]:
+    """Yield documents that have consecutive sequence numbers as blocks."""
+    block: list[Document] = []
+    for document in documents:
+        block.append(document)
+        if len(block) == size:
+            yield np.arange(first_seq, first_seq + size), block
+            first_seq, block = first_seq + size, []
+    if block:
+        yield np.arange(first_seq, first_seq + len(block)), block

@@ -52,6 +52,9 @@ def compare(
     held_out: Annotated[
         list[Path] | None, input_option("Clicks that are not in --clicks, instead of --dev and --test. Repeatable.")
     ] = None,
+    catalogue: Annotated[
+        Path | None, input_option("Titles: every system searches all of them instead of ranking judged lists.")
+    ] = None,
     shown: Shown = None,
     systems: Annotated[str, typer.Option(help="Systems, with commas: lstm,bm25,hybrid-mix. Default: all.")] = "",
     recipe: Annotated[str, typer.Option(help="The recipe of the trained systems: default or paper.")] = "default",
@@ -69,6 +72,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Make the paper's table: train and score every system, test the differences, write everything to --out."""
+    from clickvec.evaluation.held_out_clicks import Catalogue
     from clickvec.lab.compare import result_page
     from clickvec.lab.compare.findings import as_json as to_json
     from clickvec.lab.compare.held_out_lists import FOUND, RANDOM, dev_and_test
@@ -85,15 +89,15 @@ def compare(
             fault = f"{name} and --held-out exclude each other" if path else f"Missing option '{name}'"
             raise typer.BadParameter(f"{fault}: give --dev and --test, judged sets, or --held-out, a click log")
     measured = [path for path in (dev, test, *(held_out or ())) if path]
-    check_output(out, [*clicks, *measured, shown, *(prose or ()), skip_thoughts])
+    check_output(out, [*clicks, *measured, catalogue, shown, *(prose or ()), skip_thoughts])
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     result_page.check()
-    columns = inputs.read_columns(column_names, no_header, (*clicks, *measured, shown))
+    columns = inputs.read_columns(column_names, no_header, (*clicks, *measured, catalogue, shown))
     log = inputs.read_log(clicks, max_bad, columns)
     names = {
         "clicks": clicks, "dev": [dev] if dev else [], "test": [test] if test else [], "held-out": held_out or [],
-        "shown": [shown] if shown else [],
+        "catalogue": [catalogue] if catalogue else [], "shown": [shown] if shown else [],
         "prose": prose or [], "skip-thoughts": [skip_thoughts] if skip_thoughts else [],
     }  # fmt: skip
     if dev and test:
@@ -105,9 +109,12 @@ def compare(
             f"list of its clicked titles, {FOUND} that BM25 finds and {RANDOM} random ones. Left out {known:,} queries "
             "that --clicks has too."
         )
+    searched = None
+    if catalogue:
+        searched = Catalogue(title.title for title in inputs.read_catalogue(catalogue, max_bad, columns))
     material = Material(
         log, *sets, inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()),
-        skip_thoughts,
+        skip_thoughts, searched,
         {name: [inputs.file_names([path]) for path in paths] for name, paths in names.items()},
     )  # fmt: skip
     columns.check_used()

@@ -21,17 +21,21 @@ from command import PROGRAM, Done, contents, ok, refused, run, sentence, started
 from ondisk import read_arrays
 from test_skipthought import published
 
-from clickvec.data import Judged, read_clicks, read_judged
+from clickvec.data import Judged, JudgedQuery, read_clicks, read_judged, read_titles
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.bm25 import BM25
+from clickvec.evaluation.held_out_clicks import Catalogue
+from clickvec.evaluation.neural import Neural
 from clickvec.lab.compare import baselines, pool
 from clickvec.lab.compare import run as compare_run
 from clickvec.lab.compare.bench import Bench, Task
+from clickvec.lab.compare.catalogue_search import DEPTH, catalogue_values, fuse_ranks, search_catalogue
 from clickvec.lab.compare.findings import Comparison
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.run import compare
 from clickvec.lab.compare.systems import choose, systems
 from clickvec.lab.compare.trained import Trainer
+from clickvec.model.encoder import Encoder
 from clickvec.search.rerank import standard
 from clickvec.storage.arrays import write_arrays
 
@@ -104,6 +108,54 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Bench, "record", note)
     return found
+
+
+# --- over a catalogue --------------------------------------------------------------------------------------------
+
+
+def test_every_system_searches_the_catalogue(
+    arguments: tuple[str | Path, ...], material: Material, site: Path, tmp_path: Path
+) -> None:
+    options = ("--catalogue", site / "titles.tsv.gz", "--systems", "bm25,lstm,hybrid-rrf", "--out", tmp_path / "out")
+    done = run(*arguments, *options, "--json")
+    assert done.status == 0, done.err
+    facts = json.loads(done.out)
+    assert [row["key"] for row in facts["rows"]] == ["bm25", "lstm", "hybrid-rrf"]
+    catalogue = Catalogue(title.title for title in read_titles(site / "titles.tsv.gz"))
+    catalogue.add([*material.log.titles, *(title for query in material.test for title in query.titles)])
+    assert facts["about"]["titles searched"] == len(catalogue.titles)
+    encoder = Encoder.load(next((tmp_path / "out" / "models").glob("lstm-*")))
+    searched = dataclasses.replace(material, catalogue=catalogue).searched
+    found = search_catalogue(Neural(encoder, "lstm"), material.test, searched)
+    expected = catalogue_values(found, material.test, searched).mean(axis=1)
+    assert list(facts["rows"][1]["test"]["mean"].values()) == pytest.approx(expected.tolist())
+    assert "titles (those without a grade" in (tmp_path / "out" / "table.md").read_text()
+    again = run(*arguments, *options, "--json")
+    assert (
+        json.loads(again.out)["rows"][1]["train_seconds"] == facts["rows"][1]["train_seconds"]
+    )  # nothing is made twice
+
+
+def test_searches_are_measured_by_hand() -> None:
+    catalogue = Catalogue(["A", "B", "C", "D"])
+    query = JudgedQuery("1", "q", ("x", "y", "z"), ("b", "C", "A"), np.array([1, 2, 0]))
+    judged = Judged((query, query._replace(grades=np.zeros(3, np.int64))))  # nothing is relevant for the second
+    found = np.full((2, DEPTH), -1, np.int32)
+    found[0, :3] = [3, 2, 1]
+    ideal = 3 + 1 / np.log2(3)
+    expected = [0, (3 / np.log2(3) + 1 / 2) / ideal, (3 / np.log2(3) + 1 / 2) / ideal]
+    assert catalogue_values(found, judged, catalogue)[:, 0].tolist() == pytest.approx([100 * each for each in expected])
+    other = np.full((2, DEPTH), -1, np.int32)
+    other[0, :2] = [1, 2]
+    assert fuse_ranks(found, other, 1)[0, :4].tolist() == [1, 2, 3, -1]  # 1/4 + 1/2, 1/3 + 1/3, 1/2
+
+
+def test_what_cannot_search_is_refused_by_name_only(
+    arguments: tuple[str | Path, ...], site: Path, tmp_path: Path
+) -> None:
+    catalogue = ("--catalogue", site / "titles.tsv.gz", "--out", tmp_path / "out")
+    assert "hybrid-mix cannot search a catalogue" in refused(*arguments, *catalogue, "--systems", "hybrid-mix")
+    assert not any(system.key == "hybrid-mix" for system in compare_run._searchable(choose("default", []), []))
 
 
 # --- the whole command -------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import clickvec
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import with_relevant
 from clickvec.lab.compare import baselines, store, trained
+from clickvec.lab.compare.catalogue_search import search_catalogue
 from clickvec.lab.compare.material import Material, short_hash
 from clickvec.lab.compare.qrels import qrels_lines
 from clickvec.lab.compare.store import Facts, Recorded, scores_of
@@ -27,6 +28,7 @@ _FILES = (
     "dev",
     "test",
     "held-out",
+    "catalogue",
     "prose",
     "skip-thoughts",
 )  # the options of the command line that name files
@@ -72,7 +74,8 @@ class Bench(NamedTuple):
 
     def recorded(self, task: Task) -> Recorded | None:
         """Return the stored scores for the same data and settings, or None."""
-        return store.load(self._folder(task), task.system.label, self.material.sets)
+        material = self.material
+        return store.load(self._folder(task), task.system.label, material.sets, material.catalogue is not None)
 
     def record(self, task: Task) -> None:
         """Fit the system, score both judged sets, and store the scores."""
@@ -86,13 +89,18 @@ class Bench(NamedTuple):
         scores = {"dev": scores_of(fitted.ranker, material.dev)}
         begun = time.perf_counter()
         scores["test"] = scores_of(fitted.ranker, material.test)
+        found = {}
+        if material.catalogue:
+            found["dev"] = search_catalogue(fitted.ranker, material.dev, material.searched, self.trainer.progress)
+            begun = time.perf_counter()
+            found["test"] = search_catalogue(fitted.ranker, material.test, material.searched, self.trainer.progress)
         seconds = time.perf_counter() - begun
         device = trained.device_name(self.trainer) if system.settings is not None else ""
         facts = Facts(
             fitted.parameters, fitted.seconds, len(material.test) / max(seconds, 1e-9), fitted.settings,
             fitted.history, self.commit, machine(device, self.jobs), fitted.label,
         )  # fmt: skip
-        store.save(self._folder(task), scores, facts)
+        store.save(self._folder(task), scores, facts, found)
 
     def command(self, system: System, seeds: int) -> str:
         """Return the command that makes one row alone, with file names instead of paths."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from clickvec.config import Recipe
 from clickvec.data import ClickLog, Judged, JudgedQuery, dataset
 from clickvec.data.dataset import Dataset
+from clickvec.evaluation.held_out_clicks import Catalogue
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,14 @@ class Material:
     shown: Judged | None = None  # its titles of grade 0 were shown and not clicked
     prose: tuple[Path, ...] = ()  # contiguous text for Skip-Thought; without any, the manual of Python is used
     skip_thoughts: Path | None = None  # a folder of trained Skip-Thought files, instead of training one
+    catalogue: Catalogue | None = None  # every system searches these titles, and what the log and the sets have
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the file names, by option of the command
 
     @cached_property
     def fingerprint(self) -> str:
         """Return a hash of all texts, clicks and grades. Stored scores are reused only if it is the same."""
-        return self._digest(self.dev, self.test, self.shown or ())
+        digest = self._digest(self.dev, self.test, self.shown or ())
+        return short_hash(digest, self.catalogue.titles) if self.catalogue else digest
 
     @cached_property
     def training_fingerprint(self) -> str:
@@ -51,14 +54,22 @@ class Material:
 
     @cached_property
     def titles(self) -> list[str]:
-        """Return the distinct titles of the log and the judged sets: the corpus of the lexical systems."""
-        return list(dict.fromkeys([*self.log.titles, *self._judged_titles()]))
+        """Return the distinct titles of log, judged sets and catalogue: the corpus of the lexical systems."""
+        searched = self.catalogue.titles if self.catalogue else ()
+        return list(dict.fromkeys([*self.log.titles, *self._judged_titles(), *searched]))
 
     @cached_property
     def texts(self) -> list[str]:
         """Return every distinct query and title: the training texts of the paper's Doc2Vec."""
         queries = [query.query for judged in (self.dev, self.test) for query in judged]
         return list(dict.fromkeys([*self.log.queries, *queries, *self.titles]))
+
+    @cached_property
+    def searched(self) -> Catalogue:
+        """Return the catalogue with the titles of the log and of the judged sets."""
+        everything = Catalogue(self.catalogue.titles if self.catalogue else ())
+        everything.add(self.titles)
+        return everything
 
     def _judged_titles(self) -> Iterator[str]:
         return (title for judged in (self.dev, self.test) for query in judged for title in query.titles)

@@ -145,11 +145,14 @@ def _markdown_table(findings: Findings) -> str:
 def _legend(findings: Findings) -> str:
     seeds = max(len(row.test) for row in findings.comparison.rows)
     spread = f" Figures with ± are means over {seeds} seeds with their standard deviation." if seeds > 1 else ""
+    searched = findings.comparison.about.get("titles searched")
+    over = f", in a search of {searched:,} titles (those without a grade count as not relevant)" if searched else ""
+    titles = "searched per second" if searched else "scored per second, with all their judged titles"
     return (
-        f"NDCG on test, in per cent. The best of each column is bold.{spread} 95% CI of {TESTED}: 95% confidence "
+        f"NDCG on test, in per cent{over}. The best of each column is bold.{spread} 95% CI of {TESTED}: 95% confidence "
         f"interval of the mean (bootstrap over queries, {ROUNDS:,} rounds). Ahead of: the numbers of the rows that "
         f"this row beats with p < {LEVEL} after correction (see below). Parameters: learned numbers. Training: time "
-        f"of one seed. Queries/s: test queries scored per second, with all their judged titles. The corpus of BM25, "
+        f"of one seed. Queries/s: test queries {titles}. The corpus of BM25, "
         f"ULM and PLSA contains the judged titles; Doc2Vec and the vocabulary of Skip-Thought also see the judged "
         f"queries, as in the paper. None of them sees a grade. Our trained models see only the log."
     )

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.judged_lists import evaluate, rank_lists
 from clickvec.evaluation.metrics import with_relevant, write_run
+from clickvec.evaluation.significance import Floats
 from clickvec.lab.compare.baselines import Trial, best_on
 from clickvec.lab.compare.bench import Bench, Task, code_version
+from clickvec.lab.compare.catalogue_search import CUTOFFS, NOT_SEARCHED, Rows, catalogue_values, fuse_ranks
 from clickvec.lab.compare.findings import Comparison, Row
 from clickvec.lab.compare.material import Material
 from clickvec.lab.compare.pool import run_all
@@ -34,6 +39,8 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Return the rows of the table. Scores in `out` that belong to the same data and settings are reused."""
     chosen, out = choose(recipe, keys), Path(out)
+    if material.catalogue:
+        chosen = _searchable(chosen, keys)
     trainer = Trainer(recipe, tuple(settings), device, progress if jobs == 1 else None)
     bench = Bench(material, trainer, out, commit or code_version(), jobs)
     bench.check(chosen)
@@ -65,6 +72,8 @@ def compare(
     if both:
         say(f"{both:,} queries are in both dev and test, so settings chosen on dev make the figures on test too good")
         about["queries both in dev and in test"] = both
+    if material.catalogue:
+        about["titles searched"] = len(material.searched.titles)
     about |= {name: ", ".join(paths) for name, paths in material.names.items() if paths}
     curves = {label: recorded[system.key, 1].facts.history for label, system in curve.items()}
     return Comparison(tuple(rows), queries, left_out, about, curves)
@@ -97,6 +106,7 @@ def _of_seed(recorded: Mapping[tuple[str, int], Recorded], key: str, seed: int) 
 def _combine(system: System, parts: Sequence[Recorded], material: Material) -> Recorded:
     """Combine the scores of BM25 and the LSTM-RNN, with settings chosen on dev. Times and parameters add up."""
     words, vectors = parts
+    found, grid = _fuse_searches(words, vectors, material) if material.catalogue else ({}, {})
     if system.key == "hybrid-rrf":
         trials: list[Trial] = [(grid, partial(ReciprocalRank, [words, vectors], **grid)) for grid in RRF_GRID]
     else:
@@ -108,9 +118,38 @@ def _combine(system: System, parts: Sequence[Recorded], material: Material) -> R
         parameters=sum(fact.parameters or 0 for fact in facts),
         train_seconds=sum(fact.train_seconds for fact in facts),
         queries_per_second=1 / sum(1 / fact.queries_per_second for fact in facts),
-        settings=best.settings, history=[], commit=vectors.facts.commit, machine=vectors.facts.machine,
+        settings=grid or best.settings, history=[], commit=vectors.facts.commit, machine=vectors.facts.machine,
     )  # fmt: skip
-    return Recorded(system.label, combined, material.sets, scores)
+    return Recorded(system.label, combined, material.sets, scores, found)
+
+
+def _searchable(systems: Sequence[System], keys: Sequence[str]) -> list[System]:
+    """Return the systems that can search a catalogue. Raise if another one was asked for by name."""
+    refused = next((system.key for system in systems if system.key in NOT_SEARCHED and system.key in keys), None)
+    if refused:
+        raise ClickvecError(
+            f"{refused} cannot search a catalogue; leave it out, or measure an index by clickvec evaluate --index"
+        )
+    return [system for system in systems if system.key not in NOT_SEARCHED]
+
+
+def _fuse_searches(words: Recorded, vectors: Recorded, material: Material) -> tuple[dict[str, Rows], dict[str, Any]]:
+    """Return the rank fusion of two searches with the constant that is best on dev, and this setting."""
+
+    def score(grid: dict[str, Any]) -> float:
+        found = fuse_ranks(words.found["dev"], vectors.found["dev"], **grid)
+        return float(catalogue_values(found, material.dev, material.searched)[CUTOFFS.index(10)].mean())
+
+    best = max(RRF_GRID, key=score)
+    return {split: fuse_ranks(words.found[split], vectors.found[split], **best) for split in material.sets}, best
+
+
+def _values(runs: Sequence[Recorded], split: str, material: Material) -> Floats:
+    """Return (seeds, measures, queries)."""
+    judged = material.sets[split]
+    if material.catalogue:
+        return np.stack([catalogue_values(run.found[split], judged, material.searched) for run in runs])
+    return evaluate({str(number): run for number, run in enumerate(runs)}, judged).values
 
 
 def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
@@ -131,10 +170,7 @@ def _curve_systems(bench: Bench, own: Sequence[System]) -> dict[str, System]:
 
 def _row(system: System, runs: Sequence[Recorded], bench: Bench, seeds: int) -> Row:
     facts = [run.facts for run in runs]
-    values = {
-        split: evaluate({str(number): run for number, run in enumerate(runs)}, judged).values
-        for split, judged in bench.material.sets.items()
-    }
+    values = {split: _values(runs, split, bench.material) for split in bench.material.sets}
     return Row(
         system.key, facts[0].label or bench.label(system), values["dev"], values["test"], facts[0].parameters,
         # Times of the first seed, like the machine: other seeds may have run on other machines.

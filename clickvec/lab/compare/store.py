@@ -18,6 +18,7 @@ from clickvec.data import Judged
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.judged_lists import rank_lists
 from clickvec.evaluation.ranker import Ranker
+from clickvec.lab.compare.catalogue_search import DEPTH, Rows
 from clickvec.storage import files
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.json_files import to_dataclass
@@ -44,10 +45,18 @@ class Recorded(Ranker):
     """A ranker that returns stored scores."""
 
     def __init__(
-        self, name: str, facts: Facts, sets: dict[str, Judged], scores: dict[str, NDArray[np.float32]]
+        self,
+        name: str,
+        facts: Facts,
+        sets: dict[str, Judged],
+        scores: dict[str, NDArray[np.float32]],
+        found: dict[str, Rows],
     ) -> None:
-        """`scores[split]` are the scores of all judged titles of a set, query after query."""
-        self.name, self.facts = name, facts
+        """`scores[split]` are the scores of all judged titles of a set, query after query.
+
+        `found[split]` is what a search of the catalogue has returned, if there is a catalogue.
+        """
+        self.name, self.facts, self.found = name, facts, found
         self._known: dict[tuple[str, str], float] = {}
         for split, judged in sets.items():
             pairs = ((query.query, title) for query in judged for title in query.titles)
@@ -66,23 +75,26 @@ def scores_of(ranker: Ranker, judged: Judged) -> NDArray[np.float32]:
     return np.concatenate([ranking.scores for ranking in rank_lists(ranker, judged)])
 
 
-def save(folder: Path, scores: dict[str, NDArray[np.float32]], facts: Facts) -> None:
+def save(folder: Path, scores: dict[str, NDArray[np.float32]], facts: Facts, found: dict[str, Rows]) -> None:
     """Write the scores and facts atomically, also over an unreadable folder."""
     if folder.exists() and not (folder / "about.json").exists():
         shutil.rmtree(folder)
     with files.replacing(folder, "about.json", _FILES) as fresh:
-        write_arrays(fresh / "scores.safetensors", scores)
+        write_arrays(fresh / "scores.safetensors", scores | {f"{split}.found": rows for split, rows in found.items()})
         files.write_json(fresh / "about.json", asdict(facts))
 
 
-def load(folder: Path, name: str, sets: dict[str, Judged]) -> Recorded | None:
+def load(folder: Path, name: str, sets: dict[str, Judged], with_search: bool) -> Recorded | None:
     """Return the stored scores, or None if there are none or they do not fit the judged sets."""
     try:
         with open_folder(folder, _FILES, "folder of scores") as opened:
             facts, arrays = to_dataclass(Facts, opened.json("about.json")), opened.arrays("scores.safetensors")
             scores = {split: np.array(arrays[split]) for split in sets}
+            found = {split: np.array(arrays[f"{split}.found"]) for split in sets} if with_search else {}
         if not all(part.dtype == np.float32 and np.isfinite(part).all() for part in scores.values()):
             return None
-        return Recorded(name, facts, sets, scores)
+        if any(rows.shape != (len(sets[split]), DEPTH) or rows.dtype != np.int32 for split, rows in found.items()):
+            return None
+        return Recorded(name, facts, sets, scores, found)
     except (OSError, ValueError, TypeError, KeyError, ClickvecError):
         return None

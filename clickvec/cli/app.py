@@ -67,7 +67,7 @@ def demo(out: Out = Path("out/demo")) -> None:
 for verb in (
     doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
     use.index, use.search, use.rerank, use.encode, use.shrink,
-    explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve,
+    explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve, serve_verb.retrain,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 

@@ -1,11 +1,14 @@
 """The verbs serve and retrain: an index as an HTTP service that learns from its clicks."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import AsJson, Device, print_outcome
 from clickvec.cli.streams import print_message, print_result
 from clickvec.errors import ClickvecError, missing_extra
 
@@ -61,7 +64,8 @@ def serve(
         raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
     from clickvec.serve.click_log import default_path
     from clickvec.serve.limits import Limits, Settings
-    from clickvec.serve.server import is_loopback, run
+    from clickvec.serve.server import is_loopback
+    from clickvec.serve.supervisor import run
 
     readers = keys.read_keys(read_key_file, READ_VARIABLE, os.environ.get(READ_VARIABLE))
     writers = keys.read_keys(write_key_file, WRITE_VARIABLE, os.environ.get(WRITE_VARIABLE))
@@ -71,11 +75,48 @@ def serve(
             "--write-key-file (make them with --new-key), or --insecure to do without"
         )
     settings = Settings(
-        index, click_log or default_path(index), host, port, workers, threads, readers, writers, tuple(cors or ()),
-        tuple(name.lower() for name in host_name or ()), log_queries, access_log, stop_seconds,
-        Limits(
-            max_body, max_query, max_title, max_hits, max_queries, max_documents, max_concurrent, max_seconds,
-            read_seconds, idle_seconds, max_connections,
+        index=index, click_log=click_log or default_path(index), host=host, port=port, workers=workers, threads=threads,
+        read_keys=readers, write_keys=writers, cors=tuple(cors or ()), log_queries=log_queries, access_log=access_log,
+        host_names=tuple(name.lower() for name in host_name or ()), stop_seconds=stop_seconds,
+        limits=Limits(
+            body_bytes=max_body, query_characters=max_query, title_characters=max_title, hits=max_hits,
+            queries=max_queries, documents=max_documents, concurrent=max_concurrent, connections=max_connections,
+            seconds=max_seconds, read_seconds=read_seconds, idle_seconds=idle_seconds,
         ),
     )  # fmt: skip
     run(settings, lambda address: print_message(f"Serving {index} at {address}; stop with Ctrl-C"))
+
+
+def retrain(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
+    clicks: Annotated[
+        list[Path] | None, typer.Option(help="A further click log, besides that of the service. Repeatable.")
+    ] = None,
+    click_log: Annotated[Path | None, typer.Option(help="The log of the service. Default: INDEX.clicks.jsonl.")] = None,
+    old_clicks: Annotated[
+        Path | None, typer.Option(help="The log that the model was trained on, to measure it on old days too.")
+    ] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Train the model of an index further on the clicks of its service, and swap it in.
+
+    Part of the clicks is held out. If the new model is significantly worse on it, or if there are too few clicks to
+    tell, the old model stays, and the clicks are used again the next time. The exit status is 0 in both cases. A
+    service of the index goes on answering; it takes the new model within a second.
+    """
+    try:
+        import msgspec  # noqa: F401
+    except ImportError:
+        raise missing_extra("msgspec", "serve") from None
+    if find_spec("torch") is None:
+        raise missing_extra("torch", "train")
+    from clickvec.serve.click_log import default_path
+    from clickvec.serve.retraining import retrain as retrain_index
+    from clickvec.training.process_settings import tuned_for_training
+
+    with tuned_for_training():
+        outcome = retrain_index(
+            index, click_log or default_path(index), clicks or (), old_clicks, device=device, progress=Bar()
+        )
+    print_outcome(f"{index}: {outcome.reason}", {"index": str(index), **outcome._asdict()}, as_json)

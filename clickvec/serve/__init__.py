@@ -2,12 +2,13 @@
 
 | file | what it does |
 |---|---|
-| server.py | bind the socket; start one worker, or a supervisor with several workers and one writer process |
+| supervisor.py | run one worker, or several workers and a writer process, and replace those that die |
+| server.py | one worker: the socket, the server, signals |
 | connections.py | timeouts and limits of connections, below HTTP requests |
 | application.py | the routes, and what surrounds every request: host check, headers, access log, counters |
 | endpoint.py | one endpoint: key, limits, body, validation, work in a thread, answer |
 | answers.py | what each endpoint answers |
-| messages.py | the requests and responses as types |
+| schemas.py | the requests and responses as types |
 | openai_shape.py | embeddings and models in OpenAI's shape |
 | click_log.py | the log of impressions and clicks that `prepare` and `retrain` read |
 | keys.py | API keys, hashed |

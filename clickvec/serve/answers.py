@@ -8,9 +8,11 @@ from msgspec import UNSET
 from clickvec.explanation import explain as explain_pair
 from clickvec.explanation.topics import detect, random_sample, topics
 from clickvec.search.index import Hit
+from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
-from clickvec.serve.messages import (
+from clickvec.serve.refusal import RefusalError
+from clickvec.serve.schemas import (
     CellTopic,
     ClickRequest,
     ClickResponse,
@@ -35,7 +37,6 @@ from clickvec.serve.messages import (
     TopicsResponse,
     TopicWordCount,
 )  # fmt: skip
-from clickvec.serve.refusal import RefusalError
 from clickvec.serve.service import Service
 
 _TOPIC_TITLES = 2_000  # sampled for the topics
@@ -53,13 +54,12 @@ def search(service: Service, call: Call) -> SearchResponse:
     check_lengths("query", queries, limits.query_characters)
     check_count("facets", request.facets, limits.queries)
     if request.offset + request.k > limits.hits:
-        raise RefusalError(422, f"offset + k is {request.offset + request.k}; the limit is {limits.hits}.")
-    options: dict[str, Any] = {}
-    for name in ("offset", "where", "mode", "min_score"):
-        value = getattr(request, name)
-        if value != SearchRequest.__struct_defaults__[SearchRequest.__struct_fields__.index(name)]:
-            options[name] = value
-    found = service.index.search(queries, k=request.k, **options)
+        raise RefusalError(422, f"offset + k is {request.offset + request.k:,}; the limit is {limits.hits:,}.")
+    options = (request.k, request.where, request.mode, request.offset, request.min_score)
+    if request.query is not None:  # one query alone takes a faster path
+        found = [service.index.search(request.query, *options)]
+    else:
+        found = service.index.search(queries, *options)
     results = []
     for query, hits in zip(queries, found, strict=True):
         shown = [_hit(service, query, hit, request.explain) for hit in hits]
@@ -70,12 +70,11 @@ def search(service: Service, call: Call) -> SearchResponse:
 
 
 def _hit(service: Service, query: str, hit: Hit, explained: bool) -> FoundHit:
-    parts = getattr(hit, "parts", None)
     return FoundHit(
         id=hit.id,
         title=hit.title,
         score=round(hit.score, _DIGITS),
-        parts=UNSET if parts is None else Parts(round(parts.cosine, _DIGITS), round(parts.bm25, _DIGITS)),
+        parts=Parts(round(hit.parts.cosine, _DIGITS), round(hit.parts.bm25, _DIGITS)),
         payload=UNSET if hit.payload is None else hit.payload,
         explanation=explain_pair(service.index.encoder, query, hit.title).as_json() if explained else UNSET,
     )
@@ -83,7 +82,7 @@ def _hit(service: Service, query: str, hit: Hit, explained: bool) -> FoundHit:
 
 def _facets(service: Service, query: str, request: SearchRequest) -> dict[str, list[FacetCount]]:
     counted = service.index.facets(query, request.facets, where=request.where)
-    return {field: [FacetCount(value, count) for value, count in facet.counts] for field, facet in counted.items()}
+    return {field: [FacetCount(*pair) for pair in facet.counts] for field, facet in counted.items()}
 
 
 def rerank(service: Service, call: Call) -> RerankResponse:
@@ -93,15 +92,14 @@ def rerank(service: Service, call: Call) -> RerankResponse:
     check_count("documents", request.documents, service.limits.documents)
     titles = [document if isinstance(document, str) else document.title for document in request.documents]
     check_lengths("title", titles, service.limits.title_characters)
-    encoder = service.index.encoder
-    scores = (encoder.encode_document(titles) @ encoder.encode_query(request.query)).tolist() if titles else []
+    scored = [None if isinstance(document, str) else document.score for document in request.documents]
+    engine = [score for score in scored if score is not None]
+    if engine and len(engine) < len(titles):
+        raise RefusalError(422, f"{len(engine)} of {len(titles)} documents have a score; give one to all or to none.")
+    scores = rerank_scores(service.index.encoder, request.query, titles, engine or None, request.weight).tolist()
     order = sorted(range(len(titles)), key=lambda place: -scores[place])[: request.k]
-    return RerankResponse(
-        [
-            Reranked(place, titles[place], round(scores[place], _DIGITS), _id(request.documents[place]))
-            for place in order
-        ]
-    )
+    rows = [(place, titles[place], round(scores[place], _DIGITS), _id(request.documents[place])) for place in order]
+    return RerankResponse([Reranked(*row) for row in rows])
 
 
 def _id(document: object) -> Any:  # noqa: ANN401
@@ -167,9 +165,9 @@ def delete_document(service: Service, call: Call) -> DeleteResponse:
 
 
 def check_writable(service: Service) -> None:
-    """Raise 403 if another process writes the index."""
-    if not service.is_writable:
-        raise RefusalError(403, "Another service writes this index, so this one only reads; send changes to the other.")
+    """Raise 403 if this service may not change the index."""
+    if service.settings.read_only:
+        raise RefusalError(403, service.settings.read_only)
 
 
 # --- clicks and topics -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import clickvec
-from clickvec.serve import answers, messages, openai_shape
+from clickvec.serve import answers, openai_shape, schemas
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
@@ -37,24 +37,24 @@ def _openapi(service: Service, call: Call) -> Text:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/search", answers.search, messages.SearchRequest, response=messages.SearchResponse),
-    Endpoint("POST", "/rerank", answers.rerank, messages.RerankRequest, response=messages.RerankResponse),
-    Endpoint("POST", "/explain", answers.explain, messages.ExplainRequest, response=messages.ExplainResponse),
+    Endpoint("POST", "/search", answers.search, schemas.SearchRequest, response=schemas.SearchResponse),
+    Endpoint("POST", "/rerank", answers.rerank, schemas.RerankRequest, response=schemas.RerankResponse),
+    Endpoint("POST", "/explain", answers.explain, schemas.ExplainRequest, response=schemas.ExplainResponse),
     Endpoint(
-        "POST", "/documents", answers.add_documents, messages.DocumentsRequest, "write", messages.DocumentsResponse,
+        "POST", "/documents", answers.add_documents, schemas.DocumentsRequest, "write", schemas.DocumentsResponse,
         "write",
     ),
-    Endpoint("GET", "/documents/{id}", answers.get_document, response=messages.FoundDocument),
-    Endpoint("DELETE", "/documents/{id}", answers.delete_document, None, "write", messages.DeleteResponse, "write"),
-    Endpoint("GET", "/topics", answers.cell_topics, response=messages.TopicsResponse),
+    Endpoint("GET", "/documents/{id}", answers.get_document, response=schemas.FoundDocument),
+    Endpoint("DELETE", "/documents/{id}", answers.delete_document, None, "write", schemas.DeleteResponse, "write"),
+    Endpoint("GET", "/topics", answers.cell_topics, response=schemas.TopicsResponse),
     Endpoint(
         "POST", "/v1/embeddings", openai_shape.embeddings, openai_shape.EmbeddingRequest,
         response=openai_shape.EmbeddingResponse,
     ),
     Endpoint("GET", "/v1/models", openai_shape.models, response=openai_shape.ModelsResponse, at="loop"),
-    Endpoint("POST", "/click", answers.click, messages.ClickRequest, response=messages.ClickResponse, at="write"),
-    Endpoint("GET", "/healthz", answers.healthz, None, "open", messages.Health, "loop"),
-    Endpoint("GET", "/readyz", answers.readyz, None, "open", messages.Ready, "loop"),
+    Endpoint("POST", "/click", answers.click, schemas.ClickRequest, response=schemas.ClickResponse, at="write"),
+    Endpoint("GET", "/healthz", answers.healthz, None, "open", schemas.Health, "loop"),
+    Endpoint("GET", "/readyz", answers.readyz, None, "open", schemas.Ready, "loop"),
     Endpoint("GET", "/metrics", answers.metrics, at="loop"),
     Endpoint("GET", "/openapi.json", _openapi, None, "open", dict, "loop"),
 )  # fmt: skip

@@ -7,7 +7,6 @@ file so that training reads a file that no longer grows, and the service starts 
 
 import fcntl
 import os
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +83,7 @@ def take(path: Path) -> list[Path]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file).st_size:
-                stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+                stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
                 path.rename(path.with_name(f"{_stem(path)}-{stamp}.jsonl"))
         finally:
             os.close(file)

@@ -37,6 +37,11 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
             if self._in_headers and self._header_bytes > limits.header_bytes:
                 self._refuse(b"431 Request Header Fields Too Large", b"headers_too_large", b"The headers are too long.")
 
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            if self._header_timer is None:  # a request that began in the packet of the one before
+                self._wait_for_headers()
+
         def on_headers_complete(self) -> None:
             self._in_headers, self._header_bytes = False, 0
             self._stop_timer()
@@ -53,6 +58,9 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
             self._header_timer = self.loop.call_later(limits.read_seconds, self._close_slow)
 
         def _close_slow(self) -> None:
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._wait_for_headers()  # the answer to the request before must not be mixed with this one
+                return
             self._refuse(b"408 Request Timeout", b"request_timeout", b"The headers did not arrive in time.")
 
         def _stop_timer(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
@@ -10,8 +11,9 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from clickvec.errors import ClickvecError
-from clickvec.serve.messages import ErrorBody, ErrorResponse
+from clickvec.search.segment import DamagedSegmentError
 from clickvec.serve.refusal import RefusalError
+from clickvec.serve.schemas import ErrorBody, ErrorResponse
 from clickvec.serve.service import Service
 
 log = logging.getLogger(__name__)
@@ -118,16 +120,25 @@ def _work_and_leave(service: Service, endpoint: Endpoint, call: Call) -> Text:
 def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
     try:
         answer = endpoint.answer(service, call)
-    except ClickvecError as error:
-        raise RefusalError(422, _sentence(str(error))) from error
-    except OSError as error:
+    except (ClickvecError, OSError, sqlite3.Error) as error:
+        if is_bad_input(error):
+            raise RefusalError(422, _sentence(str(error))) from error
         log.exception("%s failed", endpoint.name)
-        raise RefusalError(503, f"The service cannot do this now: {error.strerror or error}.") from error
+        raise RefusalError(503, _sentence(f"the service cannot do this now: {error}")) from error
     return answer if isinstance(answer, Text) else Text(_to_json(answer), JSON)
 
 
+def is_bad_input(error: BaseException) -> bool:
+    """Tell whether the request is wrong, and not a file, the disk or the database."""
+    if isinstance(error, DamagedSegmentError | OSError | sqlite3.Error):
+        return False
+    return error.__context__ is None or is_bad_input(error.__context__)
+
+
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].removesuffix(".") + "."
+    """Return a message as a sentence, unless it begins with a name such as where.price."""
+    begins_with_word = text.partition(" ")[0].isalpha()
+    return (text[:1].upper() + text[1:] if begins_with_word else text).removesuffix(".") + "."
 
 
 def too_many(limit: int) -> RefusalError:

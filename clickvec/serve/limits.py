@@ -33,6 +33,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
+    read_only: str = ""  # the sentence that tells why the service cannot change the index
     threads: int = 2
     read_keys: Keys = Keys()  # noqa: RUF009 - immutable
     write_keys: Keys = Keys()  # noqa: RUF009

@@ -7,7 +7,7 @@ import msgspec
 
 from clickvec.serve.endpoint import Endpoint
 from clickvec.serve.limits import Limits
-from clickvec.serve.messages import ErrorResponse
+from clickvec.serve.schemas import ErrorResponse
 
 _REFUSALS = {
     400: "The body is not JSON.",

@@ -28,7 +28,7 @@ class Service:
     @property
     def is_writable(self) -> bool:
         """Whether this service may change the index."""
-        return not getattr(self.index, "is_read_only", False)
+        return not self.settings.read_only
 
     def enter(self) -> bool:
         """Count a request that starts to work. Return False if there are too many."""
@@ -47,5 +47,4 @@ class Service:
         """Stop the threads and close the index."""
         self.searching.shutdown(wait=True, cancel_futures=True)
         self.writing.shutdown(wait=True)
-        if hasattr(self.index, "close"):
-            self.index.close()
+        self.index.close()

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from clickvec.search.rerank import WEIGHT
+
 Id = str | int
 Mode = Literal["hybrid", "words", "vectors"]
 
@@ -38,7 +40,9 @@ class Candidate(Request):
 
     title: str
     id: Id | None = None
-    score: Annotated[float | None, _about("The score of the other engine, for blend.")] = None
+    score: Annotated[float | None, _about("The score of the other engine. Give it to all documents, or to none.")] = (
+        None
+    )
 
 
 class RerankRequest(Request):
@@ -47,6 +51,7 @@ class RerankRequest(Request):
     query: str
     documents: list[Candidate | str]
     k: Annotated[int, _about("Return only the k best. Default: all.", ge=1)] | None = None
+    weight: Annotated[float, _about("Weight of the scores of the other engine, if given.", ge=0, le=1)] = WEIGHT
 
 
 class ExplainRequest(Request):
@@ -111,7 +116,7 @@ class FoundHit(Struct, kw_only=True):
     id: Id
     title: str
     score: float
-    parts: Parts | UnsetType = UNSET
+    parts: Parts
     payload: Any | UnsetType = UNSET
     explanation: dict[str, Any] | UnsetType = UNSET
 

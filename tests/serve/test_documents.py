@@ -1,0 +1,106 @@
+"""Adding, replacing and deleting documents, filters and facets, over real HTTP."""
+
+from pathlib import Path
+
+import pytest
+from serving import Running, running
+from tiny import TEXTS
+
+
+def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_path: Path) -> None:
+    with running(write_index, tmp_path) as service:
+        added = service.post("/documents", {"documents": [{"id": 7, "title": "zebra crossing", "payload": {"n": 1}}]})
+        assert added.json() == {"added": 1, "titles": len(TEXTS) + 1}
+        document = {"id": 7, "title": "zebra crossing", "payload": {"n": 1}}
+        assert service.client.get("/documents/7").json() == document
+        hit = service.post("/search", {"query": "zebra", "k": 1}).json()["hits"][0]
+        assert {name: hit[name] for name in document} == document
+        assert hit["parts"]["bm25"] > 0
+
+        service.post("/documents", {"documents": [{"id": 7, "title": "giraffe house"}]})
+        assert service.client.get("/documents/7").json() == {"id": 7, "title": "giraffe house"}
+        assert service.post("/search", {"query": "giraffe", "k": 1}).json()["hits"][0]["id"] == 7
+        assert service.post("/search", {"query": "zebra", "mode": "words"}).json()["hits"] == []
+
+        assert service.client.delete("/documents/7").json() == {"deleted": 1, "titles": len(TEXTS)}
+        assert service.client.get("/documents/7").status_code == 404
+        again = service.client.delete("/documents/7")
+        assert (again.status_code, again.json()["error"]["code"]) == (404, "not_found")
+    with running(write_index, tmp_path) as service:  # it is on disk
+        assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
+
+
+@pytest.mark.parametrize("doc_id", ["a/b", "..", "../../etc/passwd", "über 7%", "酒店", "a?b#c", " "])
+def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tmp_path: Path) -> None:
+    from urllib.parse import quote
+
+    with running(write_index, tmp_path) as service:
+        service.post("/documents", {"documents": [{"id": doc_id, "title": "a title"}]})
+        path = "/documents/" + quote(doc_id, safe="").replace(".", "%2E")
+        assert service.client.get(path).json() == {"id": doc_id, "title": "a title"}
+        assert service.client.delete(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("documents", "status", "told"),
+    [
+        ([{"id": "a"}], 422, "title"),
+        ([{"title": "a"}], 422, "id"),
+        ([{"id": None, "title": "a"}], 422, "id"),
+        ([{"id": 1.5, "title": "a"}], 422, "id"),
+        ([{"id": "a", "title": "b" * 10_001}], 422, "10,001"),
+        ([{"id": "a" * 1_001, "title": "b"}], 422, "1,001"),
+        ([{"id": "a", "title": "b", "colour": 1}], 422, "colour"),
+        ([{"id": str(n), "title": "b"} for n in range(21)], 422, "21"),
+    ],
+)
+def test_bad_documents_change_nothing(
+    documents: object, status: int, told: str, write_index: Path, tmp_path: Path
+) -> None:
+    with running(write_index, tmp_path, {"documents": 20}) as service:
+        answer = service.post("/documents", {"documents": documents})
+        assert answer.status_code == status, answer.text
+        assert told in answer.json()["error"]["message"]
+        assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
+
+
+def test_no_documents_are_fine(reading: Running) -> None:
+    assert reading.post("/documents", {"documents": []}).json() == {"added": 0, "titles": len(TEXTS)}
+
+
+def test_filters_offsets_and_modes(reading: Running) -> None:
+    def ids(**more: object) -> list[str]:
+        answer = reading.post("/search", {"query": "hotels in shanghai", **more})
+        assert answer.status_code == 200, answer.text
+        return [hit["id"] for hit in answer.json()["hits"]]
+
+    everything = ids()
+    assert ids(offset=1, k=2) == everything[1:3]
+    assert set(ids(where={"country": "cn"})) == {"t0", "t1"}
+    assert set(ids(where={"not": {"country": "cn"}, "words": {"lt": 6}})) <= {"t4", "t5", "t6", "t7"}
+    assert set(ids(mode="words")) == {"t0", "t1"}
+    assert ids(mode="vectors")
+    assert ids(min_score=1e9) == []
+
+
+@pytest.mark.parametrize("where", [{"words": {"gte": []}}, {"or": 1}, {"words": {"nope": 1}}])
+def test_a_bad_filter_is_told_by_its_path(reading: Running, where: object) -> None:
+    answer = reading.post("/search", {"query": "hotels", "where": where})
+    assert answer.status_code == 422
+    assert "where" in answer.json()["error"]["message"]
+
+
+def test_facets_count_the_values_of_a_field(reading: Running) -> None:
+    answer = reading.post("/search", {"query": "hotels in shanghai", "facets": ["country", "nope"], "k": 1}).json()
+    counts = {item["value"]: item["count"] for item in answer["facets"]["country"]}
+    assert counts["cn"] == 2
+    assert answer["facets"]["nope"] == []
+    many = reading.post("/search", {"queries": ["hotels in shanghai"], "facets": ["country"], "k": 1}).json()
+    assert many["results"][0]["facets"]["country"] == answer["facets"]["country"]
+
+
+def test_explain_comes_with_each_hit_if_asked(reading: Running) -> None:
+    plain = reading.post("/search", {"query": "hotels in shanghai", "k": 2}).json()["hits"]
+    assert all("explanation" not in hit for hit in plain)
+    for hit in reading.post("/search", {"query": "hotels in shanghai", "k": 2, "explain": True}).json()["hits"]:
+        assert hit["explanation"]["title"] == hit["title"]

@@ -1,0 +1,169 @@
+"""`clickvec serve` as a program: start, signals, workers, and two services of one index."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from command import ok
+from serving import PROGRAM, Program, until
+
+
+def children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    if not path.exists():
+        pytest.skip("needs /proc")
+    return [int(child) for child in path.read_text().split()]
+
+
+def test_it_answers_stops_and_leaves_nothing(write_index: Path, tmp_path: Path) -> None:
+    with Program(write_index) as program:
+        assert program.client.post("/search", json={"query": "new york"}).json()["hits"]
+        assert program.client.get("/readyz").json()["writable"]
+        assert program.stop() == 0
+    assert any('"endpoint":"POST /search"' in line for line in program.lines)
+    assert "torch" not in "".join(program.lines)
+
+
+def test_running_requests_are_finished_before_it_stops(write_index: Path) -> None:
+    body = b'{"documents": [{"id": "z", "title": "zebra crossing"}]}'
+    head = (
+        b"POST /documents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    with Program(write_index) as program:
+        with socket.create_connection(("127.0.0.1", program.port), timeout=20) as connection:
+            connection.sendall(head % len(body) + body[:10])
+            time.sleep(0.2)
+            assert program.client.get("/healthz").status_code == 200  # so the request has begun
+            program.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            connection.sendall(body[10:])
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        assert program.wait() == 0
+    assert ok("search", write_index, "zebra crossing", "-k", "1")
+
+
+def test_a_second_signal_stops_at_once(write_index: Path) -> None:
+    with Program(write_index) as program, socket.create_connection(("127.0.0.1", program.port)) as connection:
+        connection.sendall(
+            b"POST /click HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        )
+        time.sleep(0.2)
+        program.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert program.process.poll() is None
+        assert program.stop(signal.SIGTERM, timeout=3) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_workers_share_the_index_and_stop_together(number: int, write_index: Path) -> None:
+    with Program(write_index, "--workers", 2) as program:
+        until(lambda: len(children(program.process.pid)) == 3)
+        processes = children(program.process.pid)
+        _wait_until_ready(program)
+        added = program.client.post("/documents", json={"documents": [{"id": "z", "title": "zebra crossing"}]})
+        assert added.status_code == 200, added.text
+        until(lambda: all(_find(program, "zebra") == ["z"] for _ in range(20)), seconds=5)
+        searches = 40
+        counted = sum(
+            float(line.rsplit(" ", 1)[1])
+            for line in program.client.get("/metrics").text.splitlines()
+            if line.startswith("clickvec_requests_total") and "/search" in line
+        )
+        assert counted >= searches // 2
+        assert program.stop(number) == 0
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)
+
+
+def test_a_worker_and_a_writer_that_die_are_replaced(write_index: Path) -> None:
+    with Program(write_index, "--workers", 2) as program:
+        _wait_until_ready(program)
+        before = children(program.process.pid)
+        os.kill(before[1], signal.SIGKILL)  # a worker
+        until(lambda: len(children(program.process.pid)) == 3 and before[1] not in children(program.process.pid))
+        os.kill(before[0], signal.SIGKILL)  # the writer
+        until(lambda: _add(program, "y", "yellow submarine") == 200)
+        until(lambda: len(children(program.process.pid)) == 3 and before[0] not in children(program.process.pid))
+        until(lambda: _find(program, "submarine") == ["y"])
+        assert program.stop() == 0
+    assert any("is replaced" in line for line in program.lines)
+
+
+def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: Path) -> None:
+    with Program(write_index) as first, Program(write_index) as second:
+        assert any("only reads" in line for line in second.lines)
+        assert not second.client.get("/readyz").json()["writable"]
+        refused = second.client.post("/documents", json={"documents": [{"id": "q", "title": "quiet zebra"}]})
+        assert refused.status_code == 403
+        assert "only reads" in refused.json()["error"]["message"]
+        assert second.client.delete("/documents/t1").status_code == 403
+        assert _add(first, "z", "zebra crossing") == 200
+        assert _find(first, "zebra") == ["z"]
+        until(lambda: _find(second, "zebra") == ["z"], seconds=2)
+
+
+def test_other_machines_need_keys(write_index: Path, tmp_path: Path) -> None:
+    refused = _run(write_index, "--host", "0.0.0.0")
+    assert refused.returncode == 1
+    assert "--read-key-file" in refused.stderr
+    key = _run("--new-key", tmp_path / "keys").stdout.strip()
+    half = _run(write_index, "--host", "0.0.0.0", "--read-key-file", tmp_path / "keys")
+    assert half.returncode == 1
+    assert key.startswith("cv_")
+    assert key not in (tmp_path / "keys").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "code"),
+    [
+        (("nowhere",), "not an index", 1),
+        ((), "INDEX", 2),
+        (("nowhere", "--port", "99999"), "--port", 2),
+    ],
+)
+def test_bad_arguments(arguments: tuple[str, ...], told: str, code: int) -> None:
+    done = _run(*arguments)
+    assert done.returncode == code
+    assert told in done.stderr
+
+
+def test_a_port_that_is_taken_is_told(write_index: Path) -> None:
+    with Program(write_index) as program:
+        done = _run(write_index, "--port", program.port)
+        assert done.returncode == 1
+        assert str(program.port) in done.stderr
+
+
+def test_it_imports_no_torch(read_index: Path) -> None:
+    code = "import sys, clickvec.serve.supervisor, clickvec.cli.serve_verb; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*PROGRAM, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def _add(program: Program, doc_id: str, title: str) -> int:
+    return program.client.post("/documents", json={"documents": [{"id": doc_id, "title": title}]}).status_code
+
+
+def _find(program: Program, query: str) -> list[str]:
+    with httpx.Client(base_url=program.client.base_url, trust_env=False) as client:  # any worker
+        return [hit["id"] for hit in client.post("/search", json={"query": query, "mode": "words"}).json()["hits"]]
+
+
+def _wait_until_ready(program: Program) -> None:
+    def ready() -> bool:
+        try:
+            return program.client.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    until(ready)

@@ -1,0 +1,83 @@
+"""A new model is swapped in while requests are answered, and `retrain` closes the loop from clicks to a model."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from command import ok, refused
+from serving import Running, running, until
+from tiny import TEXTS, tiny_model
+
+from clickvec.data import read_clicks
+from clickvec.model.encoder import Encoder
+from clickvec.search.index import Index
+
+
+def ask(service: Running) -> str:
+    answer = service.post("/search", {"queries": list(TEXTS), "k": 3})
+    return answer.text if answer.status_code == 200 else f"{answer.status_code} {answer.text}"
+
+
+def test_no_request_fails_or_mixes_models_while_they_are_swapped(write_index: Path, tmp_path: Path) -> None:
+    answers: list[str] = []
+    is_over = threading.Event()
+    with running(write_index, tmp_path) as service:
+        expected = {ask(service)}
+
+        def ask_all_the_time() -> None:
+            while not is_over.is_set():
+                answers.append(ask(service))
+
+        asking = threading.Thread(target=ask_all_the_time)
+        asking.start()
+        for seed in range(1, 4):
+            other = Encoder.load(tiny_model(tmp_path / f"model{seed}", seed=seed))
+            with Index.open(write_index) as index:
+                index.use_model(other)
+            until(lambda other=other: service.client.get("/readyz").json()["model"] == other.fingerprint, seconds=5)
+            expected.add(ask(service))
+            so_far = len(answers)
+            until(lambda so_far=so_far: len(answers) > so_far + 3)
+        is_over.set()
+        asking.join()
+    assert len(expected) == 4
+    assert set(answers) == expected
+
+
+def test_retrain_learns_from_the_clicks_of_the_service(indexed: Path, site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    index = shutil.copytree(indexed, tmp_path / "index")
+    clicks = read_clicks(site / "clicks.tsv.gz")
+    id_of = {document.title: document.id for document in Index.open(index)}
+    path = tmp_path / "index.clicks.jsonl"
+    with running(index, tmp_path, click_log=path) as service:
+        old = service.client.get("/readyz").json()["model"]
+        for query, title in list(zip(clicks.queries, clicks.titles, strict=True))[:1_500]:
+            if title in id_of:
+                shown = [{"id": id_of[title]}]
+                assert service.post("/click", {"query": query, "shown": shown, "clicked": [id_of[title]]}).is_success
+        outcome = json.loads(ok("retrain", index, "--json"))
+        assert outcome["compared"] or not outcome["swapped"]
+        if outcome["swapped"]:
+            assert outcome["fingerprint"] != old
+            until(lambda: service.client.get("/readyz").json()["model"] == outcome["fingerprint"], seconds=5)
+            assert not path.exists()
+            assert "no new clicks" in refused("retrain", index)
+        else:
+            assert service.client.get("/readyz").json()["model"] == old
+        assert service.post("/search", {"query": clicks.queries[0]}).json()["hits"]
+
+
+def test_too_few_clicks_keep_the_old_model_and_the_log(indexed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    index = shutil.copytree(indexed, tmp_path / "index")
+    first = next(iter(Index.open(index)))
+    with running(index, tmp_path, click_log=tmp_path / "index.clicks.jsonl") as service:
+        for number in range(5):
+            service.post("/click", {"query": f"query {number}", "clicked": [first.id]})
+    for _ in range(2):  # the clicks are there the next time too
+        outcome = json.loads(ok("retrain", index, "--json"))
+        assert not outcome["swapped"]
+        assert "too few clicks" in outcome["reason"]

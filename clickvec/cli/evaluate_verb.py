@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    models: Annotated[list[str], typer.Argument(help="Model folders, or bm25 for the baseline.")],
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Model folders, or bm25 for the baseline; none with --index.")
+    ] = None,
+    index: Annotated[
+        Path | None, input_option("An index: measure hybrid search, words and vectors over its titles, beside BM25.")
+    ] = None,
     judged: Annotated[Path | None, input_option("A judged set, or TREC qrels with --queries and --catalogue.")] = None,
     held_out: Annotated[
         list[Path] | None, input_option("A click log that the models were not trained on, instead. Repeatable.")
@@ -41,22 +46,24 @@ def evaluate(
     """Measure models on a judged set (NDCG@1, @3, @10) or on held-out clicks (MRR@10, Recall@100, NDCG@10).
 
     All figures are in per cent. Held-out clicks are measured over all titles of --held-out and --catalogue, with 95%
-    confidence intervals.
+    confidence intervals; so is an index, over its own titles.
     """
-    titles = titles or (catalogue if queries else None)
-    _check_usage(models, judged, held_out, run)
+    titles, models = titles or (catalogue if queries else None), models or []
+    _check_usage(models, index, judged, held_out, run, catalogue if titles is None else None)
     given = (judged, *(held_out or ()), dev, queries, titles, catalogue)
     if run:
         check_run_file(run, (*given, *map(Path, models)))
     columns = inputs.read_columns(column_names, no_header, given)
-    if judged:
+    if index:
+        result = _of_index(index, judged, held_out or [], dev, queries, titles, max_bad, columns)
+    elif judged:
         result = _on_judged_set(models, judged, dev, queries, titles, catalogue, run, max_bad, columns)
     else:
         result = _on_held_out_clicks(models, held_out or [], dev, catalogue, max_bad, columns)
     if as_json:
-        print_json(result.as_json(intervals=not judged))
+        print_json(result.as_json(intervals=bool(index or not judged)))
     else:
-        print_evaluation(result, intervals=not judged)
+        print_evaluation(result, intervals=bool(index or not judged))
     left_out = f", skipped {result.left_out:,} without a relevant title" if result.left_out else ""
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""
@@ -72,7 +79,18 @@ def print_evaluation(result: "Evaluation", intervals: bool) -> None:
     print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
 
 
-def _check_usage(models: list[str], judged: Path | None, held_out: list[Path] | None, run: Path | None) -> None:
+def _check_usage(
+    models: list[str],
+    index: Path | None,
+    judged: Path | None,
+    held_out: list[Path] | None,
+    run: Path | None,
+    catalogue: Path | None,
+) -> None:
+    if index and (models or catalogue or run):
+        raise typer.BadParameter("--index brings its model and titles; leave out models, --catalogue and --run")
+    if not index and not models:
+        raise typer.BadParameter("give a model folder, bm25 or --index")
     twice = next((name for name in models if models.count(name) > 1), None)
     if twice:
         raise typer.BadParameter(f"{twice} is given twice; give each model once")
@@ -128,6 +146,43 @@ def _on_held_out_clicks(
     titles = test.catalogue.titles
     rankers = make_rankers(models, lambda settings: BM25(titles, **settings), tuning, titles)
     return measure(rankers, test, Bar())
+
+
+def _of_index(
+    path: Path,
+    judged: Path | None,
+    logs: list[Path],
+    dev: Path | None,
+    queries: Path | None,
+    titles: Path | None,
+    max_bad: float,
+    columns: "Columns",
+) -> "Evaluation":
+    from clickvec.evaluation.bm25 import BM25, describe_settings
+    from clickvec.evaluation.index_measures import MOST_TITLES, measure_index, tuned_settings
+    from clickvec.evaluation.index_queries import index_queries
+    from clickvec.search.index import Index
+
+    with Index.open(path) as index:
+        source = inputs.read_judged_set(judged, max_bad, columns, queries, titles) if judged else None
+        tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+        test = index_queries(index, source or inputs.read_log(logs, max_bad, columns))
+        columns.check_used()
+        bm25 = None
+        if len(index) <= MOST_TITLES:
+            stored = index.encoder.model.training.get("held_out", {}).get("bm25")
+            settings = tuned_settings(index, tuning, Bar()) if tuning else stored
+            by = (
+                "tuned on dev" if tuning else "tuned when the model was trained" if stored else "not tuned (--dev does)"
+            )
+            name = "BM25 (tuned)" if settings else "BM25"
+            bm25 = BM25((document.title for document in index), name=name, **(settings or {}))
+            print_message(
+                f"{name}: {describe_settings(settings or {})}; {by}. The words of the index: words, k1 = 1.2, b = 0.75"
+            )
+        result = measure_index(index, test, bm25, Bar())
+        print_message(f"{path}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
+    return result
 
 
 def make_rankers(

@@ -132,10 +132,15 @@ class Index:
             raise ClickvecError(f"ids must be a list, not the single str {ids!r}")
         return self._live.delete(list(ids))
 
-    def use_fusion(self, fusion: Fusion, k1: float | None = None, b: float | None = None) -> None:
-        """Fuse words and vectors in this way from now on, with these constants of BM25."""
+    def use_fusion(
+        self, fusion: Fusion, k1: float | None = None, b: float | None = None, report: dict[str, Any] | None = None
+    ) -> None:
+        """Fuse words and vectors in this way from now on, with these constants of BM25.
+
+        `report` says how the fusion was chosen, in plain values.
+        """
         constants = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
-        self._live.set_state(fusion=fusion.as_json(), **constants)
+        self._live.set_state(fusion=fusion.as_json(), fusion_report=report, **constants)
 
     def use_model(self, encoder: Encoder, fusion: Fusion | None = None, progress: Progress | None = None) -> None:
         """Encode all titles with another model, then use it and the fusion from one moment on."""
@@ -175,6 +180,11 @@ class Index:
     def fusion(self) -> Fusion:
         """How words and vectors make a score."""
         return self._live.view().fusion
+
+    @property
+    def fusion_report(self) -> dict[str, Any] | None:
+        """How the fusion was chosen: the figures of each method, and how well probabilities are calibrated."""
+        return self._live.view().settings.fusion_report
 
     @property
     def is_read_only(self) -> bool:

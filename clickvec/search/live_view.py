@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     vectors: str = "float32"
     search: str = "auto"  # or exact, or approximate
     fusion: dict[str, Any] | None = None  # None: the default
+    fusion_report: dict[str, Any] | None = None  # how it was chosen
     k1: float = K1
     b: float = B
 

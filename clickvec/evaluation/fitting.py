@@ -1,0 +1,211 @@
+"""Choose how an index fuses words and vectors, on held-out clicks or a judged set, by cross-validation.
+
+The candidates of each query are what the index would consider: the best 100 titles by words and the best 100 by
+vectors. All of them are used, so that the fitted probabilities are those of what a user sees. A title without a click
+or grade counts as not clicked.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.index_queries import (
+    DEPTH,
+    MEASURES,
+    Gains,
+    IndexQueries,
+    Source,
+    folds_of,
+    index_queries,
+    values_of,
+    values_table,
+)
+from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
+from clickvec.progress import Progress, ignore
+from clickvec.search.fusion import Candidates, Fusion
+from clickvec.search.index import Index
+
+FOLDS = 5
+MOST_QUERIES = 1_000  # of more, a random sample
+FEWEST_QUERIES = 50  # with fewer, the default is kept
+CHOSEN_BY = MEASURES.index("NDCG@10")
+GRIDS = {
+    "ranks": tuple(map(Fusion.ranks, (1, 5, 20, 60))),
+    "mixture": tuple(Fusion.mixture(step / 20) for step in range(4, 21)),
+}
+METHODS = (*GRIDS, "clicks")
+BINS = 10
+LABEL = "fitting the fusion"
+
+
+class FittedQuery(NamedTuple):
+    """The candidates of a query, and what they are worth."""
+
+    candidates: Candidates
+    keys: tuple[str, ...]
+    gains: Gains  # of all relevant titles, also of those that are not candidates
+    facts: Floats
+
+    @property
+    def clicked(self) -> NDArray[np.bool_]:
+        """Which candidates are relevant."""
+        return np.array([key in self.gains for key in self.keys], np.bool_)
+
+
+class FittedFusion(NamedTuple):
+    """The chosen fusion, and how it was chosen: plain values that are stored in the index."""
+
+    fusion: Fusion
+    report: dict[str, Any]
+
+
+def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -> FittedFusion:
+    """Return the fusion that ranks best on queries that it was not fitted on, and the figures of all of them.
+
+    The probability of a click is kept unless another method is clearly better, because only its scores can be compared
+    with a threshold. With too few queries, raise ClickvecError.
+    """
+    queries = gather(index, index_queries(index, source).present().sample(MOST_QUERIES), progress)
+    if len(queries) < FEWEST_QUERIES:
+        raise ClickvecError(
+            f"the fusion cannot be fitted on {len(queries):,} queries; give at least {FEWEST_QUERIES}, or leave "
+            "the default"
+        )
+    return choose(queries, progress)
+
+
+def use_best_fusion(index: Index, source: Source, progress: Progress | None = None) -> FittedFusion:
+    """Fit the fusion of an index on held-out clicks or a judged set, and store it in the index."""
+    fitted = fit_fusion(index, source, progress)
+    index.use_fusion(fitted.fusion, report=fitted.report)
+    return fitted
+
+
+def figures_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return the figures of a report as a table: a header, then a row for each method."""
+    rows = [[name, *(f"{value:.1f}" for value in row.values())] for name, row in report["figures"].items()]
+    return [["method", *MEASURES], *rows]
+
+
+def reliability_rows(report: dict[str, Any]) -> list[list[str]]:
+    """Return the reliability curve of a report as a table."""
+    cells = [
+        [f"{part['from']:.1f} to {part['from'] + 1 / BINS:.1f}", f"{part['candidates']:,}"]
+        + ([f"{part['predicted']:.3f}", f"{part['clicked']:.3f}"] if part["candidates"] else ["", ""])
+        for part in report["reliability"]
+    ]
+    return [["probability", "candidates", "mean prediction", "share clicked"], *cells]
+
+
+def gather(index: Index, queries: IndexQueries, progress: Progress | None = None) -> list[FittedQuery]:
+    """Return the candidates of all queries."""
+    report, gathered = progress or ignore, []
+    for number, query in enumerate(queries.queries):
+        report("searching", number, len(queries.queries))
+        proposed = index.candidates(query.text, depth=DEPTH)
+        order = np.argsort(proposed.positions)  # ties must not depend on the present fusion
+        candidates = proposed.facts._replace(cosine=proposed.facts.cosine[order], matches=proposed.facts.matches[order])
+        keys = tuple(queries.key(proposed.documents[at]) for at in order.tolist())
+        gathered.append(FittedQuery(candidates, keys, query.gains, fact_rows(candidates)))
+    report("searching", len(queries.queries), len(queries.queries))
+    return gathered
+
+
+def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> FittedFusion:
+    """Cross-validate the three methods, choose one, and fit it on all queries."""
+    report = progress or ignore
+    values = {"words": _values(queries, _words), "vectors": _values(queries, _vectors)}
+    values["default"] = _values(queries, Fusion.default().scores)
+    fits = dict[str, Callable[[Sequence[int]], Fusion]]()
+    for done, (name, fusions) in enumerate(GRIDS.items()):
+        report(LABEL, done, len(METHODS))
+        fits[name], values[name] = _choose_setting(queries, fusions)
+    report(LABEL, len(GRIDS), len(METHODS))
+    fits["clicks"] = partial(_fit_clicks, queries)
+    values["clicks"], chances = _cross_validate(queries, fits["clicks"])
+    report(LABEL, len(METHODS), len(METHODS))
+    best = max(METHODS, key=lambda name: float(values[name][CHOSEN_BY].mean()))
+    chosen = best if _is_clearly_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY]) else "clicks"
+    bins, error = reliability(np.concatenate(chances), np.concatenate([query.clicked for query in queries]))
+    means = {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
+    about = {"queries": len(queries), "chosen": chosen, "figures": means, "calibration_error": error}
+    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins})
+
+
+def reliability(chances: Floats, clicked: NDArray[np.bool_]) -> tuple[list[dict[str, float]], float]:
+    """Return ten bins of predicted probabilities with the share that was clicked, and the expected calibration error.
+
+    The bins are tenths of the probability. The error is the mean distance of the two, weighted by candidates.
+    """
+    number = np.minimum((chances * BINS).astype(np.int64), BINS - 1)
+    bins, error = [], 0.0
+    for at in range(BINS):
+        inside = number == at
+        count = int(inside.sum())
+        predicted, actual = (float(part[inside].mean()) if count else 0.0 for part in (chances, clicked))
+        bins.append({"from": at / BINS, "candidates": count, "predicted": predicted, "clicked": actual})
+        error += count * abs(predicted - actual) / max(1, len(chances))
+    return bins, error
+
+
+def _words(candidates: Candidates) -> NDArray[Any]:
+    scores = candidates.bm25
+    return np.where(scores > 0, scores, -np.inf)
+
+
+def _vectors(candidates: Candidates) -> NDArray[Any]:
+    return np.where(candidates.cosine != 0, candidates.cosine, -np.inf)
+
+
+def _values(queries: Sequence[FittedQuery], score: Callable[[Candidates], NDArray[Any]]) -> Floats:
+    """Return the measures of all queries, (measures, queries)."""
+    return values_table(_ranked(query, score(query.candidates)) for query in queries)
+
+
+def _ranked(query: FittedQuery, scores: NDArray[Any]) -> tuple[float, float, float]:
+    best = np.argsort(-scores, kind="stable")
+    best = best[np.isfinite(scores[best])]
+    return values_of((query.keys[at] for at in best.tolist()), query.gains)
+
+
+def _choose_setting(
+    queries: Sequence[FittedQuery], fusions: Sequence[Fusion]
+) -> tuple[Callable[[Sequence[int]], Fusion], Floats]:
+    """Return the fit that takes the best of several fusions on some queries, and its cross-validated measures."""
+    values = np.stack([_values(queries, fusion.scores) for fusion in fusions])  # (fusions, measures, queries)
+
+    def best(on: Sequence[int]) -> int:
+        return int(values[:, CHOSEN_BY, on].mean(axis=1).argmax())
+
+    measured = np.zeros(values.shape[1:])
+    for others, held_out in folds_of(len(queries), FOLDS):
+        measured[:, held_out] = values[best(others)][:, held_out]
+    return lambda on: fusions[best(on)], measured
+
+
+def _cross_validate(
+    queries: Sequence[FittedQuery], fit: Callable[[Sequence[int]], Fusion]
+) -> tuple[Floats, list[Floats]]:
+    """Return the measures and the scores of each query by a fusion that was fitted on the other folds."""
+    rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)] * len(queries)
+    scores = [np.zeros(0)] * len(queries)
+    for others, held_out in folds_of(len(queries), FOLDS):
+        fusion = fit(others)
+        for at in held_out:
+            scores[at] = fusion.scores(queries[at].candidates).astype(np.float64)
+            rows[at] = _ranked(queries[at], scores[at])
+    return values_table(rows), scores
+
+
+def _fit_clicks(queries: Sequence[FittedQuery], on: Sequence[int]) -> Fusion:
+    return fit_clicks([queries[at].facts for at in on], [queries[at].clicked for at in on])
+
+
+def _is_clearly_better(one: Floats, other: Floats) -> bool:
+    """Tell whether a difference is larger than two standard errors of the paired difference."""
+    difference = one - other
+    return bool(difference.mean() > 2 * difference.std() / np.sqrt(len(difference)))

@@ -1,0 +1,73 @@
+"""Fit the probability of a click: penalised maximum likelihood by Newton's method, in NumPy.
+
+The penalty pulls the weights towards a prior, which ranks as the default fusion does. So a few hundred queries change
+little, and many thousands change what they have evidence for.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, facts_of
+
+Floats = NDArray[np.float64]
+
+NAMES = ("constant", *CLICK_FACTS)
+# Typical of the logs that we have measured. The ratios of cosine, words and codes are those of the default mixture.
+PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 3.5}
+PENALTY = 100.0  # of 10 to 1,000, the best on held-out queries of three logs
+_ROUNDS = 50
+_CONVERGED = 1e-9  # relative change of the loss
+
+
+def fact_rows(candidates: Candidates) -> Floats:
+    """Return the facts of all candidates: (candidates, weights of the method `clicks`)."""
+    facts, count = facts_of(candidates), len(candidates.cosine)
+    columns = [np.broadcast_to(np.asarray(facts[name], np.float64), count) for name in CLICK_FACTS]
+    return np.stack([np.ones(count), *columns], axis=1)
+
+
+def fit_clicks(rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]]) -> Fusion:
+    """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked."""
+    facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
+    prior = np.array([PRIOR.get(name, 0.0) for name in NAMES])
+    weights = fit_logistic(facts, labels, prior, PENALTY)
+    return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True))})
+
+
+def fit_logistic(facts: Floats, labels: Floats, prior: Floats, penalty: float) -> Floats:
+    """Return the weights that minimise the logistic loss plus penalty/2 · |weight - prior|² of standardised facts.
+
+    The first column is the constant, which has no penalty. A fact that never varies keeps its prior weight.
+    """
+    spread = facts.std(axis=0)
+    varies = spread > 1e-9
+    spread = np.where(varies, spread, 1)
+    scaled, target = facts / spread, prior * spread
+    pull = np.where(varies, penalty, 1e9)  # holds the facts that never vary
+    pull[0] = 1e-6
+    weights = target.copy()
+    loss = _loss(scaled, labels, weights, target, pull)
+    for _ in range(_ROUNDS):
+        chance = 0.5 * (1 + np.tanh(0.5 * (scaled @ weights)))
+        gradient = scaled.T @ (chance - labels) + pull * (weights - target)
+        curvature = (scaled * (chance * (1 - chance))[:, None]).T @ scaled + np.diag(pull)
+        step = np.linalg.solve(curvature, gradient)
+        size, following = 1.0, _loss(scaled, labels, weights - step, target, pull)
+        while following > loss and size > 1e-6:  # a full step may go too far
+            size /= 2
+            following = _loss(scaled, labels, weights - size * step, target, pull)
+        if following > loss:
+            break
+        weights = weights - size * step
+        converged, loss = loss - following <= _CONVERGED * abs(loss), following
+        if converged:
+            break
+    fitted: Floats = weights / spread
+    return fitted
+
+
+def _loss(facts: Floats, labels: Floats, weights: Floats, target: Floats, pull: Floats) -> float:
+    log_odds = facts @ weights
+    return float(np.logaddexp(0, log_odds).sum() - labels @ log_odds + 0.5 * pull @ np.square(weights - target))

@@ -1,0 +1,102 @@
+"""Fitting a fusion: known weights are found again, probabilities are calibrated, and little data changes little."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from clickvec.evaluation.fitting import FittedQuery, choose, reliability
+from clickvec.evaluation.index_queries import values_of
+from clickvec.evaluation.logistic_fit import NAMES, PRIOR, fact_rows, fit_clicks, fit_logistic
+from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
+
+PRIOR_WEIGHTS = np.array([PRIOR.get(name, 0.0) for name in NAMES])
+TRUE = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-9.0, 10, 4, 2, 1, 0.5, 0.5, -0.3), strict=True)))
+
+
+def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[FittedQuery]:
+    """Return queries whose clicks are drawn with the probabilities that `truth` gives."""
+    rng = np.random.default_rng(0)
+    queries = []
+    for number in range(count):
+        terms = int(rng.integers(1, 5))
+        idf = rng.uniform(1, 9, terms)
+        matches = rng.uniform(0.2, 0.7, (titles, terms)) * idf * (rng.random((titles, terms)) < 0.3)
+        of = Candidates(
+            rng.uniform(-0.2, 1, titles), matches, idf, idf, rng.random(terms) < 0.9, rng.random(terms) < 0.2
+        )
+        keys = tuple(f"{number}-{title}" for title in range(titles))
+        clicked = rng.random(titles) < truth.scores(of)
+        gains = {key: 1.0 for key, is_clicked in zip(keys, clicked, strict=True) if is_clicked}
+        queries.append(FittedQuery(of, keys, gains or {"elsewhere": 1.0}, fact_rows(of)))
+    return queries
+
+
+def fitted(queries: Sequence[FittedQuery]) -> Fusion:
+    return fit_clicks([query.facts for query in queries], [query.clicked for query in queries])
+
+
+def test_weights_that_made_the_clicks_are_found_again() -> None:
+    weights = fitted(some_queries(3_000)).weights
+    for name in ("cosine", "words", "codes", "rarest match"):
+        assert weights[name] == pytest.approx(TRUE.weights[name], abs=0.6), name
+
+
+def test_the_fit_is_a_minimum_of_the_penalised_loss() -> None:
+    queries = some_queries(100)
+    facts, labels = np.concatenate([q.facts for q in queries]), np.concatenate([q.clicked for q in queries]) * 1.0
+    weights, spread = fit_logistic(facts, labels, PRIOR_WEIGHTS, 10), facts.std(axis=0)
+    pull = np.where(np.arange(len(NAMES)) == 0, 1e-6, 10) * spread**2
+    gradient = facts.T @ (logistic(facts @ weights) - labels) + pull * (weights - PRIOR_WEIGHTS)
+    assert np.abs(gradient / np.maximum(spread, 0.1)).max() < 1e-3
+
+
+def test_few_queries_stay_near_the_prior_and_a_fact_that_never_varies_keeps_it() -> None:
+    query = some_queries(1)[0]
+    weights = fitted([query]).weights
+    assert weights["cosine"] == pytest.approx(PRIOR["cosine"], abs=1.5)
+    assert weights["query length"] == pytest.approx(0, abs=1e-9)
+
+
+def test_no_click_at_all_is_no_error() -> None:
+    query = some_queries(1)[0]
+    without = query._replace(gains={"elsewhere": 1.0})
+    scores = fitted([without]).scores(without.candidates)
+    assert np.isfinite(scores).all()
+    assert scores.max() < 0.01
+
+
+def test_probabilities_are_calibrated_on_queries_that_were_not_fitted() -> None:
+    chosen = choose(some_queries(1_000))
+    assert chosen.fusion.method == chosen.report["chosen"] == "clicks"
+    assert chosen.report["calibration_error"] < 0.01
+    for part in chosen.report["reliability"]:
+        if part["candidates"] > 500:
+            assert part["predicted"] == pytest.approx(part["clicked"], abs=0.04)
+
+
+def test_the_report_has_the_figures_of_every_method() -> None:
+    figures = choose(some_queries(60)).report["figures"]
+    assert set(figures) == {"words", "vectors", "default", "ranks", "mixture", "clicks"}
+    assert figures["clicks"]["NDCG@10"] >= max(figures["words"]["NDCG@10"], figures["vectors"]["NDCG@10"])
+
+
+def test_another_method_is_kept_if_it_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
+    monkeypatch.setattr("clickvec.evaluation.fitting.fit_clicks", lambda *_: useless)
+    assert choose(some_queries(60)).fusion.method == "mixture"
+
+
+def test_reliability_by_hand() -> None:
+    bins, error = reliability(np.array([0.05, 0.15, 0.15, 1.0]), np.array([False, True, False, True]))
+    assert [part["candidates"] for part in bins] == [1, 2, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert bins[1] == {"from": 0.1, "candidates": 2, "predicted": pytest.approx(0.15), "clicked": 0.5}
+    assert error == pytest.approx((0.05 + 2 * 0.35 + 0) / 4)
+
+
+def test_measures_by_hand() -> None:
+    gains = {"a": 3.0, "b": 1.0}
+    mrr, recall, ndcg = values_of(["x", "b", "x", "a"], gains)  # the copy of x does not count
+    assert (mrr, recall) == (50, 100)
+    assert ndcg == pytest.approx(100 * (1 / np.log2(3) + 3 / np.log2(4)) / (3 + 1 / np.log2(3)))
+    assert values_of([], gains) == (0, 0, 0)

@@ -1,0 +1,131 @@
+"""An index over its own titles: queries by id, by words and of collections; measures by hand; a fitted fusion."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import ok, refused, run, wrong_usage
+from tiny import tiny, tiny_model
+
+from clickvec import ClickvecError
+from clickvec.data import ClickLog, JudgedQuery
+from clickvec.evaluation import fitting
+from clickvec.evaluation.bm25 import BM25
+from clickvec.evaluation.fitting import use_best_fusion
+from clickvec.evaluation.held_out_clicks import Catalogue, Collection
+from clickvec.evaluation.index_measures import measure_index
+from clickvec.evaluation.index_queries import index_queries
+from clickvec.model.encoder import Encoder
+from clickvec.search.fusion import Fusion
+from clickvec.search.index import Index
+
+TITLES = ["shanghai hotels", "Best  Pizza", "a car", "blue tea", "best pizza", "red wine"]
+WORDS = ["shanghai", "hotels", "pizza", "car", "tea", "wine", "red", "blue"]
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return Index.build(Encoder(tiny()), TITLES, ids=list("abcdef"))
+
+
+def judged(*rows: tuple[str, str, int], query: str = "pizza") -> JudgedQuery:
+    ids, titles, grades = zip(*rows, strict=True)
+    return JudgedQuery("q", query, ids, titles, np.array(grades))
+
+
+def test_a_judged_set_with_ids_of_the_index_is_matched_by_id(index: Index) -> None:
+    queries = index_queries(index, [judged(("b", "x", 2), ("zz", "y", 1), ("c", "z", 0)), judged(("a", "x", 0))])
+    assert queries.by_id
+    assert queries.queries[0].gains == {"b": 3.0, "zz": 1.0}
+    assert (queries.left_out, queries.absent) == (1, 1)
+
+
+def test_other_ids_are_matched_by_the_words_of_the_title(index: Index) -> None:
+    queries = index_queries(index, [judged(("17", "BEST pizza", 1), ("18", "no such title", 1))])
+    assert not queries.by_id
+    assert queries.queries[0].gains == {"best pizza": 1.0, "no such title": 1.0}
+    assert queries.absent == 1
+
+
+def test_clicks_are_matched_by_words_and_merged_by_query(index: Index) -> None:
+    log = ClickLog(["Pizza", "pizza ", "tea"], ["best pizza", "a car", "gone"], np.ones(3))
+    queries = index_queries(index, log)
+    assert [(query.text, dict(query.gains)) for query in queries.queries] == [
+        ("Pizza", {"best pizza": 1.0, "a car": 1.0}),
+        ("tea", {"gone": 1.0}),
+    ]
+    assert [query.text for query in queries.present().queries] == ["Pizza"]
+
+
+def test_nothing_to_measure_is_told(index: Index) -> None:
+    with pytest.raises(ClickvecError, match="none of the 1 queries has a relevant title"):
+        index_queries(index, [judged(("a", "x", 0))])
+    with pytest.raises(ClickvecError, match="none of the relevant titles"):
+        index_queries(index, ClickLog(["tea"], ["gone"], np.ones(1)))
+
+
+def test_measures_of_each_mode_and_of_a_baseline(index: Index) -> None:
+    log = ClickLog(["best pizza", "wine"], ["best pizza", "red wine"], np.ones(2))
+    result = measure_index(index, index_queries(index, log), BM25(TITLES))
+    assert result.systems == ("hybrid", "words", "vectors", "BM25")
+    assert result.measures == ("MRR@10", "Recall@100", "NDCG@10")
+    assert result.mean("words", "MRR@10") == result.mean("BM25", "MRR@10") == 100
+    assert (result.values <= 100 + 1e-9).all()  # two titles with the same words count once
+
+
+def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "FEWEST_QUERIES", 4)
+    titles = [f"{one} {other}" for one in WORDS for other in WORDS if one != other]
+    index = Index.build(Encoder(tiny()), titles)
+    clicked = tuple(frozenset({row}) for row in range(0, len(titles), 3))
+    collection = Collection(tuple(titles[min(rows)] for rows in clicked), clicked, Catalogue(titles))
+    fitted = use_best_fusion(index, collection)
+    assert index.fusion == fitted.fusion
+    index.save(tmp_path / "index")
+    with Index.open(tmp_path / "index") as again:
+        assert again.fusion == fitted.fusion
+        assert again.fusion_report == fitted.report
+        assert again.search(titles[0], k=1)[0].title == titles[0]
+
+
+def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:
+    with pytest.raises(ClickvecError, match="cannot be fitted on 1 queries; give at least 50"):
+        use_best_fusion(index, ClickLog(["tea"], ["blue tea"], np.ones(1)))
+    assert index.fusion == Fusion.default()
+
+
+# --- the verb ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TITLES, ids=list("abcdef")).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def test_evaluate_an_index(stored: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("query\ttitle\nbest pizza\tbest pizza\nwine\tred wine\nwine\tgone\n")
+    done = run("evaluate", "--index", stored, "--held-out", log)
+    assert done.status == 0, done.err
+    head, _, *rows = done.out.splitlines()
+    assert head.split() == ["system", "MRR@10", "Recall@100", "NDCG@10"]
+    assert [row.split()[0] for row in rows] == ["hybrid", "words", "vectors", "BM25"]
+    assert all("[" in row for row in rows)
+    assert "2 queries, 1 of 3 relevant titles not in the catalogue" in done.err
+    assert "6 titles, fusion mixture" in done.err
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\tpiza\tb\tBest Pizza\t1\n")
+    assert '"system": "BM25 (tuned)"' in ok("evaluate", "--index", stored, "--judged", dev, "--dev", dev, "--json")
+
+
+def test_wrong_uses_of_evaluate_with_an_index(stored: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("query\ttitle\nbest pizza\tbest pizza\n")
+    held_out = ("--held-out", log)
+    assert "--index brings its model" in wrong_usage("evaluate", "bm25", "--index", stored, *held_out)
+    assert "--index brings its model" in wrong_usage("evaluate", "--index", stored, *held_out, "--catalogue", log)
+    assert "give a model folder, bm25 or --index" in wrong_usage("evaluate", *held_out)
+    assert "index" in refused("evaluate", "--index", tmp_path / "none", *held_out)

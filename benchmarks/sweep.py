@@ -6,7 +6,7 @@
 `--random N` draws N settings from one of the spaces below, the same N for every tower, so that each gets the same
 budget. A trials file has one trial per line, `key=value key=value ...`. Each result is one line of JSON; the best one
 is printed last on stderr. Dev is measured once, on the model that the recipe keeps, and so is a second judged set
-(`--also`), which helps if dev is small. Needs only numpy, torch and safetensors.
+(`--also`), which helps if dev is small. Needs only numpy and torch.
 """
 
 import argparse

@@ -77,8 +77,8 @@ def prepare(
 ) -> None:
     """Clean a click log, prepare it for training and write a data folder.
 
-    Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy,
-    torch and safetensors.
+    Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy
+    and torch.
     """
     from clickvec import config
     from clickvec.data import data_folder, dataset

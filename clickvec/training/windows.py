@@ -6,10 +6,8 @@ sequentially. While one window is trained on, a thread copies the next. Order, m
 windows. If the data fits into memory there are none, and nothing is copied.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from clickvec.data.dataset import Dataset
 from clickvec.text.ragged import Ragged, concatenate
+from clickvec.training.memory import available_memory
 from clickvec.training.negatives import Candidates, Ids, Sampler
 
 SHARE = 4  # a window gets this part of the available memory; there are two at a time
@@ -129,9 +128,6 @@ def _take(rows: Ragged, ids: NDArray[np.integer]) -> Ragged:
     return concatenate([rows.take(ids[k : k + _ROWS_AT_ONCE]) for k in range(0, len(ids), _ROWS_AT_ONCE)])
 
 
-# --- memory -------------------------------------------------------------------------------------------------------
-
-
 def window_bytes(whole: Window) -> int | None:
     """Return the size of a window. None if half of the available memory holds the whole data."""
     available = available_memory()
@@ -148,31 +144,3 @@ def _is_mapped(array: NDArray[Any]) -> bool:
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
     return not isinstance(base, np.ndarray)
-
-
-def available_memory() -> int | None:
-    """Return the bytes that this process can still use, by the system and its control group. None if not known."""
-    found = re.search(r"MemAvailable: *(\d+) kB", _read("/proc/meminfo"))
-    if not found:
-        return None
-    own = re.search(r"RssAnon:\s*(\d+) kB", _read("/proc/self/status"))
-    limits = [int(limit) for limit in _control_group_limits() if limit.strip().isdigit()]
-    left = min(limits, default=2**63) - 1024 * int(own[1] if own else 0)
-    return max(0, min(1024 * int(found[1]), left))
-
-
-def _control_group_limits() -> Iterator[str]:
-    """Yield the limits of the control group and those above it, of cgroups v2 and v1."""
-    for line in _read("/proc/self/cgroup").splitlines():
-        number, controllers, group = line.split(":", 2)
-        if number == "0" or controllers == "memory":
-            root, file = ("", "memory.max") if number == "0" else ("memory", "memory.limit_in_bytes")
-            for folder in (Path(group), *Path(group).parents):
-                yield _read(Path("/sys/fs/cgroup", root, *folder.parts[1:], file))
-
-
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from interrupt import watch_updates  # noqa: E402
 
-from clickvec.training import loop, windows  # noqa: E402
+from clickvec.training import loop, memory, windows  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
 
 SMALL = {"cells": 16, "epochs": 2, "batch_size": 32}
@@ -184,5 +184,5 @@ V2 = {"/proc/self/cgroup": "0::/b/c\n", "/sys/fs/cgroup/b/c/memory.max": "max\n"
     ],
 )
 def test_available_memory(files: dict[str, str], expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "_read", lambda path: files.get(str(path), ""))
-    assert windows.available_memory() == (None if expected is None else expected * 1024)
+    monkeypatch.setattr(memory, "_read", lambda path: files.get(str(path), ""))
+    assert memory.available_memory() == (None if expected is None else expected * 1024)

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest test-paths sanitize explore table bench results reliability inside clean
+.PHONY: demo test setup check pytest test-paths sanitize explore table bench results reliability soak inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -69,6 +69,10 @@ reliability: setup
 	$(BIN)/python benchmarks/opens.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/kills.py
+
+# Break a live index for a quarter of an hour: kill -9, several writers, a full disk, damaged bytes. For docs/reliability.md.
+soak: setup
+	$(BIN)/python benchmarks/soak.py
 
 # Write docs/results.md from the public data in DATA (see CONTRIBUTING.md). Hours on two cores; it can be interrupted.
 DATA ?= ../shared/data

@@ -31,6 +31,7 @@ def build_segment(
     folder = IndexFolder(path)
     store = DocumentStore.open(folder.documents)
     try:
+        store.check_pages()  # opening a large file did not
         with store.reading():
             settings = Settings(**store.state())
             if encoder is None:

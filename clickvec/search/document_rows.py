@@ -1,8 +1,9 @@
-"""Documents as rows of a SQLite table, with a checksum each. Values are validated on writing and on reading."""
+"""The rows of the tables of an index, with a checksum each. Values are validated on writing and on reading."""
 
 import json
+import sqlite3
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -95,3 +96,45 @@ def _payload(doc_id: object, payload: object) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise ClickvecError(f"the payload of the id {doc_id!r} is not JSON: {error}") from None
     return text
+
+
+# --- deletions, settings and counters --------------------------------------------------------------------------------
+
+
+class Counters(NamedTuple):
+    """What a store counts. It is written with every change."""
+
+    last_seq: int = 0
+    last_deletion: int = 0
+    documents: int = 0
+    forgotten: int = 0  # deletions up to this number are no longer stored
+
+
+def record_deletions(connection: sqlite3.Connection, seqs: list[int], counters: Counters) -> Counters:
+    """Write the rows of deletions. Return the counters after them."""
+    rows = [(number, seq, deletion_crc(number, seq)) for number, seq in enumerate(seqs, counters.last_deletion + 1)]
+    connection.executemany("INSERT INTO deletions VALUES(?, ?, ?)", rows)
+    return counters._replace(last_deletion=counters.last_deletion + len(rows), documents=counters.documents - len(rows))
+
+
+def deletion_crc(number: int, seq: int) -> int:
+    """Return the checksum of a deletion."""
+    return crc32(b"%d %d" % (number, seq))
+
+
+def write_value(connection: sqlite3.Connection, key: str, value: dict[str, Any]) -> None:
+    """Write a row of the table state."""
+    text = json.dumps(value, allow_nan=False)
+    crc = crc32(text.encode(), crc32(key.encode()))
+    connection.execute("INSERT OR REPLACE INTO state VALUES(?, ?, ?)", (key, text, crc))
+
+
+def read_value(connection: sqlite3.Connection, key: str) -> dict[str, Any]:
+    """Read a row of the table state. Raise ValueError if it is missing or its checksum is wrong."""
+    row = connection.execute("SELECT value, crc FROM state WHERE key = ?", (key,)).fetchone()
+    try:
+        if row is None or crc32(row[0], crc32(key.encode())) != row[1]:
+            raise ValueError("wrong checksum")
+        return dict(parse_json(row[0]))
+    except TypeError as error:
+        raise ValueError(str(error)) from None

@@ -5,29 +5,23 @@ Tables
     deletions   number, and the seq of a document that was deleted or replaced
     state       "state": settings of the index as one JSON object; "counters": last seq, last deletion, count
 Every row has a checksum, which is verified whenever the row is read.
-
-Readers need to write to the folder, or a process that has it open for writing: SQLite keeps an index of the
-write-ahead log in documents.sqlite-shm.
 """
 
 import itertools
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.search.document_rows import COLUMNS, Row, duplicate_id, id_text, storable, to_document, to_rows
+from clickvec.search import document_rows
 from clickvec.search.documents import Document
 from clickvec.storage.database import Database
-from clickvec.storage.json_files import parse_json
 
 VERSION = 1  # of the tables
 _CHECKED_BYTES = 32_000_000  # opening checks the structure of a file up to this size, which takes 0.2 s
@@ -42,15 +36,9 @@ CREATE TABLE documents(
 CREATE TABLE deletions(number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE state(key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID
 """
+_SELECT = f"SELECT {document_rows.COLUMNS} FROM documents"
 
 Seqs = NDArray[np.int64]
-
-
-class _Counters(NamedTuple):
-    last_seq: int = 0
-    last_deletion: int = 0
-    documents: int = 0
-    forgotten: int = 0  # deletions up to this number are no longer stored
 
 
 class DocumentStore:
@@ -69,20 +57,20 @@ class DocumentStore:
         """Create an empty store: a new file, or in memory if there is no path."""
         store = cls(Database.create(path, _SCHEMA, VERSION))
         with store._database.transaction() as connection:
-            _write(connection, "state", {})
-            _write(connection, "counters", _Counters()._asdict())
+            document_rows.write_value(connection, "state", {})
+            document_rows.write_value(connection, "counters", document_rows.Counters()._asdict())
         return store
 
     @classmethod
     def open(cls, path: Path, writing: bool = False) -> "DocumentStore":
         """Open a store. Raise if it is damaged, not a store, or of a newer version."""
         database = Database(path, writing)
+        store = cls(database)
         try:
             database.check(_SCHEMA, VERSION, _CHECKED_BYTES)
-            store = cls(database)
             store.state()
             len(store)
-        except ClickvecError:
+        except BaseException:
             database.close()
             raise
         return store
@@ -108,7 +96,7 @@ class DocumentStore:
         """
         iterator = iter(documents)
         block = list(itertools.islice(iterator, _BLOCK))
-        with self.transaction(), self._database.connection() as connection:
+        with self._database.transaction() as connection:
             counters = first = self._counters()
             # Sorting all ids at the end is faster than inserting millions of them into the index in any order.
             is_bulk = counters.documents == 0 and len(block) == _BLOCK
@@ -121,60 +109,60 @@ class DocumentStore:
                 try:
                     connection.execute(_ID_INDEX)
                 except sqlite3.IntegrityError:
-                    raise self._name_duplicate(connection) from None
+                    statement = "SELECT id FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 1"
+                    doc_id = connection.execute(statement).fetchone()[0]
+                    raise document_rows.duplicate_id(doc_id.decode("utf-8", "surrogatepass")) from None
             if counters != first:
-                _write(connection, "counters", counters._asdict())
+                document_rows.write_value(connection, "counters", counters._asdict())
         return counters.last_seq - first.last_seq
 
     def _add_block(
-        self, connection: sqlite3.Connection, block: list[Document], counters: _Counters, before: int
-    ) -> _Counters:
-        rows = to_rows(block, counters.last_seq + 1)
-        replaced: list[int] = []
+        self, connection: sqlite3.Connection, block: list[Document], counters: document_rows.Counters, before: int
+    ) -> document_rows.Counters:
+        rows = document_rows.to_rows(block, counters.last_seq + 1)
         added = counters._replace(last_seq=rows[-1][0], documents=counters.documents + len(rows))
-        with self.transaction():
-            statement = f"INSERT OR IGNORE INTO documents({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
-            if connection.executemany(statement, rows).rowcount == len(rows):
-                return added
-            connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
-            for row in rows:
-                old = self._row_of_id(connection, row[1])
-                if old is not None:
-                    if old[0] > before:
-                        raise duplicate_id(block[row[0] - rows[0][0]].id)
-                    replaced.append(old[0])
-                    connection.execute("DELETE FROM documents WHERE seq = ?", (old[0],))
-                connection.execute(statement, row)
-        return _record_deletions(connection, replaced, added)
+        statement = f"INSERT OR IGNORE INTO documents({document_rows.COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
+        if connection.executemany(statement, rows).rowcount == len(rows):
+            return added
+        connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
+        replaced: list[int] = []
+        for row, document in zip(rows, block, strict=True):
+            old = self._row_of_id(connection, row[1])
+            if old is not None:
+                if old[0] > before:
+                    raise document_rows.duplicate_id(document.id)
+                replaced.append(old[0])
+                connection.execute("DELETE FROM documents WHERE seq = ?", (old[0],))
+            connection.execute(statement, row)
+        return document_rows.record_deletions(connection, replaced, added)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""
-        with self.transaction(), self._database.connection() as connection:
-            counters = first = self._counters()
+        with self._database.transaction() as connection:
             deleted = []
             for doc_id in ids:
-                row = self._row_of_id(connection, storable(id_text(doc_id)))
+                row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(doc_id)))
                 if row is not None:
                     connection.execute("DELETE FROM documents WHERE seq = ?", (row[0],))
                     deleted.append(row[0])
-            counters = _record_deletions(connection, deleted, counters)
-            if counters != first:
-                _write(connection, "counters", counters._asdict())
+            if deleted:
+                counters = document_rows.record_deletions(connection, deleted, self._counters())
+                document_rows.write_value(connection, "counters", counters._asdict())
         return len(deleted)
 
     def set_state(self, **values: Any) -> None:  # noqa: ANN401
         """Change some settings in one transaction. The others keep their values."""
-        with self.transaction(), self._database.connection() as connection:
-            _write(connection, "state", self.state() | values)
+        with self._database.transaction() as connection:
+            document_rows.write_value(connection, "state", self.state() | values)
 
     def forget_deletions(self, upto: int) -> None:
         """Remove the record of deletions up to a number that no reader will ask for any more."""
-        with self.transaction(), self._database.connection() as connection:
+        with self._database.transaction() as connection:
             counters = self._counters()
             upto = min(upto, counters.last_deletion)
             if upto > counters.forgotten:
                 connection.execute("DELETE FROM deletions WHERE number <= ?", (upto,))
-                _write(connection, "counters", counters._replace(forgotten=upto)._asdict())
+                document_rows.write_value(connection, "counters", counters._replace(forgotten=upto)._asdict())
 
     def transaction(self) -> AbstractContextManager[object]:
         """Make all changes inside a `with` block durable together, or none of them on an error.
@@ -192,10 +180,9 @@ class DocumentStore:
     def get(self, seqs: Sequence[int] | Seqs) -> dict[int, Document]:
         """Return the documents that are still there, by seq."""
         documents = {}
-        statement = f"SELECT {COLUMNS} FROM documents WHERE seq = ?"
         with self._database.reading() as connection:
             for seq in map(int, seqs):
-                row = connection.execute(statement, (seq,)).fetchone()
+                row = connection.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
                 if row is not None:
                     documents[seq] = self._document(row)
         return documents
@@ -203,7 +190,7 @@ class DocumentStore:
     def find(self, doc_id: str | int) -> int | None:
         """Return the seq of an id, or None. 7 and "7" are the same id."""
         with self._database.connection() as connection:
-            row = self._row_of_id(connection, storable(id_text(doc_id)))
+            row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(doc_id)))
         return None if row is None else row[0]
 
     def __len__(self) -> int:
@@ -220,7 +207,7 @@ class DocumentStore:
         Changes may happen between two blocks: a document that is deleted before its block is read is not yielded.
         """
         upto = self.last()[0] if upto is None else upto
-        statement = f"SELECT {COLUMNS} FROM documents WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+        statement = f"{_SELECT} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
         while after < upto:
             with self._database.connection() as connection:
                 rows = connection.execute(statement, (after, upto, size)).fetchall()
@@ -236,11 +223,12 @@ class DocumentStore:
             counters = self._counters()
             statement = "SELECT number, seq, crc FROM deletions WHERE number > ? ORDER BY number"
             rows = connection.execute(statement, (after,)).fetchall()
+        is_right = all(document_rows.deletion_crc(*row[:2]) == row[2] for row in rows)
         if after < counters.forgotten:
             raise ClickvecError(
                 f"{self._database.name} keeps deletions after {counters.forgotten}, not {after}; open the index again"
             )
-        if len(rows) != max(0, counters.last_deletion - after) or any(_check(*row[:2]) != row[2] for row in rows):
+        if not is_right or len(rows) != max(0, counters.last_deletion - after):
             raise self._database.damaged(f"table deletions after number {after}")
         return np.array([row[1] for row in rows], np.int64), counters.last_deletion
 
@@ -259,20 +247,27 @@ class DocumentStore:
         """
         return self._database.version()
 
-    def check(self) -> None:
-        """Verify the structure of the file and every row. It reads the whole file."""
+    def check_pages(self) -> None:
+        """Verify the structure of the file: 1 s for a million documents. Opening does this for a small file only."""
         self._database.check(_SCHEMA, VERSION, most_bytes=2**63)
+
+    def check_count(self, count: int) -> None:
+        """Raise if there are not so many documents: then rows are missing that no checksum can miss."""
+        if count != len(self):
+            raise self._database.damaged(f"{count} documents can be read, but {len(self)} were stored")
+
+    def check(self) -> None:
+        """Verify the structure of the file and every row."""
+        self.check_pages()
         with self._database.reading():
             count = sum(len(documents) for _, documents in self.blocks(0))
             self.deletions(self._counters().forgotten)
-            if count != len(self):
-                raise self._database.damaged(f"it has {count} documents, not {len(self)}")
+            self.check_count(count)
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
-    def _row_of_id(self, connection: sqlite3.Connection, stored_id: str | bytes) -> Row | None:
-        statement = f"SELECT {COLUMNS} FROM documents WHERE id = ?"
-        row: Row | None = connection.execute(statement, (stored_id,)).fetchone()
+    def _row_of_id(self, connection: sqlite3.Connection, stored_id: str | bytes) -> document_rows.Row | None:
+        row: document_rows.Row | None = connection.execute(f"{_SELECT} WHERE id = ?", (stored_id,)).fetchone()
         if row is not None:
             self._document(row)  # verifies the checksum
             if row[1] != (stored_id if isinstance(stored_id, bytes) else stored_id.encode()):
@@ -281,55 +276,28 @@ class DocumentStore:
 
     def _document(self, row: tuple[Any, ...]) -> Document:
         try:
-            return to_document(row)
+            return document_rows.to_document(row)
         except ValueError:
             doc_id = row[1].decode(errors="replace") if isinstance(row[1], bytes) else row[1]
             raise self._database.damaged(f"document {row[0]}, id {doc_id!r:.100}") from None
 
     def _read(self, key: str) -> dict[str, Any]:
         with self._database.connection() as connection:
-            row = connection.execute("SELECT value, crc FROM state WHERE key = ?", (key,)).fetchone()
-        try:
-            if row is None or crc32(row[0], crc32(key.encode())) != row[1]:
-                raise ValueError
-            value = parse_json(row[0])
-        except (ValueError, TypeError):
-            raise self._database.damaged(f"table state, row {key}") from None
-        return dict(value)
+            try:
+                return document_rows.read_value(connection, key)
+            except ValueError:
+                raise self._database.damaged(f"table state, row {key}") from None
 
-    def _counters(self) -> _Counters:
-        return _Counters(**self._read("counters"))
+    def _counters(self) -> document_rows.Counters:
+        return document_rows.Counters(**self._read("counters"))
 
-    def _name_duplicate(self, connection: sqlite3.Connection) -> ClickvecError:
-        statement = "SELECT id FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 1"
-        return duplicate_id(connection.execute(statement).fetchone()[0].decode("utf-8", "surrogatepass"))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the path, or the content of a store in memory."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path, or the content of a store in memory."""
         database = self._database
-        if database.path is None:
-            return {"content": database.content()}
-        return {"path": database.path, "writing": database.writing}
-
-    def __setstate__(self, values: dict[str, Any]) -> None:
-        """Load the content, or open the path."""
-        if "content" in values:
-            self._database = Database.load(values["content"])
-        else:
-            self._database = Database(values["path"], values["writing"])
+        if database.path is not None:
+            return DocumentStore.open, (database.path, database.writing)
+        return _load, (database.content(),)
 
 
-def _record_deletions(connection: sqlite3.Connection, seqs: list[int], counters: _Counters) -> _Counters:
-    rows = [(number, seq, _check(number, seq)) for number, seq in enumerate(seqs, counters.last_deletion + 1)]
-    connection.executemany("INSERT INTO deletions VALUES(?, ?, ?)", rows)
-    return counters._replace(last_deletion=counters.last_deletion + len(rows), documents=counters.documents - len(rows))
-
-
-def _check(number: int, seq: int) -> int:
-    return crc32(b"%d %d" % (number, seq))
-
-
-def _write(connection: sqlite3.Connection, key: str, value: dict[str, Any]) -> None:
-    text = json.dumps(value, allow_nan=False)
-    crc = crc32(text.encode(), crc32(key.encode()))
-    connection.execute("INSERT OR REPLACE INTO state VALUES(?, ?, ?)", (key, text, crc))
+def _load(content: bytes) -> DocumentStore:
+    return DocumentStore(Database.load(content))

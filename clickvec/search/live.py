@@ -82,7 +82,9 @@ class Live:
         last_seq, _ = self.store.last()
         for seqs, documents in self.store.blocks(view.covers.seq, upto=last_seq):
             view.delta.add(seqs, [one.title for one in documents], [one.payload for one in documents])
-        return view.followed_by(settings, deleted, Coverage(last_seq, last_deletion))
+        following = view.followed_by(settings, deleted, Coverage(last_seq, last_deletion))
+        self.store.check_count(following.count)
+        return following
 
     def _first_view(self, settings: Settings) -> View:
         """Return a view of a segment alone, as it was when it was built."""

@@ -57,7 +57,10 @@ def connect(path: Path, seconds: float) -> socket.socket:
 
 def encode(message: Message) -> bytes:
     """Return the bytes of a message. Raise if it is too long."""
-    data = json.dumps(message, allow_nan=False).encode()
+    try:
+        data = json.dumps(message, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ClickvecError(f"the change is not JSON: {error}") from None
     if len(data) > MOST_BYTES:
         raise ClickvecError(
             f"the change has {len(data):,} bytes, more than {MOST_BYTES:,} at once; send fewer documents at a time"

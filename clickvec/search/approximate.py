@@ -22,7 +22,7 @@ from clickvec.search.exact import BLOCK_QUERIES, ExactSearch, Positions
 EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
 RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it
 
-_LEAST_TITLES = 1_000
+LEAST_TITLES = 1_000
 _TRAINING_TITLES = 64  # per list
 _SAMPLE = 500  # queries that measure the recall
 _FEW_ALLOWED, _SHARE_ALLOWED = 20_000, 1 / 32  # if fewer titles are allowed, exact search is faster
@@ -56,9 +56,9 @@ class ApproximateSearch:
         """
         faiss = import_faiss()
         count, dimensions = vectors.shape
-        if count < _LEAST_TITLES:
+        if count < LEAST_TITLES:
             raise ClickvecError(
-                f"approximate search needs at least {_LEAST_TITLES:,} titles, but there are {count:,}; use exact search"
+                f"approximate search needs at least {LEAST_TITLES:,} titles, but there are {count:,}; use exact search"
             )
         exact, rng, report = ExactSearch(vectors, scales), np.random.default_rng(seed), progress or ignore
         lists = 2 ** round(math.log2(count) / 2)  # about the square root

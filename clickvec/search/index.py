@@ -197,6 +197,12 @@ class Index:
         return self._live.is_writer
 
     @property
+    def recall(self) -> float | None:
+        """The recall of the approximate search, measured when it was built; None if the search is exact."""
+        approximate = self._live.view().segment.approximate
+        return None if approximate is None else approximate.recall
+
+    @property
     def precision(self) -> str:
         """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
         return self._live.view().segment.vector_type

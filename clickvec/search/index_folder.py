@@ -142,7 +142,7 @@ class IndexFolder:
         last_seq, last_deletion = store.last()
         return Plan(
             lambda: store.blocks(0, upto=last_seq), len(store), Coverage(last_seq, last_deletion), encoder,
-            settings.vectors, old,
+            settings.vectors, settings.search, old,
         )  # fmt: skip
 
     def remove(self, parent: str, name: str) -> None:

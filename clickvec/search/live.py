@@ -134,7 +134,7 @@ class Live:
         with self._writing, self._refreshing:
             settings = self._view.settings
             store, coverage = self.store, Coverage(*self.store.last())
-            plan = Plan(lambda: store.blocks(0), len(store), coverage, encoder, settings.vectors, old)
+            plan = Plan(lambda: store.blocks(0), len(store), coverage, encoder, settings.vectors, old=old)
             segment = build_in_memory(plan, progress)
             self._newest = (encoder, segment)
             store.set_state(model=encoder.fingerprint, segment=str(1 + int(settings.segment)), **values)
@@ -172,5 +172,5 @@ def _unpickle(
     blocks, coverage = list(store.blocks(0)), Coverage(*store.last())
     seqs = np.concatenate([np.zeros(0, np.int64), *(seqs for seqs, _ in blocks)])
     old = vectors_alone(seqs, vectors, scales)
-    plan = Plan(lambda: iter(blocks), len(seqs), coverage, encoder, settings.vectors, old)
+    plan = Plan(lambda: iter(blocks), len(seqs), coverage, encoder, settings.vectors, old=old)
     return Live(store, view_of_segment(store, encoder, settings, build_in_memory(plan)))

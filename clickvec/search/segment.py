@@ -11,18 +11,21 @@ A segment folder holds
 A folder is never changed after it was written. It can always be built again from the documents.
 """
 
+import logging
 import threading
 import zlib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
+from clickvec.search.approximate import ApproximateSearch
 from clickvec.search.exact import ExactSearch
 from clickvec.search.fields import Fields
 from clickvec.search.word_segment import WordSegment
@@ -34,6 +37,7 @@ MARKER, WORDS, FIELDS, APPROXIMATE = "segment.json", "words.safetensors", "field
 FILES = (MARKER, "seqs.npy", "vectors.npy", "scales.npy", WORDS, FIELDS, APPROXIMATE)
 CHECKED_BYTES = 256 * 2**20  # a smaller segment is checked byte for byte when it is opened, a larger one afterwards
 _BLOCK = 2**20
+_log = logging.getLogger(__name__)
 
 
 class DamagedSegmentError(ClickvecError):
@@ -58,10 +62,11 @@ class Segment:
         words: WordSegment | Callable[[], WordSegment],
         fields: Fields | Callable[[], Fields],
         coverage: Coverage,
+        approximate: ApproximateSearch | None = None,
     ) -> None:
         """Hold arrays. `words` and `fields` may be functions that build them when they are first needed."""
         self.seqs, self.coverage = seqs, coverage
-        self.exact = self.search = ExactSearch(vectors, scales)
+        self.exact, self.approximate = ExactSearch(vectors, scales), approximate
         self._words, self._fields, self._lock = words, fields, threading.Lock()
         self._damage: str | None = None  # what the check in the background has found
 
@@ -86,6 +91,11 @@ class Segment:
                 if not isinstance(self._fields, Fields):
                     self._fields = self._fields()
         return self._fields
+
+    @property
+    def search(self) -> ExactSearch | ApproximateSearch:
+        """The search among the vectors."""
+        return self.approximate or self.exact
 
     @property
     def vector_type(self) -> str:
@@ -148,17 +158,30 @@ def _read(opened: Snapshot, about_crc: int, fingerprint: str, dimensions: int) -
             damaged(path, f"it was built with the model {about['fingerprint']}, not {fingerprint}")
         )
     vectors = opened.array("vectors.npy", about["vectors"], (count, dimensions))
+    scales = None if about["vectors"] == VECTOR_TYPES[0] else opened.array("scales.npy", "float32", (count,))
     segment = Segment(
         opened.array("seqs.npy", "int64", (count,)),
         vectors,
-        None if about["vectors"] == VECTOR_TYPES[0] else opened.array("scales.npy", "float32", (count,)),
+        scales,
         WordSegment.from_arrays(opened.arrays(WORDS)),
         Fields.from_arrays(opened.arrays(FIELDS)),
         Coverage(about["last_seq"], about["last_deletion"]),
+        _open_approximate(path, vectors, scales, about["approximate"]),
     )
     if not is_small:
         segment.check_later(opened, recorded)
     return segment
+
+
+def _open_approximate(
+    path: Path, vectors: StoredVectors, scales: Vectors | None, settings: dict[str, Any] | None
+) -> ApproximateSearch | None:
+    if settings is None:
+        return None
+    if find_spec("faiss") is None:
+        _log.warning("%s is searched exactly, which is slow: %s", path, missing_extra("faiss", "search"))
+        return None
+    return ApproximateSearch.open(path / APPROXIMATE, vectors, scales, settings)
 
 
 def _difference(opened: Snapshot, name: str, recorded: dict[str, Any], is_small: bool) -> str | None:

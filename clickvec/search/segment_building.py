@@ -1,24 +1,32 @@
 """Build a segment from documents: in memory, or into a folder with bounded memory."""
 
+import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.errors import missing_extra
 from clickvec.model.encoder import BATCH_SIZE, Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
+from clickvec.search.approximate import EXACT_UP_TO, LEAST_TITLES, ApproximateSearch
 from clickvec.search.documents import Document, distinct_texts
 from clickvec.search.fields import Fields
-from clickvec.search.segment import FIELDS, MARKER, WORDS, Coverage, Segment, describe
+from clickvec.search.segment import APPROXIMATE, FIELDS, MARKER, WORDS, Coverage, Segment, describe
 from clickvec.search.word_segment import WordSegment
 from clickvec.storage import files
-from clickvec.storage.arrays import npy_header, write_array, write_arrays
+from clickvec.storage.arrays import npy_header, read_array, write_array, write_arrays
+
+_SAMPLE = 500  # titles that measure the recall of the approximate search, as queries
+_EXTRA = ("faiss", "search")
+_log = logging.getLogger(__name__)
 
 Block = tuple[NDArray[np.int64], list[Document]]  # sequence numbers and documents, by rising sequence number
 
@@ -31,6 +39,7 @@ class Plan(NamedTuple):
     coverage: Coverage
     encoder: Encoder
     vector_type: str = "float32"
+    search: str = "exact"  # or approximate, or auto
     old: Segment | None = None  # of the same model: vectors of its documents are copied
 
 
@@ -66,16 +75,12 @@ def build_in_memory(plan: Plan, progress: Progress | None = None) -> Segment:
 
 def write_segment(plan: Plan, folder: Path, fingerprint: str, progress: Progress | None = None) -> int:
     """Write a segment into an empty folder and return the checksum of its segment.json."""
-    _write_vectors(plan, folder, progress or ignore)
+    sample = _write_vectors(plan, folder, progress or ignore)
+    approximate = _write_approximate(plan, folder, sample, progress)
     titles = (document.title for _, block in plan.blocks() for document in block)
     write_arrays(folder / WORDS, WordSegment.build(titles).arrays())
     payloads = (document.payload for _, block in plan.blocks() for document in block)
     write_arrays(folder / FIELDS, Fields.build(payloads).arrays())
-    return write_about(plan, folder, fingerprint)
-
-
-def write_about(plan: Plan, folder: Path, fingerprint: str) -> int:
-    """Write segment.json and return its checksum."""
     about = {
         "format": 1,
         "count": plan.title_count,
@@ -83,6 +88,7 @@ def write_about(plan: Plan, folder: Path, fingerprint: str) -> int:
         "last_deletion": plan.coverage.deletion,
         "fingerprint": fingerprint,
         "vectors": plan.vector_type,
+        "approximate": approximate,
         "files": {file.name: describe(file) for file in sorted(folder.iterdir())},
     }
     files.write_json(folder / MARKER, about)
@@ -94,12 +100,33 @@ def scales_of(stored: StoredVectors) -> Vectors | None:
     return None if stored.dtype == np.float32 else inverse_lengths(stored)
 
 
-def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> None:
-    """Write seqs.npy, vectors.npy and scales.npy, block by block."""
+def _write_approximate(plan: Plan, folder: Path, sample: list[str], progress: Progress | None) -> dict[str, Any] | None:
+    """Write the approximate search, if the titles are many or it is asked for. Return its settings."""
+    is_wanted = plan.title_count > EXACT_UP_TO if plan.search == "auto" else plan.search == "approximate"
+    if not is_wanted or plan.title_count < LEAST_TITLES:
+        return None
+    if plan.search == "auto" and find_spec("faiss") is None:
+        _log.warning("%d titles are searched exactly, which is slow: %s", plan.title_count, missing_extra(*_EXTRA))
+        return None
+    shape = (plan.title_count, plan.encoder.dimensions)
+    with (folder / "vectors.npy").open("rb") as file:
+        vectors = read_array(file, str(folder / "vectors.npy"), plan.vector_type, shape)
+    scales = None if plan.vector_type == "float32" else np.load(folder / "scales.npy")
+    queries = plan.encoder.encode_query(sample)
+    search = ApproximateSearch.build(vectors, scales, queries=queries, progress=progress)
+    search.save(folder / APPROXIMATE)
+    return search.settings
+
+
+def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> list[str]:
+    """Write seqs.npy, vectors.npy and scales.npy, block by block. Return a sample of the titles."""
+    sample: list[str] = []
+    step = max(1, plan.title_count // _SAMPLE)
     dtype, shape = np.dtype(plan.vector_type), (plan.title_count, plan.encoder.dimensions)
     seqs, scales, done = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], 0
 
     def encode(block: Block) -> tuple[NDArray[np.int64], StoredVectors]:
+        sample.extend(document.title for document in block[1][::step])
         return block[0], _vectors(plan, block[0], [document.title for document in block[1]])
 
     progress("encoding", 0, plan.title_count)
@@ -114,6 +141,7 @@ def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> None:
     write_array(folder / "seqs.npy", np.concatenate(seqs))
     if dtype != np.float32:
         write_array(folder / "scales.npy", np.concatenate(scales))
+    return sorted(sample)  # threads have collected it
 
 
 @contextmanager

@@ -169,6 +169,14 @@ class Index:
         """Close the index."""
         self.close()
 
+    def __copy__(self) -> "Index":
+        """Return an independent copy. The copy of an index on disk opens the same folder."""
+        return type(self)(self._live.copied())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Index":
+        """Do the same."""
+        return self.__copy__()
+
     # --- looking up ----------------------------------------------------------------------------------------------
 
     @property

@@ -68,22 +68,23 @@ def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
     """Yield a temporary folder that becomes the index folder `path` on success. On error, `path` is unchanged."""
     check_index_output(path, overwrite)
     with contextlib.ExitStack() as held, files.replacing(path, MARKER) as fresh:
-        if (path / DOCUMENTS).exists():
+        if (path / "lock").exists():  # there is, or was, a writer
             lock = take_lock(path)
             if lock is None:
                 raise ClickvecError(f"{path} is open for writing, by {lock_holder(path)}; close it first")
             held.enter_context(lock)
         for name in (MODELS, SEGMENTS):
             (fresh / name).mkdir()
-        yield IndexFolder(fresh)
+        yield IndexFolder(fresh, path)
         files.write_json(fresh / MARKER, {"format": INDEX_FORMAT})
 
 
 class IndexFolder:
     """The files of an index folder beside the documents."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, name: Path | None = None) -> None:
+        """Use the folder at a path. Errors call it `name`, if it is still a temporary one."""
+        self.path, self.name = path, name or path
 
     @property
     def documents(self) -> Path:
@@ -99,7 +100,7 @@ class IndexFolder:
             return encoder.fingerprint
         with temporary.temporary_folder(self.path / MODELS / "new") as unnamed:
             fingerprint = folder.write_model(encoder.model, unnamed)  # a model that was never saved gets one now
-        with files.filling(self.path / MODELS / fingerprint) as fresh:
+        with files.filling(self.path / MODELS / fingerprint, self.name) as fresh:
             folder.write_model(encoder.model, fresh)
         return fingerprint
 
@@ -134,7 +135,7 @@ class IndexFolder:
         """Write a new segment folder and return its name and checksum. It is not in use yet."""
         numbers = [int(entry.name[:6]) for entry in (self.path / SEGMENTS).iterdir() if entry.name[:6].isdigit()]
         name = f"{1 + max(numbers, default=0):06d}-{secrets.token_hex(4)}"  # another process may build one too
-        with files.filling(self.path / SEGMENTS / name) as fresh:
+        with files.filling(self.path / SEGMENTS / name, self.name) as fresh:
             return name, write_segment(plan, fresh, fingerprint, progress)
 
     def plan(self, store: DocumentStore, settings: Settings, encoder: Encoder, old: Segment | None = None) -> Plan:

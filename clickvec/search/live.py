@@ -3,6 +3,7 @@
 `live_folder.py` adds what an index on disk needs.
 """
 
+import pickle
 import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -29,11 +30,15 @@ class Live:
     is_writer = True
 
     def __init__(self, store: DocumentStore, view: View) -> None:
+        self._refreshing, self._writing = threading.RLock(), threading.RLock()
+        self._newest = (view.encoder, view.segment)
+        self._start(store, view)
+
+    def _start(self, store: DocumentStore, view: View) -> None:
+        """Follow the changes of this store from this view on."""
         self.store, self._view = store, view
         self._version: int | None = None
         self._is_broken = False  # the last refresh has failed half-way, so the delta is not reliable
-        self._refreshing, self._writing = threading.RLock(), threading.RLock()
-        self._newest = (view.encoder, view.segment)
         self.refresh()
 
     @classmethod
@@ -143,6 +148,11 @@ class Live:
     def _compact_if_due(self) -> None:
         if is_due(self._view):
             self.compact()
+
+    def copied(self) -> "Live":
+        """Return an independent copy."""
+        copy, arguments = self.__reduce__()
+        return copy(pickle.loads(pickle.dumps(arguments[0])), *arguments[1:])  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the documents and the vectors. Words are indexed again when they are needed."""

@@ -47,6 +47,7 @@ class LiveFolder(Live):
     def __init__(self, path: Path, encoder: Encoder | None = None, writing: bool = False) -> None:
         """Open an index folder. If `writing`, become the writer at once, and build what is damaged again."""
         self.path, self.folder, self._given = path, IndexFolder(path), encoder
+        self._refreshing, self._writing = threading.RLock(), threading.RLock()
         self._polled, self._pid, self._stores = time.monotonic(), os.getpid(), list[DocumentStore]()
         self._lock: Lock | None = None
         self._server: ChangeServer | None = None
@@ -70,7 +71,7 @@ class LiveFolder(Live):
             self._identity = self._folder_identity()
             try:
                 store = self._open_store(writing)
-                super().__init__(store, self._open_view(store, writing))
+                self._start(store, self._open_view(store, writing))
             except ClickvecError:
                 if attempt >= _ATTEMPTS or self._identity == self._folder_identity():
                     raise
@@ -303,6 +304,10 @@ class LiveFolder(Live):
         self._stop_writing()
         for store in self._stores:
             store.close()
+
+    def copied(self) -> "LiveFolder":
+        """Open the folder again."""
+        return LiveFolder(self.path, self._given)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path."""

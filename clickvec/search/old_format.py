@@ -119,11 +119,13 @@ class OldIndex:
         """Do nothing: the files are mapped, not open."""
 
     def _refuse(self, *arguments: object, **values: object) -> NoReturn:
-        raise ClickvecError(
-            f"{self.path} has an old format, which cannot be changed; build the index again to change it"
-        )
+        raise ClickvecError(f"{self.path} has an old format that is only read; build the index again to change it")
 
     add = delete = set_state = compact = use_model = _refuse
+
+    def copied(self) -> "OldIndex":
+        """Return this index: it never changes."""
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path."""

@@ -109,7 +109,7 @@ def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) ->
     values = content[len(header) :]
     if len(values) != math.prod(shape) * np.dtype(dtype).itemsize:
         raise ClickvecError(f"{name} is truncated or damaged; build the index again")
-    return np.asarray(values.view(dtype).reshape(shape))  # a memmap itself is slow to index
+    return np.asarray(values.view(dtype).reshape(shape))
 
 
 def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
@@ -122,4 +122,4 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 def map_file(file: BinaryIO) -> NDArray[np.uint8]:
     """Return the bytes of a file, memory-mapped. They stay readable if the file is closed, renamed or removed."""
     empty = not file.seek(0, 2)
-    return np.zeros(0, np.uint8) if empty else np.memmap(file, np.uint8, "r")
+    return np.zeros(0, np.uint8) if empty else np.asarray(np.memmap(file, np.uint8, "r"))  # a memmap is slow to index

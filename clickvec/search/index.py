@@ -3,7 +3,7 @@
 `index_folder.py` describes the folder of an index. Titles with the same words get the same score.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, overload
@@ -25,7 +25,7 @@ from clickvec.search.live import Live
 from clickvec.search.live_folder import LiveFolder
 from clickvec.search.live_view import Settings, View
 from clickvec.search.old_format import OLD_FORMAT, OldIndex
-from clickvec.search.retrieval import DEPTH, Proposed, check_mode, propose, rank_in_view
+from clickvec.search.retrieval import DEPTH, Proposed, check_mode, facts_of_texts, propose, rank_in_view
 from clickvec.search.segment import vectors_alone
 from clickvec.text.tokens import canonical
 
@@ -192,7 +192,7 @@ class Index:
     @property
     def fusion_report(self) -> dict[str, Any] | None:
         """How the fusion was chosen: the figures of each method, and how well probabilities are calibrated."""
-        return self._live.view().settings.fusion_report
+        return self._live.view().fusion_report
 
     @property
     def is_read_only(self) -> bool:
@@ -360,6 +360,12 @@ class Index:
         depth = min(depth, max(1, view.size))
         nearest, _ = next(iter(view.nearest(vector[None], depth, allowed)))
         return propose(view, query, vector, nearest, depth, allowed)
+
+    def scores(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
+        """Return the fused score of any titles for a query, as if they were in the index."""
+        view = self._live.view()
+        terms, vector = view.words.terms(query), view.encoder.encode_query(query)
+        return view.fusion.scores(facts_of_texts(view, terms, vector, titles))
 
     def rank(self, query: str, title: Document | str, mode: str = "hybrid") -> int | None:
         """Return the rank of a title among all hits of a query, from 1, or None if the query does not find it.

@@ -129,9 +129,13 @@ def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode
 def _facts_of_title(view: View, terms: tuple[Term, ...], vector: Vectors, title: int | str) -> Candidates:
     if isinstance(title, int):
         return fuse(view, terms, vector, np.array([title])).facts
-    matches, _ = view.words.matches_of_texts(terms, [title])
-    cosine = exact_scores(encode_titles(view.encoder, [title], "float32"), vector)
-    return candidates_of(terms, matches, cosine)
+    return facts_of_texts(view, terms, vector, [title])
+
+
+def facts_of_texts(view: View, terms: tuple[Term, ...], vector: Vectors, titles: Sequence[str]) -> Candidates:
+    """Return what the fusion knows about any titles, as if they were in the view."""
+    matches, _ = view.words.matches_of_texts(terms, titles)
+    return candidates_of(terms, matches, exact_scores(encode_titles(view.encoder, list(titles), "float32"), vector))
 
 
 def _reaches(score: float | np.float32, scores: Scores, depth: int) -> bool:

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 
 from clickvec.data import ClickLog, Judged, data_folder
 from clickvec.data.held_out import fewest_queries, hold_out
+from clickvec.errors import ClickvecError
+from clickvec.evaluation.fitting import use_best_fusion
 from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
+from clickvec.evaluation.index_measures import Hybrid
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress
+from clickvec.search.index import Index
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +79,30 @@ def dev_scores(model: Model, dev: Dev) -> dict[str, float]:
 
 
 def held_out_figures(model: Model, dev: Collection, test: Collection, progress: Progress) -> dict[str, Any]:
-    """Measure a model on test beside BM25, which is tuned on dev. Return plain values for the model card."""
+    """Measure a model on test, alone and in hybrid search, beside BM25. Return plain values for the model card.
+
+    BM25 is tuned on dev, and the fusion of hybrid search is fitted on dev. An index of the model uses this fusion.
+    """
     bm25, settings = tune_bm25(dev, progress)
     bm25.name = "BM25 (tuned)"
-    result = measure([Neural(Encoder(model), "model"), bm25], test, progress)
+    encoder, titles = Encoder(model), test.catalogue.titles
+    index = Index.build(encoder, titles, [str(row) for row in range(len(titles))])
+    fusion = _fit(index, dev, progress)
+    result = measure([Neural(encoder, "model", index), Hybrid(index), bm25], test, progress)
     return {
-        "queries": len(test.queries), "titles": len(test.catalogue.titles), "bm25": settings,
-        "systems": result.as_json(intervals=True)["systems"],
+        "queries": len(test.queries), "titles": len(titles), "bm25": settings,
+        "systems": result.as_json(intervals=True)["systems"], **fusion,
     }  # fmt: skip
+
+
+def _fit(index: Index, dev: Collection, progress: Progress) -> dict[str, Any]:
+    """Fit the fusion of an index on dev, if it has enough queries."""
+    try:
+        fitted = use_best_fusion(index, dev, progress)
+    except ClickvecError as error:
+        log.info("The default fusion is kept: %s.", error)
+        return {}
+    return {"fusion": fitted.fusion.as_json(), "fusion_report": fitted.report}
 
 
 def figures_table(figures: dict[str, Any]) -> list[list[str]]:

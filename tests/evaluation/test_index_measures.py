@@ -13,7 +13,7 @@ from clickvec.evaluation import fitting
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.fitting import use_best_fusion
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection
-from clickvec.evaluation.index_measures import measure_index
+from clickvec.evaluation.index_measures import Hybrid, measure_index
 from clickvec.evaluation.index_queries import index_queries
 from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Fusion
@@ -71,6 +71,15 @@ def test_measures_of_each_mode_and_of_a_baseline(index: Index) -> None:
     assert result.measures == ("MRR@10", "Recall@100", "NDCG@10")
     assert result.mean("words", "MRR@10") == result.mean("BM25", "MRR@10") == 100
     assert (result.values <= 100 + 1e-9).all()  # two titles with the same words count once
+
+
+def test_the_score_of_a_text_is_that_of_the_same_title_in_the_index(index: Index) -> None:
+    for query in ("best pizza", "cheap hotels", "nothing known"):
+        hits = index.search(query, k=10)
+        scores = index.scores(query, [hit.title for hit in hits])
+        assert scores.tolist() == pytest.approx([hit.score for hit in hits], abs=1e-6)
+        assert Hybrid(index).score(query, [hit.title for hit in hits]).tolist() == scores.tolist()
+    assert index.scores("pizza", []).shape == (0,)
 
 
 def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(

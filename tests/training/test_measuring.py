@@ -21,6 +21,7 @@ pytest.importorskip("torch")
 
 import clickvec
 from clickvec.model.encoder import Encoder
+from clickvec.search.fusion import Fusion
 from clickvec.training import loop, measuring
 from clickvec.training.measuring import hold_out_clicks
 
@@ -56,10 +57,11 @@ def test_what_is_held_out_is_not_trained_on(log: ClickLog, caplog: pytest.LogCap
 
 def test_the_verb_prints_the_figures(site: Path, log: ClickLog, tmp_path: Path) -> None:
     printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", *OPTIONS)
-    summary, head, _, model, bm25 = printed.splitlines()
+    summary, head, _, model, hybrid, bm25 = printed.splitlines()
     assert "dev MRR@10" in summary
     assert head.split() == ["held-out", "clicks", *MEASURES]
     assert model.startswith("model ")
+    assert hybrid.startswith("hybrid ")
     assert bm25.startswith("BM25 (tuned) ")
     figures = Encoder.load(tmp_path / "m").model.training["held_out"]
     held = hold_out(log)
@@ -74,6 +76,18 @@ def test_the_verb_prints_the_figures(site: Path, log: ClickLog, tmp_path: Path) 
     assert "held-out clicks: queries" in ok("info", tmp_path / "m")
     facts = json.loads(ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "m", "--overwrite", *OPTIONS, "--json"))
     assert facts["held_out"] == figures  # the same clicks are held out again
+
+
+def test_an_index_uses_the_fusion_that_was_fitted_in_training(log: ClickLog, tmp_path: Path) -> None:
+    encoder = clickvec.train(log, tmp_path / "m", **SMALL)
+    figures = encoder.model.training["held_out"]
+    assert figures["fusion_report"]["queries"] >= 50
+    index = clickvec.Index.build(encoder, ["a red car", "blue tea"])
+    assert index.fusion.as_json() == figures["fusion"]
+    assert index.fusion_report == figures["fusion_report"]
+    index.use_fusion(Fusion.default())  # what the index itself was told comes first
+    assert index.fusion == Fusion.default()
+    assert index.fusion_report is None
 
 
 def test_python_holds_out_what_the_verb_does(log: ClickLog, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ PROCESSORS = {  # loader.py loads the file for the processor that it runs on
 WITH_THREADS = {name: (*options, "-fopenmp") for name, options in PROCESSORS.items()}
 SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
     "lstm.c": PROCESSORS,
+    "products.c": PROCESSORS,
     "words.c": {"any": ()},
     "postings.c": {"any": ("-ffp-contract=off",)},  # the same bits as NumPy
     "recurrence.c": WITH_THREADS,

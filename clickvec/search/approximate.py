@@ -25,7 +25,7 @@ RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lis
 LEAST_TITLES = 1_000
 _TRAINING_TITLES = 64  # per list
 _SAMPLE = 500  # queries that measure the recall
-_FEW_ALLOWED, _SHARE_ALLOWED = 20_000, 1 / 32  # if fewer titles are allowed, exact search is faster
+_FEW_ALLOWED, _SHARE_ALLOWED = 20_000, 1 / 16  # if fewer titles are allowed, exact search is faster
 _NEARLY_ALL = 0.9  # if this share is allowed, others are dropped after the search, which is faster than during it
 _BLOCK_TITLES = 65_536
 

@@ -1,6 +1,7 @@
 """Exact search among the vectors of an index, in NumPy. It reads the memory-mapped vectors block by block."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,10 +9,12 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
+from clickvec.native.products import multiply
 
 Positions = NDArray[np.int64]
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
-_SELECTIVE = 4  # if at most one in so many titles is allowed, only those are read
+FIRST_TITLES = 1_024
+_SELECTIVE = 2  # if at most one in so many titles is allowed, only those are read
 _SAME_WORDS = 1 - 1e-3  # two vectors of the same words have a larger cosine, even if one of them is int8
 
 
@@ -106,8 +109,11 @@ class ExactSearch:
         scores = [np.zeros(0, np.float32)] * len(queries)
         positions = [np.zeros(0, np.int64)] * len(queries)
         least, has_vector = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
-        for first in range(0, len(self.vectors) if among is None else len(among), BLOCK_TITLES):
-            rows = slice(first, first + BLOCK_TITLES) if among is None else among[first : first + BLOCK_TITLES]
+        total = len(self.vectors) if among is None else len(among)
+        # A small first block gives a score that most titles of the others do not reach.
+        starts = (0, *range(min(FIRST_TITLES, total), total, BLOCK_TITLES), total)
+        for first, end in pairwise(starts):
+            rows = slice(first, end) if among is None else among[first:end]
             for i, row in enumerate(self._products(queries, rows)):
                 fresh = np.flatnonzero(row >= least[i]) if has_vector[i] else np.zeros(0, np.int64)
                 at = first + fresh if among is None else among[first + fresh]
@@ -127,12 +133,12 @@ class ExactSearch:
     def _products(self, queries: Vectors, rows: slice | Positions) -> Vectors:
         """Return the scores of some titles, except for the last digits."""
         with np.errstate(invalid="ignore"):
-            products = queries @ self.vectors[rows].astype(np.float32, copy=False).T
+            products = multiply(self.vectors, rows, queries)
             if self.scales is not None:
                 products *= self.scales[rows]
         if not np.isfinite(products.sum()):
             raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
-        return np.asarray(products, np.float32)
+        return products
 
     def _exact(self, positions: Positions, query: Vectors) -> Vectors:
         """Return the exact scores of titles."""

@@ -136,8 +136,8 @@ def test_a_compiler_without_openmp_compiles_the_rest(tmp_path: Path, monkeypatch
     monkeypatch.setenv("CC", str(compiler))
     (tmp_path / "made").mkdir()
     made = {file.name for file in build_hook().compile_all(tmp_path / "made")}
-    lstm_files = {f"_lstm_{processor}.so" for processor in expected(build_hook())["lstm.c"]}
-    assert made == lstm_files | {"_words_any.so", "_postings_any.so"}
+    files = {f"_{name}_{path}.so" for name in ("lstm", "products") for path in expected(build_hook())[f"{name}.c"]}
+    assert made == files | {"_words_any.so", "_postings_any.so"}
 
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_search_equals_brute_force_with_and_without_a_mask(seed: int, count: int
     positions = np.flatnonzero(allowed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "BLOCK_TITLES", int(rng.integers(1, 20)))
+        patch.setattr(exact, "FIRST_TITLES", int(rng.integers(1, 20)))
         for mask, found in (
             (np.ones(count, np.bool_), search.nearest(queries, k)),
             (allowed, search.nearest(queries, k, allowed)),

@@ -109,8 +109,9 @@ def small_disk(size: int) -> Iterator[None]:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Return the content of every file below a folder."""
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    """Return the content of every file below a folder, without those that readers of an index create."""
+    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("documents.sqlite-"))
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 def in_a_terminal(*arguments: str | Path, **environment: str) -> str:

@@ -79,6 +79,13 @@ def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
         files.write_json(fresh / MARKER, {"format": INDEX_FORMAT})
 
 
+def not_a_link(path: Path) -> Path:
+    """Return the path. Raise if it is a link: the folder of a stranger must not lead anywhere else."""
+    if path.is_symlink():
+        raise ClickvecError(f"{path} is a link; replace it by what it leads to")
+    return path
+
+
 class IndexFolder:
     """The files of an index folder beside the documents."""
 
@@ -89,7 +96,7 @@ class IndexFolder:
     @property
     def documents(self) -> Path:
         """The path of the documents."""
-        return self.path / DOCUMENTS
+        return not_a_link(self.path / DOCUMENTS)
 
     # --- models --------------------------------------------------------------------------------------------------
 
@@ -106,7 +113,7 @@ class IndexFolder:
 
     def open_encoder(self, settings: Settings) -> Encoder:
         """Open the model in use."""
-        path = self.path / MODELS / settings.model
+        path = not_a_link(self.path / MODELS / settings.model)
         if not path.is_dir():
             raise ClickvecError(f"{path} is missing; restore a copy of the index or build it again")
         size = sum(file.stat().st_size for file in path.iterdir())
@@ -128,7 +135,7 @@ class IndexFolder:
         """Open the segment in use. Raise `DamagedSegmentError` if it is damaged."""
         if not settings.segment:
             return empty_segment(encoder.dimensions, settings.vectors)
-        path = self.path / SEGMENTS / settings.segment
+        path = not_a_link(self.path / SEGMENTS / settings.segment)
         return open_segment(path, settings.segment_crc32, settings.model, encoder.dimensions)
 
     def write_segment(self, plan: Plan, fingerprint: str, progress: Progress | None = None) -> tuple[str, int]:

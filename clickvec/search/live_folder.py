@@ -34,6 +34,7 @@ from clickvec.search.writer import (
     serve_changes,
     take_lock,
 )
+from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
 _ATTEMPTS = 5
@@ -67,17 +68,21 @@ class LiveFolder(Live):
 
     def _open(self, writing: bool) -> None:
         """Open what is at the path now, all of it of one version of the folder."""
-        for attempt in itertools.count(1):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
             self._identity = self._folder_identity()
             try:
                 store = self._open_store(writing)
                 self._start(store, self._open_view(store, writing))
-            except ClickvecError:
-                if attempt >= _ATTEMPTS or self._identity == self._folder_identity():
+            except (ClickvecError, OSError):  # perhaps because the folder was replaced meanwhile
+                is_same = self._identity == self._folder_identity() and self._identity is not None
+                if is_same or time.monotonic() > deadline:
                     raise
+                time.sleep(0.001)
             else:
                 if self._identity == self._folder_identity():
                     return
+                store.close()
 
     def _open_store(self, writing: bool) -> DocumentStore:
         store = DocumentStore.open(self.folder.documents, writing)

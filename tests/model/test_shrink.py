@@ -1,6 +1,7 @@
 """Smaller models and vectors: how much is lost, what is written, and that every verb works as before."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from command import contents, ok, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from old_index import save_old_index
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.errors import ClickvecError
@@ -19,7 +21,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.model.folder import open_model
 from clickvec.model.projection import project
 from clickvec.model.shrink import inverse_lengths, shrink_model, shrink_vectors, to_int8, write_shrunk
-from clickvec.search.documents import Documents
+from clickvec.search.exact import ExactSearch
 from clickvec.search.index import Index
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.snapshot import describe_file
@@ -238,7 +240,7 @@ def test_every_verb_takes_a_shrunk_model(precision: str, site: Path, tmp_path: P
     ok("evaluate", model, "--judged", site / "dev.tsv.gz")
     ok("encode", model, titles, "--out", tmp_path / "vectors.npy")
     ok("index", model, titles, "--out", index)
-    assert contents(index / "model") == contents(model)
+    assert contents(index / "models" / facts["fingerprint"]) == contents(model)
     assert len(json.loads(ok("search", index, "hotels", "--json"))["hits"]) == 10
     ok("rerank", model, stdin="hotels\t1\thotels in shanghai\n")
     ok("explain", index, "hotels", "--json")
@@ -258,28 +260,25 @@ def stored(vectors: np.ndarray, precision: str) -> np.ndarray:
     return vectors.astype(np.float16) if precision == "float16" else shrink_vectors(vectors, precision)
 
 
-def index_of(encoder: Encoder, titles: list[str], precision: str) -> Index:
+def index_of(encoder: Encoder, titles: list[str], precision: str, path: Path) -> Index:
     if precision != "float16":
-        return Index.build(encoder, titles, vectors=precision)
-    vectors = stored(encoder.encode_document(titles), precision)
-    return Index(encoder, vectors, Documents.of(titles), inverse_lengths(vectors))
+        Index.build(encoder, titles, vectors=precision).save(path)
+        return Index.open(path)
+    return Index.open(save_old_index(encoder, titles, path, vectors=precision))
 
 
 @pytest.mark.parametrize("precision", SMALL)
 @pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
 def test_an_index_scores_what_it_keeps(fields: dict[str, Any], precision: str, tmp_path: Path) -> None:
     encoder, titles = Encoder(tiny(**fields)), [*TEXTS, "zzz qqq", *TEXTS[::-1]]
-    index = index_of(encoder, titles, precision)
-    index.save(tmp_path / "index")
-    opened = Index.open(tmp_path / "index")
-    assert (opened.precision, opened.unreachable) == (precision, index.unreachable)
+    index = index_of(encoder, titles, precision, tmp_path / "index")
+    assert index.precision == precision
     kept = stored(encoder.encode_document(titles), precision).astype(np.float64)
     for query in TEXTS:
         vector = encoder.encode_query(query).astype(np.float64)
         with np.errstate(invalid="ignore"):
             scores = np.nan_to_num(kept @ vector / np.linalg.norm(kept, axis=1))
-        hits = index.search(query, k=len(titles))
-        assert [hit._asdict() for hit in opened.search(query, k=len(titles))] == [hit._asdict() for hit in hits]
+        hits = index.search(query, k=len(titles), mode="vectors")
         there = scores[kept.any(axis=1)]  # a title without a vector is not found
         np.testing.assert_allclose([hit.score for hit in hits], np.sort(there)[::-1], atol=2e-6)
         places = [int(hit.id) for hit in hits]
@@ -297,27 +296,25 @@ def test_a_search_of_many_small_vectors_is_exact(precision: str) -> None:
     vectors = forward.unit(np.random.default_rng(0).normal(size=(40_000, 93))).astype(np.float32)
     vectors[::100] = vectors[39_999]
     small = stored(vectors, precision)
-    index = Index(encoder, small, Documents.of([""] * len(small), None, None), inverse_lengths(small))
+    index = Index.build(encoder, [""] * len(small))
+    index._live.view().segment.exact = ExactSearch(small, inverse_lengths(small))
     vector = encoder.encode_query("hotels in shanghai")
     exact = (small.astype(np.float64) * vector).sum(axis=1) * inverse_lengths(small)
     for k in (1, 10, 1000):
         best = np.argsort(-exact.astype(np.float32), kind="stable")[:k]
-        hits = index.search("hotels in shanghai", k)
+        hits = index.search("hotels in shanghai", k, mode="vectors")
         assert [int(hit.id) for hit in hits] == best.tolist()
         assert [hit.score for hit in hits] == exact[best].astype(np.float32).tolist()
 
 
 def test_the_folder_of_such_an_index(encoder: Encoder, tmp_path: Path) -> None:
     Index.build(encoder, TEXTS).save(tmp_path / "float32")
-    assert json.loads((tmp_path / "float32" / "index.json").read_text())["format"] == 1
-    assert not (tmp_path / "float32" / "scales.npy").exists()
-    path = tmp_path / "int8"
-    Index.build(encoder, TEXTS, vectors="int8").save(path)
-    about = json.loads((path / "index.json").read_text())
-    assert (about["format"], about["vectors"]) == (2, "int8")
-    assert np.load(path / "vectors.npy").dtype == np.int8
-    Index.build(encoder, TEXTS).save(path, overwrite=True)
-    assert contents(path) == contents(tmp_path / "float32")
+    Index.build(encoder, TEXTS, vectors="int8").save(tmp_path / "int8")
+    for precision in ("float32", "int8"):
+        (segment,) = (tmp_path / precision / "segments").iterdir()
+        assert json.loads((segment / "segment.json").read_text())["vectors"] == precision
+        assert np.load(segment / "vectors.npy").dtype == precision
+        assert (segment / "scales.npy").exists() == (precision == "int8")
     for wrong in ("int4", "float16"):
         with pytest.raises(ClickvecError, match=f"{wrong}.*int8|int8.*{wrong}"):
             Index.build(encoder, TEXTS, vectors=wrong)
@@ -331,7 +328,8 @@ def test_a_damaged_index_of_small_vectors(encoder: Encoder, tmp_path: Path) -> N
         ("lacks or misspells vectors: 'int4'", {"vectors": "int4"}),
         (r"vectors.npy holds .*i1.* expected float16", {"vectors": "float16"}),
     ):
-        Index.build(encoder, TEXTS, vectors="int8").save(path, overwrite=True)
+        shutil.rmtree(path, ignore_errors=True)
+        save_old_index(encoder, TEXTS, path, vectors="int8")
         about = json.loads((path / "index.json").read_text())
         (path / "index.json").write_text(json.dumps(about | change))
         with pytest.raises(ClickvecError, match=said):

@@ -87,7 +87,7 @@ def test_no_verb_writes_into_a_folder_of_ours(place: Path, verb: tuple[str, str]
 @pytest.mark.parametrize("verb", commands(Path(), Path()), ids="-".join)
 def test_no_verb_replaces_a_file_of_a_folder_of_ours(place: Path, verb: tuple[str, str]) -> None:
     before = contents(place)
-    for file in ("model/weights.safetensors", "other/config.json", "index/vectors.npy", "data/data.json"):
+    for file in ("model/weights.safetensors", "other/config.json", "index/documents.sqlite", "data/data.json"):
         done = run(*commands(place, place / file)[verb])
         assert done.status in (1, 2), done  # 2: a --png that does not end in .png
     assert contents(place) == before
@@ -124,7 +124,8 @@ def test_no_verb_replaces_a_file_that_it_reads(place: Path, verb: tuple[str, str
 
 def test_an_index_is_not_rebuilt_over_the_model_that_is_read_from_it(place: Path) -> None:
     before = contents(place)
-    done = run("index", place / "index" / "model", place / "titles.tsv", "--out", place / "index", "--overwrite")
+    (model,) = (place / "index" / "models").iterdir()
+    done = run("index", model, place / "titles.tsv", "--out", place / "index", "--overwrite")
     assert done.status == 1
     assert "which this command reads" in done.err
     assert contents(place) == before

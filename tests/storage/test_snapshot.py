@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import program, refused
+from old_index import save_old_index
 from tiny import TEXTS, tiny, tiny_model
 
 from clickvec import Encoder, Index
@@ -56,14 +57,19 @@ def test_every_open_of_an_index_gives_one_version(tmp_path: Path, swaps: bool, m
         monkeypatch.setattr(files, "_swap", lambda one, other: False)
     encoders = [Encoder.load(tiny_model(tmp_path / f"model{seed}", seed=seed)) for seed in range(2)]
     versions = [Index.build(one, [f"{text} {seed}" for text in TEXTS]) for seed, one in enumerate(encoders)]
-    expected = {encoder.fingerprint: index.search(TEXTS[0]) for encoder, index in zip(encoders, versions, strict=True)}
+    prints, found = [encoder.fingerprint for encoder in encoders], set[int]()
+    vectors = [index._live.view().segment.exact.vectors for index in versions]
     versions[0].save(tmp_path / "index")
     with replaced_all_the_time(lambda version: versions[version % 2].save(tmp_path / "index", overwrite=True)):
-        opened = [Index.open(tmp_path / "index") for _ in range(150)]
-    found = {index.encoder.fingerprint for index in opened}
-    for index in opened:  # an old version is still whole
-        assert index.search(TEXTS[0]) == expected[index.encoder.fingerprint]
-    assert found == set(expected)
+        for _ in range(60):
+            with Index.open(tmp_path / "index") as index:
+                view = index._live.view()
+                documents = view.documents.get(view.segment.seqs.tolist())
+                number = prints.index(view.encoder.fingerprint)
+                assert [one.title for one in documents.values()] == [f"{text} {number}" for text in TEXTS]
+                np.testing.assert_array_equal(view.segment.exact.vectors, vectors[number])
+                found.add(number)
+    assert found == {0, 1}
 
 
 def test_every_load_of_a_model_gives_one_version(tmp_path: Path) -> None:
@@ -163,8 +169,8 @@ def test_without_handles_of_folders_it_works_by_name(
 def test_a_file_of_another_version_of_the_same_size_is_refused(tmp_path: Path) -> None:
     """As a copy leaves that was made while the folder was replaced."""
     encoder = Encoder.load(tiny_model(tmp_path / "model"))
-    Index.build(encoder, ["one hotel", "two rooms"]).save(tmp_path / "index")
-    Index.build(encoder, ["two rooms", "one hotel"]).save(tmp_path / "other")
+    save_old_index(encoder, ["one hotel", "two rooms"], tmp_path / "index")
+    save_old_index(encoder, ["two rooms", "one hotel"], tmp_path / "other")
     for name in ("vectors.npy", "documents.jsonl"):
         mixed = tmp_path / f"mixed-{name}"
         subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True)
@@ -195,7 +201,7 @@ def test_a_sample_sees_the_size_and_every_block_that_it_reads(tmp_path: Path) ->
 def test_folders_written_before_there_were_samples_still_open(tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "model"))
     index = Index.build(encoder, TEXTS)
-    index.save(tmp_path / "index")
+    save_old_index(encoder, TEXTS, tmp_path / "index")
     about = json.loads((tmp_path / "index" / "index.json").read_text())
     about["files"] = {name: {"bytes": known["bytes"]} for name, known in about["files"].items()}
     (tmp_path / "index" / "index.json").write_text(json.dumps(about))
@@ -245,11 +251,21 @@ def test_a_pipe_a_socket_and_a_folder_in_the_place_of_a_file_are_refused_at_once
 
 
 def test_an_index_whose_model_is_a_link_is_refused(tmp_path: Path) -> None:
-    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS).save(tmp_path / "index")
-    (tmp_path / "index" / "model").rename(tmp_path / "elsewhere")
-    (tmp_path / "index" / "model").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ClickvecError, match="model is a link"):
-        Index.open(tmp_path / "index")
+    encoder = Encoder.load(tiny_model(tmp_path / "model"))
+    save_old_index(encoder, TEXTS, tmp_path / "old")
+    Index.build(encoder, TEXTS).save(tmp_path / "index")
+    segment = next((tmp_path / "index" / "segments").iterdir())
+    for number, path in enumerate(
+        (tmp_path / "old" / "model", tmp_path / "index" / "models" / encoder.fingerprint, segment,
+         tmp_path / "index" / "documents.sqlite")
+    ):  # fmt: skip
+        path.rename(tmp_path / f"elsewhere{number}")
+        path.symlink_to(tmp_path / f"elsewhere{number}")
+        with pytest.raises(ClickvecError, match=f"{path.name} is a link"):
+            Index.open(tmp_path / ("index" if number else "old"))
+        path.unlink()
+        (tmp_path / f"elsewhere{number}").rename(path)
+    Index.open(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +274,7 @@ def test_an_index_whose_model_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_config_and_index_can_name_no_file_outside_of_the_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("secret")
     path = tiny_model(tmp_path / "model")
-    Index.build(Encoder.load(path), TEXTS).save(tmp_path / "index")
+    save_old_index(Encoder.load(path), TEXTS, tmp_path / "index")
     config = json.loads((path / "config.json").read_text())
     config["files"][name] = {"bytes": 6, "sha256": "0"}
     config["fingerprint"] = folder._fingerprint(config)
@@ -337,7 +353,7 @@ def test_arrays_behind_a_header_of_any_length_are_aligned(tmp_path: Path) -> Non
 )
 def test_a_document_that_is_none_is_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "index"
-    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS[:1]).save(path)
+    save_old_index(Encoder.load(tiny_model(tmp_path / "model")), TEXTS[:1], path)
     (path / "documents.jsonl").write_text(line + "\n")
     np.save(path / "documents.offsets.npy", np.array([0, len(line) + 1]))
     about = json.loads((path / "index.json").read_text())
@@ -352,7 +368,7 @@ def test_a_document_that_is_none_is_one_sentence(tmp_path: Path, line: str) -> N
 )
 def test_an_npy_header_that_is_none_is_one_sentence(tmp_path: Path, header: bytes) -> None:
     path = tmp_path / "index"
-    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TEXTS).save(path)
+    save_old_index(Encoder.load(tiny_model(tmp_path / "model")), TEXTS, path)
     (path / "vectors.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     about = json.loads((path / "index.json").read_text())
     about["files"]["vectors.npy"] = describe_file(path / "vectors.npy")

@@ -1,12 +1,12 @@
 """Break a live index in every way we know, and count what is lost or wrong. It must be nothing.
 
-    python benchmarks/soak.py [--kills 200] [--flips 40] [--seconds 60] [--seed 0] [--only kills,writers,disk,bytes]
+    python benchmarks/soak.py [--kills 200] [--flips 40] [--lock-kills 50] [--seed 0] [--only kills,writers,disk,bytes]
 
 kills     A process adds, replaces and deletes documents until kill -9 at a random moment, again and again. Segments are
           small, so that many kills hit a compaction. After each kill, the index must open and hold exactly what was
           acknowledged, or that and the change that was under way. Meanwhile a reader searches all the time: each hit
           must be a version of a document that was written, and no document may go back to an older version.
-writers   Three processes write at the same time, and every 3 seconds the one that holds the lock is killed.
+writers   Three processes write at the same time, and the one that holds the lock is killed at random moments.
 disk      A writer fills a small file system (a tmpfs if we may mount one, otherwise a limit of the file size).
 bytes     One byte of each file of an index is changed. Opening and searching must give the same results as before or
           name the damaged file. Opening for writing must build damaged files again that can be derived.
@@ -231,11 +231,11 @@ def difference(present: Versions, expected: Versions) -> str:
 
 def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Let three processes write to documents of their own. Kill the one that holds the lock, and start it again."""
-    path = at / "writers"
+    chance, path = random.Random(options.seed), at / "writers"
     Index.create(path, Encoder.load(at / "model")).close()
     outputs: list[list[str]] = [[], [], []]
+    running: dict[int, subprocess.Popen[str]] = {}
     ended = threading.Event()
-    kills: list[int] = []
     errors: list[str] = []
 
     def keep_writing(number: int) -> None:
@@ -245,22 +245,28 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
                 running[number] = writer
                 assert writer.stdout is not None
                 assert writer.stderr is not None
-                outputs[number].append(writer.stdout.read())
+                outputs[number].append("")
+                for line in writer.stdout:
+                    outputs[number][-1] += line
                 errors.extend(line for line in writer.stderr.read().splitlines()[-1:] if line)
             version += len(outputs[number][-1].splitlines()) + 1
 
-    running: dict[int, subprocess.Popen[str]] = {}
     threads = [threading.Thread(target=keep_writing, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + options.seconds
-    while time.monotonic() < until:
-        time.sleep(options.pause)
-        holder = int((path / "lock").read_text() or 0) if (path / "lock").exists() else 0
-        for writer in list(running.values()):
-            if writer.pid == holder and writer.poll() is None:
-                writer.kill()
-                kills.append(holder)
+    for _ in range(options.lock_kills):
+        characters = sum(len(output) for parts in outputs for output in parts) + chance.randint(1, int(10_000 * options.moment))
+        is_killed, deadline = False, time.monotonic() + 120
+        while not is_killed and time.monotonic() < deadline:
+            time.sleep(0.01)
+            if sum(len(output) for parts in outputs for output in parts) > characters:
+                holder = int((path / "lock").read_text() or 0)
+                for writer in [writer for writer in list(running.values()) if writer.pid == holder]:
+                    is_killed = writer.poll() is None
+                    writer.kill()
+        if not is_killed:
+            errors.append("nobody wrote for two minutes")
+            break
     ended.set()
     while any(thread.is_alive() for thread in threads):
         for writer in list(running.values()):
@@ -284,7 +290,7 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
         if own not in possible:
             wrong.append(f"writer {number}: {difference(own, possible[0])}")
     return {
-        "processes": 3, "kills of the lock holder": len(kills), "acknowledged changes": acknowledged,
+        "processes": 3, "kills of the lock holder": options.lock_kills, "acknowledged changes": acknowledged,
         "lost or wrong": len(wrong), "examples": wrong[:5],
     }  # fmt: skip
 
@@ -453,9 +459,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--flips", type=int, default=40, help="changed bytes per file")
-    parser.add_argument("--seconds", type=float, default=60, help="of several writers")
+    parser.add_argument("--lock-kills", type=int, default=50, help="kills while several processes write")
     parser.add_argument("--moment", type=float, default=1.5, help="latest moment of a kill, in seconds of writing")
-    parser.add_argument("--pause", type=float, default=3, help="seconds between two kills of the lock holder")
     parser.add_argument("--megabytes", type=float, default=16, help="size of the small disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(SECTIONS))

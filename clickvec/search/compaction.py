@@ -15,7 +15,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 from clickvec.search.document_store import DocumentStore
-from clickvec.search.index_folder import IndexFolder
+from clickvec.search.index_folder import SEGMENTS, IndexFolder
 from clickvec.search.live_view import Settings
 
 Swap = dict[str, Any]  # the message that takes a segment into use
@@ -56,6 +56,7 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
         "-m",
         "clickvec.search.compaction",
         str(path.resolve()),
+        str(os.getpid()),
         *(["fresh"] if is_fresh else []),
     ]
     packages = str(Path(__file__).resolve().parents[2])
@@ -81,7 +82,7 @@ def result_of(child: "subprocess.Popen[bytes]", path: Path) -> Swap:
 
 def main() -> None:
     """Build a segment as the child of a writer, and end with it."""
-    parent = os.getppid()
+    path, parent = Path(sys.argv[1]), int(sys.argv[2])
 
     def check_parent(label: str, done: int, total: int | None, note: str = "") -> None:
         if os.getppid() != parent:
@@ -91,9 +92,11 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(19)
     try:
-        swap = build_segment(Path(sys.argv[1]), is_fresh="fresh" in sys.argv[2:], progress=check_parent)
+        swap = build_segment(path, is_fresh="fresh" in sys.argv[3:], progress=check_parent)
     except ClickvecError as error:
         raise SystemExit(str(error)) from None
+    if os.getppid() != parent:  # nobody is left to take it into use
+        IndexFolder(path).remove(SEGMENTS, swap["state"]["segment"])
     print(json.dumps(swap))
 
 

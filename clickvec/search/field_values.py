@@ -8,6 +8,7 @@ All arrays can be memory-mapped.
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,19 +95,24 @@ class Field:
 
     def code(self, value: Scalar) -> int | None:
         """Return the code of a value, or None if no document has it."""
-        first, end = self.between(value, value)
-        return first if end > first else None
+        if isinstance(value, bool):
+            return int(value)
+        values: Any = self.strings if isinstance(value, str) else self.numbers
+        key = _text(value) if isinstance(value, str) else value
+        at = bisect_left(values, key)
+        if at == len(values) or values[at] != key:
+            return None
+        return _BOOLS + at + (len(self.numbers) if isinstance(value, str) else 0)
 
     def between(
         self, low: Scalar | None, high: Scalar | None, low_open: bool = False, high_open: bool = False
     ) -> tuple[int, int]:
         """Return the first code, and the one after the last, of the values between two bounds of the same type.
 
-        None means that there is no bound; one of the two must be given. An open bound excludes the bound itself.
+        They are numbers or strings. None means that there is no bound; one of the two must be given. An open bound
+        excludes the bound itself.
         """
         kind = low if low is not None else high
-        if isinstance(kind, bool):
-            return int(low or 0), 1 + int(high or 0)
         values: Any = self.strings if isinstance(kind, str) else self.numbers
         start = _BOOLS + (len(self.numbers) if isinstance(kind, str) else 0)
         low_key, high_key = (_text(bound) if isinstance(bound, str) else bound for bound in (low, high))
@@ -128,14 +134,15 @@ class Field:
         if len(codes) > _FEW:
             table = np.zeros(self.missing + 1, np.bool_)
             table[codes] = True
-            return self._documents(table[self.codes])
+            return self._documents(table.take(self.codes))
         matches = np.zeros(len(self.codes), np.bool_)
         for code in codes:
             matches |= self.codes == code
         return self._documents(matches)
 
+    @cached_property
     def present(self) -> Mask:
-        """Return the documents that have a value."""
+        """The documents that have a value."""
         return self.with_range(0, self.missing)
 
     def counts(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -153,28 +160,32 @@ class Field:
             codes = self.codes[chosen[self.rows]]
         return np.bincount(codes, minlength=self.missing + 1)[: self.missing]
 
+    def number_range(self, counts: NDArray[np.int64]) -> list[int | float]:
+        """Return the smallest and the largest number that has a count, or nothing if there are no numbers."""
+        has_count = np.flatnonzero(counts[_BOOLS : _BOOLS + len(self.numbers)])
+        return [self.numbers[int(at)] for at in has_count[[0, -1]]] if len(has_count) else []
+
     def _documents(self, matches: Mask) -> Mask:
         """Return the documents whose values match."""
         if self.rows is None:
             return matches
         documents = np.zeros(self.count, np.bool_)
-        documents[self.rows[matches]] = True
+        documents[self.rows[np.flatnonzero(matches)]] = True  # faster than a mask
         return documents
 
 
-def make_field(count: int, keys: Iterable[Any], codes: NDArray[np.int64], rows: NDArray[np.int64]) -> Field:
+def make_field(count: int, keys: list[Any], codes: NDArray[np.int64], rows: NDArray[np.int64]) -> Field:
     """Make a field from keys in any order, their numbers in `codes`, and the rising `rows` of these.
 
     A key is a str, a number, or a tuple of one bool, since True would equal 1.
     """
-    keys = list(keys)
-    numbers = sorted((key, code) for code, key in enumerate(keys) if isinstance(key, int | float))
-    strings = sorted((key, code) for code, key in enumerate(keys) if isinstance(key, str))
+    numbers = sorted((at for at, key in enumerate(keys) if isinstance(key, int | float)), key=keys.__getitem__)
+    strings = sorted((at for at, key in enumerate(keys) if isinstance(key, str)), key=keys.__getitem__)
     final = np.zeros(len(keys), np.int64)
-    for code, key in enumerate(keys):
+    for at, key in enumerate(keys):
         if isinstance(key, tuple):
-            final[code] = key[0]
-    final[[code for _, code in (*numbers, *strings)]] = _BOOLS + np.arange(len(numbers) + len(strings))
+            final[at] = key[0]
+    final[numbers + strings] = _BOOLS + np.arange(len(numbers) + len(strings))
     codes, missing = final[codes], _BOOLS + len(numbers) + len(strings)
     if (np.diff(rows) == 0).any():
         both = np.unique(rows * (missing + 1) + codes)  # a document may have a value twice
@@ -187,8 +198,8 @@ def make_field(count: int, keys: Iterable[Any], codes: NDArray[np.int64], rows: 
         codes, kept = dense, None
     else:
         codes, kept = codes.astype(small), rows.astype(np.int32)
-    texts = Texts.of(_text(key) for key, _ in strings)
-    return Field(count, codes, kept, Numbers.of(key for key, _ in numbers), texts)
+    texts = Texts.of(_text(keys[at]) for at in strings)
+    return Field(count, codes, kept, Numbers.of(keys[at] for at in numbers), texts)
 
 
 def _text(value: str) -> bytes:

@@ -8,6 +8,7 @@ gives several values, also a list of objects. null, an empty list and an empty o
 import json
 import logging
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,7 +42,9 @@ class Fields:
         for row, payload in enumerate(payloads):
             if not isinstance(payload, dict):
                 continue
-            for path, value in _values(payload, ""):
+            values: list[tuple[str, Scalar]] = []
+            _values(payload, "", values)
+            for path, value in values:
                 column = columns.get(path)
                 if column is None:
                     if len(columns) == MAX_FIELDS:
@@ -171,30 +174,50 @@ class Facet(NamedTuple):
 def count_values(parts: Sequence[Fields], path: str, positions: NDArray[np.int64], limit: int = 10) -> Facet:
     """Count the values of a field among the documents at these positions, which must be distinct.
 
-    A position counts through all parts. Equally frequent values are sorted: false, true, numbers, strings.
+    Positions count through all parts. Equally frequent values are sorted: false, true, numbers, strings.
     """
-    counts: dict[Scalar | tuple[bool], int] = {}
+    counted: list[tuple[Field, NDArray[np.int64]]] = []
     first = 0
     for part in parts:
         field = part.get(path)
         if field is not None:
             inside = positions[(positions >= first) & (positions < first + len(part))] - first
-            numbers = field.counts(inside)
-            for code in np.flatnonzero(numbers).tolist():
-                value = field.value(code)
-                key = (value,) if isinstance(value, bool) else value
-                counts[key] = counts.get(key, 0) + int(numbers[code])
+            counted.append((field, field.counts(inside)))
         first += len(part)
-    order = sorted(counts.items(), key=lambda item: (-item[1], *_order(item[0])))[:limit]
-    numeric = [key for key in counts if isinstance(key, int | float)]
-    return Facet(
-        [(key[0] if isinstance(key, tuple) else key, count) for key, count in order],
-        len(counts), min(numeric, default=None), max(numeric, default=None),
-    )  # fmt: skip
+    if not counted:
+        return Facet([], 0, None, None)
+    counted.sort(key=lambda item: -item[0].missing)
+    (main, counts), *others = counted  # the values of the largest part keep their codes, since they may be millions
+    further: dict[tuple[int, Scalar], int] = {}
+    for field, numbers in others:
+        for at in np.flatnonzero(numbers).tolist():
+            value = field.value(at)
+            code = main.code(value)
+            if code is not None:
+                counts[code] += numbers[at]
+            else:
+                further[_order(value)] = further.get(_order(value), 0) + int(numbers[at])
+    chosen = [(_order(main.value(code)), int(counts[code])) for code in _most_frequent(counts, limit)]
+    chosen = sorted([*chosen, *further.items()], key=lambda item: (-item[1], item[0]))[:limit]
+    numeric: list[Any] = main.number_range(counts) + [value for kind, value in further if kind == 1]
+    distinct = int(np.count_nonzero(counts)) + len(further)
+    least, largest = min(numeric, default=None), max(numeric, default=None)
+    return Facet([(value, count) for (_, value), count in chosen], distinct, least, largest)
 
 
-def _order(key: Scalar | tuple[bool]) -> tuple[int, Any]:
-    return (0, key) if isinstance(key, tuple) else (2, key) if isinstance(key, str) else (1, key)
+def _most_frequent(counts: NDArray[np.int64], limit: int) -> list[int]:
+    """Return the codes with the largest counts; of equal counts those with the smallest codes."""
+    if not 0 < limit < len(counts):
+        return [int(code) for code in np.flatnonzero(counts)] if limit else []
+    least = max(1, int(np.partition(counts, -limit)[-limit]))
+    more = np.flatnonzero(counts > least)
+    equal = np.flatnonzero(counts == least)[: limit - len(more)]
+    return [int(code) for code in (*more, *equal)]
+
+
+def _order(value: Scalar) -> tuple[int, Scalar]:
+    """Return a key that sorts values, and that differs for 1 and true."""
+    return (0 if isinstance(value, bool) else 2 if isinstance(value, str) else 1), value
 
 
 class _Column:
@@ -202,32 +225,32 @@ class _Column:
 
     def __init__(self) -> None:
         self.codes, self.rows = array("q"), array("q")
-        self.numbers: dict[Any, int] = {}
+        self.numbers: defaultdict[Any, int] = defaultdict()
+        self.numbers.default_factory = self.numbers.__len__
 
     def add(self, row: int, value: Scalar) -> None:
-        key: Any = (value,) if value is True or value is False else value
-        if type(key) is str and len(key) > MAX_LENGTH:
-            key = key[: MAX_LENGTH + 1]
-        self.codes.append(self.numbers.setdefault(key, len(self.numbers)))
+        if type(value) is str:
+            code = self.numbers[value if len(value) <= MAX_LENGTH else value[: MAX_LENGTH + 1]]
+        else:
+            code = self.numbers[(value,) if value is True or value is False else value]
+        self.codes.append(code)
         self.rows.append(row)
 
     def field(self, count: int) -> Field:
         codes, rows = (np.frombuffer(values, np.int64) for values in (self.codes, self.rows))
-        return make_field(count, self.numbers, codes, rows)
+        return make_field(count, list(self.numbers), codes, rows)
 
 
-def _values(value: Any, path: str) -> Iterator[tuple[str, Scalar]]:  # noqa: ANN401
-    """Yield the values within a payload, and the path of each."""
+def _values(value: dict[str, Any] | Sequence[Any], path: str, out: list[tuple[str, Scalar]]) -> None:
+    """Append the values within a payload, and the path of each."""
     if isinstance(value, dict):
-        for name, item in value.items():
-            inner = f"{path}.{name}" if path else str(name)
-            if isinstance(item, dict | list | tuple):
-                yield from _values(item, inner)
-            elif isinstance(item, str | int) or (isinstance(item, float) and item == item):
-                yield inner, item
+        prefix = f"{path}." if path else ""
+        items: Iterable[tuple[str, Any]] = ((f"{prefix}{name}", item) for name, item in value.items())
     else:
-        for item in value:
-            if isinstance(item, dict | list | tuple):
-                yield from _values(item, path)
-            elif isinstance(item, str | int) or (isinstance(item, float) and item == item):
-                yield path, item
+        items = ((path, item) for item in value)
+    for inner, item in items:
+        kind = type(item)
+        if kind is str or kind is int or kind is bool or (kind is float and item == item):
+            out.append((inner, item))
+        elif kind is dict or kind is list or kind is tuple:
+            _values(item, inner, out)

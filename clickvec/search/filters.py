@@ -95,11 +95,11 @@ class _Condition:
             checks.append(_nothing(fields) if field is None else field.with_range(*field.between(*bounds)))
         if self.none_of is not None:
             absent = None if field is None else field.with_codes(_codes(field, self.none_of))
-            checks.append(_nothing(fields) if field is None or absent is None else field.present() & ~absent)
+            checks.append(_nothing(fields) if field is None or absent is None else field.present & ~absent)
         if self.exists is not None:
             present = _nothing(fields)
             for inner in fields.within(self.field):
-                present |= inner.present()
+                present |= inner.present
             checks.append(present if self.exists else ~present)
         mask = checks[0]
         for check in checks[1:]:

@@ -47,6 +47,22 @@ def test_search_equals_brute_force_with_and_without_a_mask(seed: int, count: int
                 assert (best.tolist(), scores.tolist()) == brute_force(search, query, k, mask)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+def test_a_search_of_many_vectors_is_exact_to_the_last_bit(kind: str) -> None:
+    """More than one block, and 400 equal vectors."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(40_000, 93))
+    vectors[::100] = vectors[39_999]
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    stored = to_int8(vectors)[0] if kind == "int8" else vectors.astype(kind)
+    search = ExactSearch(stored, None if kind == "float32" else inverse_lengths(stored))
+    query, everything = vectors[39_999:], np.ones(40_000, np.bool_)
+    for k in (1, 10, 1000):
+        for mask in (everything, rng.random(40_000) < 0.7, rng.random(40_000) < 0.1):
+            ((best, scores),) = search.nearest(query, k, mask)
+            assert (best.tolist(), scores.tolist()) == brute_force(search, query[0], k, mask)
+
+
 def test_a_damaged_vector_is_an_error() -> None:
     vectors = np.full((3, 4), 0.5, np.float32)
     vectors[1, 2] = np.nan

@@ -41,6 +41,8 @@ METHODS = (*GRIDS, "clicks")
 BINS = 10
 LABEL = "fitting the fusion"
 
+Fit = Callable[[Sequence[int]], Fusion]  # from the numbers of queries to what is best on them
+
 
 class FittedQuery(NamedTuple):
     """The candidates of a query, and what they are worth."""
@@ -54,6 +56,14 @@ class FittedQuery(NamedTuple):
     def clicked(self) -> NDArray[np.bool_]:
         """Which candidates are relevant."""
         return np.array([key in self.gains for key in self.keys], np.bool_)
+
+
+class Validation(NamedTuple):
+    """What cross-validation gives: measures (measures, queries), how to fit each method, and probabilities."""
+
+    values: dict[str, Floats]
+    fits: dict[str, Fit]
+    chances: list[Floats]  # of all candidates of each query, by `clicks` fitted on other queries
 
 
 class FittedFusion(NamedTuple):
@@ -117,10 +127,21 @@ def gather(index: Index, queries: IndexQueries, progress: Progress | None = None
 
 def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> FittedFusion:
     """Cross-validate the three methods, choose one, and fit it on all queries."""
+    values, fits, chances = validate(queries, progress)
+    best = max(METHODS, key=lambda name: float(values[name][CHOSEN_BY].mean()))
+    chosen = best if _is_clearly_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY]) else "clicks"
+    bins, error = reliability(np.concatenate(chances), np.concatenate([query.clicked for query in queries]))
+    means = {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
+    about = {"queries": len(queries), "chosen": chosen, "figures": means, "calibration_error": error}
+    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins})
+
+
+def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -> Validation:
+    """Measure words, vectors and the default on all queries, and the three methods by cross-validation."""
     report = progress or ignore
-    values = {"words": _values(queries, _words), "vectors": _values(queries, _vectors)}
-    values["default"] = _values(queries, Fusion.default().scores)
-    fits = dict[str, Callable[[Sequence[int]], Fusion]]()
+    values = {"words": measure_scores(queries, by_words), "vectors": measure_scores(queries, by_vectors)}
+    values["default"] = measure_scores(queries, Fusion.default().scores)
+    fits = dict[str, Fit]()
     for done, (name, fusions) in enumerate(GRIDS.items()):
         report(LABEL, done, len(METHODS))
         fits[name], values[name] = _choose_setting(queries, fusions)
@@ -128,12 +149,7 @@ def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> 
     fits["clicks"] = partial(_fit_clicks, queries)
     values["clicks"], chances = _cross_validate(queries, fits["clicks"])
     report(LABEL, len(METHODS), len(METHODS))
-    best = max(METHODS, key=lambda name: float(values[name][CHOSEN_BY].mean()))
-    chosen = best if _is_clearly_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY]) else "clicks"
-    bins, error = reliability(np.concatenate(chances), np.concatenate([query.clicked for query in queries]))
-    means = {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
-    about = {"queries": len(queries), "chosen": chosen, "figures": means, "calibration_error": error}
-    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins})
+    return Validation(values, fits, chances)
 
 
 def reliability(chances: Floats, clicked: NDArray[np.bool_]) -> tuple[list[dict[str, float]], float]:
@@ -152,16 +168,18 @@ def reliability(chances: Floats, clicked: NDArray[np.bool_]) -> tuple[list[dict[
     return bins, error
 
 
-def _words(candidates: Candidates) -> NDArray[Any]:
+def by_words(candidates: Candidates) -> NDArray[Any]:
+    """Score by BM25 alone. What words do not find has no score."""
     scores = candidates.bm25
     return np.where(scores > 0, scores, -np.inf)
 
 
-def _vectors(candidates: Candidates) -> NDArray[Any]:
+def by_vectors(candidates: Candidates) -> NDArray[Any]:
+    """Score by the cosine alone."""
     return np.where(candidates.cosine != 0, candidates.cosine, -np.inf)
 
 
-def _values(queries: Sequence[FittedQuery], score: Callable[[Candidates], NDArray[Any]]) -> Floats:
+def measure_scores(queries: Sequence[FittedQuery], score: Callable[[Candidates], NDArray[Any]]) -> Floats:
     """Return the measures of all queries, (measures, queries)."""
     return values_table(_ranked(query, score(query.candidates)) for query in queries)
 
@@ -172,11 +190,9 @@ def _ranked(query: FittedQuery, scores: NDArray[Any]) -> tuple[float, float, flo
     return values_of((query.keys[at] for at in best.tolist()), query.gains)
 
 
-def _choose_setting(
-    queries: Sequence[FittedQuery], fusions: Sequence[Fusion]
-) -> tuple[Callable[[Sequence[int]], Fusion], Floats]:
+def _choose_setting(queries: Sequence[FittedQuery], fusions: Sequence[Fusion]) -> tuple[Fit, Floats]:
     """Return the fit that takes the best of several fusions on some queries, and its cross-validated measures."""
-    values = np.stack([_values(queries, fusion.scores) for fusion in fusions])  # (fusions, measures, queries)
+    values = np.stack([measure_scores(queries, fusion.scores) for fusion in fusions])  # (fusions, measures, queries)
 
     def best(on: Sequence[int]) -> int:
         return int(values[:, CHOSEN_BY, on].mean(axis=1).argmax())
@@ -187,9 +203,7 @@ def _choose_setting(
     return lambda on: fusions[best(on)], measured
 
 
-def _cross_validate(
-    queries: Sequence[FittedQuery], fit: Callable[[Sequence[int]], Fusion]
-) -> tuple[Floats, list[Floats]]:
+def _cross_validate(queries: Sequence[FittedQuery], fit: Fit) -> tuple[Floats, list[Floats]]:
     """Return the measures and the scores of each query by a fusion that was fitted on the other folds."""
     rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)] * len(queries)
     scores = [np.zeros(0)] * len(queries)

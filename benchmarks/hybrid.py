@@ -1,0 +1,214 @@
+"""Measure hybrid search over a whole catalogue: words, vectors and each fusion. Prints the tables of docs/search.md.
+
+    python benchmarks/hybrid.py MODEL --titles FILE... --dev JUDGED [--clicks LOG] [--test JUDGED] [--quick]
+
+`--titles` are catalogues or click logs; all their titles, and those of the judged sets, are indexed. Fusions are
+cross-validated (five folds) on the judged set, and on `--clicks`, which the model was not trained on. `--test` measures
+once what was fitted on dev, or on `--clicks` if they are given. BM25 (tuned) is tuned on dev over the same titles: the
+kind of tokens, k1 and b. The words of the index have k1 = 1.2 and b = 0.75.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data import Judged, JudgedQuery, read_clicks, read_judged, read_titles
+from clickvec.evaluation import fitting
+from clickvec.evaluation.bm25 import BM25, describe_settings
+from clickvec.evaluation.fitting import FittedQuery, gather, measure_scores, reliability_rows
+from clickvec.evaluation.held_out_clicks import Catalogue
+from clickvec.evaluation.index_measures import measure_index, tuned_settings
+from clickvec.evaluation.index_queries import MEASURES, IndexQueries, folds_of, index_queries
+from clickvec.evaluation.logistic_fit import fit_clicks
+from clickvec.evaluation.metrics import ndcg, with_relevant
+from clickvec.evaluation.result import text_table
+from clickvec.evaluation.significance import randomisation_test
+from clickvec.model.encoder import Encoder
+from clickvec.search.fusion import Candidates, Fusion
+from clickvec.search.index import Index
+from clickvec.search.retrieval import facts_of_texts
+
+NDCG = MEASURES.index("NDCG@10")
+SETTINGS = ((0.3, 1.0), (0.8, 0.75), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))  # k1, b
+Score = Callable[[Candidates], NDArray[Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--titles", nargs="+", required=True)
+    parser.add_argument("--dev", required=True)
+    parser.add_argument("--clicks")
+    parser.add_argument("--test")
+    parser.add_argument("--quick", action="store_true", help="without tuned BM25 and the tables of settings")
+    arguments = parser.parse_args()
+    dev = read_judged(arguments.dev)
+    test = read_judged(arguments.test) if arguments.test else None
+    index = build(Encoder.load(arguments.model), arguments.titles, [dev] if test is None else [dev, test])
+    print(f"{arguments.model}: {len(index):,} titles")
+    settings = None if arguments.quick else tuned_settings(index, dev.rows)
+    baseline = None if settings is None else BM25((each.title for each in index), name="BM25 (tuned)", **settings)
+    if settings:
+        print(f"BM25 (tuned): {describe_settings(settings)}")
+
+    queries = index_queries(index, dev)
+    fitted = on_queries("dev, judged", index, queries, baseline)
+    reranked(index, dev, queries, fitted)
+    if not arguments.quick:
+        weights_table(fitted)
+        settings_table(index, queries)
+    chosen = fitting.choose(fitted)
+    if arguments.clicks:
+        clicks = index_queries(index, read_clicks(arguments.clicks)).present().sample(2_000)
+        fitted = on_queries("held-out clicks", index, clicks, baseline)
+        chosen = fitting.choose(fitted)
+        index.use_fusion(chosen.fusion)
+        print("\n== dev, judged, with the fusion that was fitted on held-out clicks")
+        print_measured(index, queries, baseline)
+    if test is not None:
+        for fusion in (Fusion.default(), chosen.fusion):
+            index.use_fusion(fusion)
+            print(f"\n== test, fusion {json.dumps(fusion.as_json())}")
+            print_measured(index, index_queries(index, test), baseline)
+            values = rerank_values(
+                index, with_relevant(test), {"words": fitting.by_words, "vectors": by_cosine, "hybrid": fusion.scores}
+            )
+            print(
+                text_table(
+                    [["judged lists", "NDCG@10"], *([name, f"{row.mean():.1f}"] for name, row in values.items())]
+                )
+            )
+
+
+def build(encoder: Encoder, sources: Sequence[str], sets: Sequence[Judged]) -> Index:
+    """Index all titles: of catalogues with ids, as they are; otherwise each distinct title once."""
+    if len(sources) == 1 and "title" in Path(sources[0]).name:
+        titles = read_titles(sources[0])
+        return Index.build(encoder, [title.title for title in titles], [title.id for title in titles])
+    catalogue = Catalogue(())
+    for source in sources:
+        catalogue.add(read_clicks(source).titles)
+    for judged in sets:
+        catalogue.add(title for query in judged for title in query.titles)
+    return Index.build(encoder, catalogue.titles)
+
+
+def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25 | None) -> list[FittedQuery]:
+    """Print the figures of each method on queries, by cross-validation, and the reliability curve."""
+    index.use_fusion(Fusion.default())
+    gathered = gather(index, queries)
+    values, _, chances = fitting.validate(gathered)
+    if baseline is not None:
+        values["BM25 (tuned)"] = measure_index(index, queries, baseline).values[-1]
+    count = np.mean([len(query.keys) for query in gathered])
+    print(f"\n== {name}: {len(gathered):,} queries, {count:.0f} candidates each")
+    better = max(("words", "vectors"), key=lambda part: values[part][NDCG].mean())
+    rows = []
+    for method, row in values.items():
+        p = "" if method == better else f"{randomisation_test(row[NDCG], values[better][NDCG], 2_000):.3f}"
+        rows.append([method, *(f"{mean:.1f}" for mean in row.mean(axis=1)), p])
+    print(text_table([["method", *MEASURES, f"p (NDCG@10 against {better})"], *rows]))
+    bins, error = fitting.reliability(np.concatenate(chances), np.concatenate([query.clicked for query in gathered]))
+    print(f"\nexpected calibration error {error:.4f}")
+    print(text_table(reliability_rows({"reliability": bins})))
+    chosen = fitting.choose(gathered)
+    print(f"chosen: {chosen.report['chosen']} {json.dumps(chosen.fusion.as_json()['weights'])}")
+    kinds = {
+        "a word with a digit": [query for query in gathered if query.candidates.is_code.any()],
+        "a word that no title has": [query for query in gathered if not query.candidates.is_known.all()],
+    }
+    scores: dict[str, Score] = {
+        "words": fitting.by_words,
+        "vectors": fitting.by_vectors,
+        "default": Fusion.default().scores,
+        "fitted": chosen.fusion.scores,
+    }
+    table = [["queries with", "queries", *(f"{each} NDCG@10" for each in scores)]]
+    for kind, part in kinds.items():
+        if part:
+            means = [measure_scores(part, score)[NDCG].mean() for score in scores.values()]
+            table.append([kind, f"{len(part):,}", *(f"{mean:.1f}" for mean in means)])
+    print(f"\n{text_table(table)}")
+    return gathered
+
+
+def by_cosine(candidates: Candidates) -> NDArray[Any]:
+    return candidates.cosine
+
+
+def reranked(index: Index, judged: Judged, queries: IndexQueries, fitted: Sequence[FittedQuery]) -> None:
+    """Print NDCG@10 on the judged lists. The fitted fusion was fitted on other queries."""
+    lists = with_relevant(judged)
+    values = rerank_values(
+        index, lists, {"words": lambda each: each.bm25, "vectors": by_cosine, "default": Fusion.default().scores}
+    )
+    values["clicks"] = np.zeros(len(lists))
+    for others, held_out in folds_of(len(lists), fitting.FOLDS):
+        fusion = fit_clicks([fitted[at].facts for at in others], [fitted[at].clicked for at in others])
+        values["clicks"][held_out] = rerank_values(index, [lists[at] for at in held_out], {"": fusion.scores})[""]
+    better = max(("words", "vectors"), key=lambda part: values[part].mean())
+    rows = [
+        [name, f"{row.mean():.2f}", "" if name == better else f"{randomisation_test(row, values[better], 2_000):.3f}"]
+        for name, row in values.items()
+    ]
+    print(f"\n{text_table([['judged lists', 'NDCG@10', f'p against {better}'], *rows])}")
+
+
+def rerank_values(
+    index: Index, lists: Sequence[JudgedQuery], scores: dict[str, Score]
+) -> dict[str, NDArray[np.float64]]:
+    view = index._live.view()
+    values: dict[str, list[float]] = {name: [] for name in scores}
+    for query in lists:
+        terms, vector = view.words.terms(query.query), view.encoder.encode_query(query.query)
+        facts = facts_of_texts(view, terms, vector, query.titles)
+        by_id = np.array(sorted(range(len(query.doc_ids)), key=query.doc_ids.__getitem__, reverse=True))
+        for name, score in scores.items():
+            order = by_id[np.argsort(-np.asarray(score(facts), np.float32)[by_id], kind="stable")]
+            values[name].append(100 * ndcg(query.grades[order], 10))
+    return {name: np.array(row) for name, row in values.items()}
+
+
+def weights_table(queries: Sequence[FittedQuery]) -> None:
+    """Print the figures of the mixture by the weight of the cosine, and of rank fusion by its constant."""
+    fusions = {f"mixture, cosine {w:g}": Fusion.mixture(w) for w in (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)}
+    fusions |= {f"ranks, constant {constant}": Fusion.ranks(constant) for constant in (1, 5, 20, 60)}
+    rows = [
+        [name, *(f"{mean:.1f}" for mean in measure_scores(queries, fusion.scores).mean(axis=1))]
+        for name, fusion in fusions.items()
+    ]
+    print(f"\n{text_table([['fusion', *MEASURES], *rows])}")
+
+
+def settings_table(index: Index, queries: IndexQueries) -> None:
+    """Print words and hybrid search by k1 and b."""
+    rows = []
+    for k1, b in SETTINGS:
+        index.use_fusion(Fusion.default(), k1, b)
+        gathered = gather(index, queries)
+        for name, score in (("words", fitting.by_words), ("default", Fusion.default().scores)):
+            means = measure_scores(gathered, score).mean(axis=1)
+            rows.append([f"{k1:g}", f"{b:g}", name, *(f"{mean:.1f}" for mean in means)])
+    index.use_fusion(Fusion.default(), 1.2, 0.75)
+    print(f"\n{text_table([['k1', 'b', 'search', *MEASURES], *rows])}")
+
+
+def print_measured(index: Index, queries: IndexQueries, baseline: BM25 | None) -> None:
+    result = measure_index(index, queries, baseline)
+    print(text_table(result.as_table(intervals=True)))
+    better = max(("words", "vectors"), key=lambda part: result.mean(part, "NDCG@10"))
+    tests = {
+        name: randomisation_test(result.per_query("hybrid", name), result.per_query(better, name), 5_000)
+        for name in MEASURES
+    }
+    told = ", ".join(f"{name} {p:.4f}" for name, p in tests.items())
+    print(f"{len(result.query_ids):,} queries; p of hybrid against {better}: {told}")
+
+
+if __name__ == "__main__":
+    main()

@@ -255,7 +255,8 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     for thread in threads:
         thread.start()
     for _ in range(options.lock_kills):
-        characters = sum(len(output) for parts in outputs for output in parts) + chance.randint(1, int(10_000 * options.moment))
+        characters = sum(len(output) for parts in outputs for output in parts)
+        characters += chance.randint(1, int(10_000 * options.moment))
         is_killed, deadline = False, time.monotonic() + 120
         while not is_killed and time.monotonic() < deadline:
             time.sleep(0.01)

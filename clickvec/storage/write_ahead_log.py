@@ -34,7 +34,7 @@ def check_log(path: Path) -> None:
             f"{path} is damaged, so that its last {lost} commits cannot be read; "
             "restore a copy of the index, or delete this file to go on without them"
         )
-    log.warning("%s: the last commit is incomplete and was dropped", path)
+    log.warning("%s: the last commit is incomplete, as a killed writer leaves it, and is ignored", path)
 
 
 def unread_commits(path: Path) -> int:

@@ -1,5 +1,6 @@
 """Approximate search: compared with exact search, also with masks, and after saving."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,23 @@ def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
     for name in ("one", "two"):
         ApproximateSearch.build(vectors, seed=3).save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_an_error(search: ApproximateSearch) -> None:
+    with pytest.raises(OSError, match="No space"):
+        search.save(Path("/dev/full"))
+
+
+def test_threads_may_share_a_search(search: ApproximateSearch) -> None:
+    queries, odd = clustered(100, 16, seed=1), np.arange(6_000) % 2 == 1
+
+    def find(number: int) -> list[list[int]]:
+        return [best.tolist() for best, _ in search.nearest(queries[number:][:20], 5, odd if number % 2 else None)]
+
+    expected = [find(number) for number in range(60)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(find, range(60))) == expected
 
 
 def test_few_titles_are_refused() -> None:

@@ -5,7 +5,7 @@ that stopped the program, so 130 for Ctrl-C. Each verb imports what it needs whe
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,11 @@ from clickvec.cli import (
     doctor_verb,
     evaluate_verb,
     explain,
+    index_verbs,
     inside,
     lab_verbs,
     prepare,
+    search_verb,
     serve_verb,
     streams,
     train,
@@ -25,8 +27,18 @@ from clickvec.cli import (
 from clickvec.cli.inputs import Out
 from clickvec.cli.verbs import Verb, Verbs, stop_on_signals
 
+ORDER = ("demo", "doctor", "prepare", "train", "evaluate", "index", "search")  # the others follow as they are defined
+
+
+class InOrder(Verbs):
+    """All verbs, in the order of use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, D102
+        return [*ORDER, *(name for name in super().list_commands(ctx) if name not in ORDER)]
+
+
 app = typer.Typer(
-    cls=Verbs,
+    cls=InOrder,
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
 )  # fmt: skip
 
@@ -66,11 +78,12 @@ def demo(out: Out = Path("out/demo")) -> None:
 
 for verb in (
     doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
-    use.index, use.search, use.rerank, use.encode, use.shrink,
+    search_verb.search, use.rerank, use.encode, use.shrink,
     explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve, serve_verb.retrain,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 
+app.add_typer(index_verbs.app, name="index")
 lab = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(lab, name="lab", help="Reproduce the paper's table of results.")
 for lab_verb in (lab_verbs.simulate, lab_verbs.compare):

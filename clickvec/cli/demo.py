@@ -29,11 +29,11 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
          f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite"),
         ("Measure the model and BM25, tuned on dev.tsv.gz, on judged queries that training did not see.",
          f"evaluate {model} bm25 --judged {site}/test.tsv.gz --dev {site}/dev.tsv.gz"),
-        ("Index the titles.",
-         f"index {model} {site}/titles.tsv.gz --out {index} --overwrite"),
+        ("Index the titles, for search by words and vectors. dev.tsv.gz decides how the two make a score.",
+         f"index {model} {site}/titles.tsv.gz --dev {site}/dev.tsv.gz --out {index} --overwrite"),
         ("Search. The second query is misspelled, and good titles often share no word with the query.",
          *(f'search {index} -k 3 "{query}"' for query in SEARCHES)),
-        ("Explain the first hit: how much each word contributes to the score. Draw what the cells do at each word.",
+        ("Explain the first hit: the parts of the score, and what each word contributes. Draw the cells at each word.",
          f'explain {index} "{SEARCHES[0]}" --png {gates} --overwrite'),
         ("Write a report about the model: ranking, worst queries, keywords, topics, a map of titles.",
          f"report {model} --judged {site}/test.tsv.gz --out {report} --overwrite"),
@@ -48,6 +48,7 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
         f'  clickvec search {index} "your query"\n'
         f'  clickvec explain {index} "{SEARCHES[2]}"\n'
         f"  clickvec nearest {index} pizza\n"
+        f"  clickvec serve {index}\n"
         "  clickvec train YOUR_LOG --out model    (a file with the columns query, title and optionally clicks)"
     )
 

@@ -44,7 +44,7 @@ def explain(
             check_new_file(file, overwrite, [model, against])
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; choose two files")
-    opened = Index.open(model) if (model / "index.json").exists() else Encoder.load(model)
+    opened = Index.open(model) if inputs.is_index(model) else Encoder.load(model)
     explanation = explain_texts(opened, query, title, first, method=method)
     models = _compare(explanation, model, against) if against else None
     if png:

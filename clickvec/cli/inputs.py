@@ -106,9 +106,19 @@ def print_outcome(summary: str, facts: dict[str, Any], as_json: bool) -> None:
         print_summary(summary)
 
 
+def is_index(folder: Path) -> bool:
+    """Tell whether a path names an index folder."""
+    return (folder / "index.json").exists()
+
+
 def model_folder(folder: Path) -> Path:
     """Return the model folder inside an index folder. Any other folder is returned as it is."""
-    return folder / "model" if (folder / "index.json").exists() else folder
+    if not is_index(folder):
+        return folder
+    from clickvec.search.index import Index
+
+    with Index.open(folder) as index:
+        return index.encoder.path or folder
 
 
 def file_names(paths: Iterable[Path]) -> str:

@@ -107,7 +107,7 @@ def nearest(
     from clickvec.render.terminal.screen import this_screen
     from clickvec.search.index import Index
 
-    index = Index.open(folder) if (folder / "index.json").exists() else None
+    index = Index.open(folder) if inputs.is_index(folder) else None
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
         raise typer.BadParameter(f"{folder} is a model and has no titles; give --catalogue, or an index folder")

@@ -1,20 +1,26 @@
-"""The verbs that use a trained model: shrink, encode, index, search, rerank, info."""
+"""The verbs that use a trained model: shrink, encode, rerank, info."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite
+from clickvec.cli.inputs import (
+    AsJson,
+    CataloguePath,
+    ColumnNames,
+    MaxBad,
+    ModelOrIndex,
+    ModelPath,
+    NoHeader,
+    Out,
+    Overwrite,
+)
 from clickvec.cli.streams import print_bytes, print_json, print_message, print_result, print_summary
 from clickvec.render.labels import counted
 from clickvec.text.printable import clean
-
-if TYPE_CHECKING:
-    from clickvec.search.index import Hit, Index
 
 
 def shrink(
@@ -81,87 +87,6 @@ def encode(
     print_summary(f"{out}: {counted(written.rows, 'vector')} of {counted(encoder.dimensions, 'dimension')}")
 
 
-def index(
-    model: ModelPath,
-    catalogue: CataloguePath,
-    out: Out,
-    vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
-    overwrite: Overwrite = False,
-    column_names: ColumnNames = None,
-    no_header: NoHeader = False,
-    max_bad: MaxBad = 0.01,
-) -> None:
-    """Build an index of titles. It contains a copy of the model.
-
-    All cores are used. Set OMP_NUM_THREADS to use fewer threads.
-    """
-    from clickvec.model.encoder import Encoder
-    from clickvec.model.shrink import check_vector_type
-    from clickvec.search.index import Index, check_index_output
-    from clickvec.storage.outputs import check_output
-
-    check_vector_type(vectors)  # before encoding, which can take an hour
-    check_output(out, [model, catalogue])
-    check_index_output(out, overwrite)
-    columns = inputs.read_columns(column_names, no_header, [catalogue])
-    encoder, titles = Encoder.load(model), inputs.read_catalogue(catalogue, max_bad, columns)
-    columns.check_used()
-    ids, texts, payloads = zip(*titles, strict=True) if len(titles) else ((), (), ())
-    built = Index.build(
-        encoder, texts, ids=ids, payloads=[payload or None for payload in payloads], progress=Bar(), vectors=vectors
-    )
-    built.save(out, overwrite=overwrite)
-    if built.unreachable:
-        unreachable = counted(built.unreachable, "title has", "titles have")
-        print_message(f"{unreachable} no known letter trigram: no query can find them")
-    print_summary(f"{out}: {counted(len(built), 'title')}")
-
-
-def search(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
-    queries: Annotated[list[str] | None, typer.Argument(help="Queries. If none, read one per line from stdin.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of hits per query.")] = 10,
-    as_json: AsJson = False,
-) -> None:
-    """Search an index."""
-    from clickvec.data import BadLines
-    from clickvec.data.parsing.lines import stream_lines
-    from clickvec.data.parsing.open_files import standard_input
-    from clickvec.search.index import Index
-
-    opened, bad = Index.open(folder), BadLines()
-    # A bad line of stdin becomes a blank one: each result stays beside its query.
-    batches = [(1, queries)] if queries else stream_lines(standard_input(), "standard input", bad)
-    for _, batch in batches:
-        for query, hits in zip(batch, opened.search(batch, k=k), strict=True):
-            if as_json:
-                print_json({"query": query, "hits": [hit._asdict() for hit in hits]})
-                continue
-            heading = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
-            if heading or hits:
-                print_result("\n".join([*heading, *map(_hit_line, hits)]))
-            if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
-                print_message(f"No hits for {query!r}: {_why_no_hits(opened, query)}")
-    inputs.report_bad_lines(bad)
-
-
-def _hit_line(hit: "Hit") -> str:
-    payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
-    return clean(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.title.split())}{payload}")
-
-
-def _why_no_hits(index: "Index", query: str) -> str:
-    from clickvec.text.tokens import canonical
-
-    if not canonical(query):
-        return "the query has no words"
-    if not len(index):
-        return "the index is empty"
-    if not index.encoder.encode_query([query]).any():
-        return "the model knows no letter trigram of the query"
-    return "the model knows no letter trigram of any title in the index"
-
-
 def rerank(
     model: ModelPath,
     score: Annotated[
@@ -199,22 +124,44 @@ def rerank(
 
 
 def info(
-    model: ModelPath,
-    verify: Annotated[bool, typer.Option("--verify", help="Read every byte and check it.")] = False,
+    model: ModelOrIndex,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every byte of the model and check it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a model.
+    """Describe a model or an index.
 
-    Prints the tower, size, training data, recipe, scores, and the code that encodes on this machine.
+    Prints the tower, size, training data, recipe, scores, and the code that encodes on this machine; of
+    an index, first its titles, and how it searches them.
     """
     from clickvec.model.about import about_model, computed_by
     from clickvec.model.folder import open_model
 
-    opened = open_model(model, verify)
-    facts = about_model(opened) | {"encoded here by": computed_by(opened.tower)}
+    facts = _about_index(model) if inputs.is_index(model) else {}
+    opened = open_model(inputs.model_folder(model), verify)
+    facts |= about_model(opened) | {"encoded here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"
     if as_json:
         print_json(facts)
     else:
         print_result("\n".join(clean(f"{name}: {inputs.format_value(value)}") for name, value in facts.items()))
+
+
+def _about_index(path: Path) -> dict[str, Any]:
+    """Return the facts about an index."""
+    from clickvec.search.index import Index
+
+    with Index.open(path) as index:
+        view = index.view()
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        return {
+            "titles": len(view),
+            "titles without a vector": index.unreachable,
+            "deleted titles that still take space": view.size - len(view),
+            "index bytes": size,
+            "vectors": index.precision,
+            "search": "exact" if index.recall is None else f"approximate, recall@10 {index.recall:.3f}",
+            "fusion": index.fusion.as_json(),
+            "BM25": {"k1": view.settings.k1, "b": view.settings.b},
+            "read-only": index.is_read_only,
+        }

@@ -88,6 +88,15 @@ class Verbs(TyperGroup):
         return 0
 
 
+class VerbsOrFirst(Verbs):
+    """A group of verbs of which the first may be left out: `index MODEL CATALOGUE` is `index build MODEL CATALOGUE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
+        if args and args[0] not in (*self.commands, "--help"):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
 def describe(error: BaseException) -> str | None:
     """Return the sentence that explains an error, or None if the error is unknown."""
     if isinstance(error, ClickvecError | OutputError):

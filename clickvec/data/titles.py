@@ -47,13 +47,26 @@ def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = O
 
 
 def stream_titles(
-    path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
+    path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, distinct: bool = False
 ) -> Iterator[Title]:
-    """Yield the titles of a catalogue larger than memory. Ids are not compared; `max_bad` is checked at the end."""
-    count, source = 0, open_source(path, bad, columns)
+    """Yield the titles of a catalogue larger than memory. `max_bad` is checked at the end.
+
+    Ids are only compared if they must be `distinct`; then memory is needed for them, and a line with an id that an
+    earlier line has is bad.
+    """
+    count, source, seen = 0, open_source(path, bad, columns), set[str]()
     for block in _title_blocks(source):
-        yield from block.entries()
-        count += len(block.titles)
+        if not distinct or block.ids is None:
+            yield from block.entries()
+            count += len(block.titles)
+            continue
+        for line, title in zip(block.lines, block.entries(), strict=True):
+            if title.id in seen:
+                bad.add(source.name, line, "id given twice", f"id {title.id} is given twice")
+            else:
+                seen.add(title.id)
+                count += 1
+                yield title
     bad.check(source.name, max_bad, count, "title")
 
 

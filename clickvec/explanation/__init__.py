@@ -4,6 +4,7 @@
 |---------------------|------------------------------------------------------------------------------------------------|
 | explainer.py        | `clickvec.explain`: why do a query and a title have their score?                               |
 | explained_pair.py   | which words and cells produce the score?                                                       |
+| fused_score.py      | how do words and vectors make the score of a hit?                                              |
 | contributions.py    | three ways to compute what each word contributes                                               |
 | why_not.py          | why does a title not rank above another one, and which edits would help?                       |
 | keywords.py         | which words do the cells detect?                                                               |
@@ -18,13 +19,13 @@ is here follows from that. side.py keeps what is known about one text.
 
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair
-from clickvec.explanation.explainer import Explanation, explain
+from clickvec.explanation.explainer import Explanation, explain, explain_hits
 from clickvec.explanation.keywords import Keywords, Rule, keywords
 from clickvec.explanation.reading import Reading, read
 from clickvec.explanation.title_map import map_titles
 from clickvec.explanation.why_not import WhyNot
 
 __all__ = [
-    "METHODS", "Explanation", "Keywords", "Pair", "Reading", "Rule", "WhyNot", "explain", "keywords", "map_titles",
-    "read",
+    "METHODS", "Explanation", "Keywords", "Pair", "Reading", "Rule", "WhyNot", "explain", "explain_hits", "keywords",
+    "map_titles", "read",
 ]  # fmt: skip

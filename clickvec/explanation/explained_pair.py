@@ -134,16 +134,19 @@ def _links(query: Floats, title: Floats) -> tuple[Links, tuple[Link, ...]]:
 # --- the score in a sentence -------------------------------------------------------------------------------------
 
 
-def summary(pair: Pair) -> Pieces:
+def summary(pair: Pair, *, in_index: bool = False) -> Pieces:
     """Say which words carry the score and which lower it, or why there is no score.
 
-    The words to emphasise are `Word` objects between pieces of text.
+    The words to emphasise are `Word` objects between pieces of text. With `in_index`, the score is called the cosine,
+    because it is only a part of the score of a hit.
     """
+    score = "cosine" if in_index else "score"
     texts = {"query": pair.query_words, "title": pair.title_words}
     for name, words in texts.items():
         if not any(word.known for word in words):
             why = "no letter trigram that the model knows" if words else "no words"
             so = "finds nothing" if name == "query" else "no query can find it"
+            so = "only words can match" if in_index else so
             return (f"The {name} has {why}: it has no vector, and {so}.",)
     burdens = sorted(
         (word for word in pair.title_words if word.contribution <= -VISIBLE), key=lambda word: word.contribution
@@ -156,8 +159,8 @@ def summary(pair: Pair) -> Pieces:
         if carriers := _carriers(words):
             carried += [f"{'; ' if carried else ''}of the {name} ", *_listed(carriers)]
     if not carried:
-        return ("No word raises the score.", *lowered)
-    return ("Most of the score comes from these words: ", *carried, ".", *lowered)
+        return (f"No word raises the {score}.", *lowered)
+    return (f"Most of the {score} comes from these words: ", *carried, ".", *lowered)
 
 
 def _carriers(words: Sequence[Word]) -> list[Word]:

@@ -1,28 +1,36 @@
 """Explain a query and a title: the score, its words, keywords, rank, and why the title is not first."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
+from clickvec.explanation.fused_score import Fused, FusedQuery
 from clickvec.explanation.side import Side
-from clickvec.explanation.why_not import WhyNot, why_not
+from clickvec.explanation.why_not import FusedTitles, WhyNot, why_not
 from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
-from clickvec.search.documents import Document
 from clickvec.search.index import Index
+from clickvec.search.live_view import View
+from clickvec.search.retrieval import MODES, rank_in_view
+
+RANKED_TITLES = 50_000  # in a larger index, the rank by words or vectors alone is only known of their candidates
 
 
 class Rank(NamedTuple):
-    """The position of a title among those of an index."""
+    """The position of a title among those of an index. 1 is the top hit."""
 
-    rank: int | None  # 1 is the top hit; None if the query or the title has no vector
+    rank: int | None  # by the fused score; None if neither words nor vectors find the title
     of: int  # number of titles in the index
     id: str | None  # None if the title is not in the index; `rank` is then the position it would have
     first: str | None  # id of the top hit
+    by_words: int | None = None  # by BM25 alone
+    by_vectors: int | None = None  # by the cosine alone
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +39,8 @@ class Explanation:
 
     query_side: Side
     title_side: Side
-    pair: Pair
+    pair: Pair  # the cosine
+    fused: Fused | None  # the score of a hit, by words and vectors; None without an index
     rank: Rank | None  # None without an index
     why_not: WhyNot | None  # None if there is no better title to compare with
 
@@ -42,8 +51,8 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """The cosine of the query and the title."""
-        return self.pair.score
+        """The score of the title in the index; without an index, the cosine of the query and the title."""
+        return self.fused.score if self.fused else self.pair.score
 
     @property
     def query_words(self) -> tuple[Word, ...]:
@@ -56,10 +65,15 @@ class Explanation:
         return self.pair.title_words
 
     def __repr__(self) -> str:
-        """Show the score and what each word contributes to it, with an asterisk after each keyword."""
+        """Show the score and what each part and word contributes to it, with an asterisk after each keyword."""
+        cosine = f"{_contributions(self.query_words)}\n  title: {_contributions(self.title_words)})"
+        if not self.fused:
+            return f"Explanation(score {self.score:.3f} by {self.pair.method}\n  query: {cosine}"
+        parts = ", ".join(f"{part.name} {part.contribution:+.3f}" for part in self.fused.parts if part.contribution)
+        words = ", ".join(f"{word.word} {word.contribution:+.3f}" for word in self.fused.words)
         return (
-            f"Explanation(score {self.score:.3f} by {self.pair.method}\n"
-            f"  query: {_contributions(self.query_words)}\n  title: {_contributions(self.title_words)})"
+            f"Explanation(score {self.score:.3f}, cosine {self.fused.cosine:.3f}, BM25 {self.fused.bm25:.3f}\n"
+            f"  parts: {parts}\n  BM25: {words}\n  cosine by {self.pair.method}\n  query: {cosine}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -68,6 +82,8 @@ class Explanation:
             "tower": self.tower,
             "query": self.pair.query,
             "title": self.pair.title,
+            "score": self.score,
+            "fused": dataclasses.asdict(self.fused) if self.fused else None,
             "rank": self.rank._asdict() if self.rank else None,
             "explanation": dataclasses.asdict(self.pair),
             "why_not": dataclasses.asdict(self.why_not) if self.why_not else None,
@@ -98,19 +114,29 @@ def explain(
     `method` is one of METHODS: how contributions are computed.
     """
     _check_text(query)
-    rank = None
     if isinstance(source, Index):
-        encoder, (rank, title, compare_with) = source.encoder, _in_index(source, query, title, compare_with)
-    else:
-        encoder = source
+        return _explain_in_index(source, query, title, compare_with, method)
     if title is None:
         raise ClickvecError("there is no title to explain; give a title, or an index instead of a model")
-    query_side = Side(encoder, "query", query)
-    title_side = Side(encoder, "title", _check_text(title))
+    query_side = Side(source, "query", query)
+    title_side = Side(source, "title", _check_text(title))
     if compare_with is None:
-        return Explanation(query_side, title_side, pair_of(query_side, title_side, method), rank, None)
-    comparison = why_not(query_side, title_side, Side(encoder, "title", _check_text(compare_with)), method)
-    return Explanation(query_side, title_side, comparison.title, rank, comparison)
+        return Explanation(query_side, title_side, pair_of(query_side, title_side, method), None, None, None)
+    comparison = why_not(query_side, title_side, Side(source, "title", _check_text(compare_with)), method)
+    return Explanation(query_side, title_side, comparison.title, None, None, comparison)
+
+
+def explain_hits(index: Index, query: str, ids: Iterable[str | int], *, method: str = METHODS[0]) -> list[Explanation]:
+    """Explain several hits of a query, which is read only once. They are not compared with the top hit."""
+    view = index.view()
+    fused_query, query_side = FusedQuery(view, _check_text(query)), Side(view.encoder, "query", query)
+    top, explanations = _top(fused_query), []
+    for doc_id in ids:
+        title = _look_up(index, view, doc_id)
+        side = Side(view.encoder, "title", title.text)
+        fused, rank = _fuse(fused_query, query_side, side, title), _rank(fused_query, query, title, top)
+        explanations.append(Explanation(query_side, side, pair_of(query_side, side, method), fused, rank, None))
+    return explanations
 
 
 def _check_text(text: str | int) -> str:
@@ -119,31 +145,83 @@ def _check_text(text: str | int) -> str:
     return text
 
 
-def _in_index(
-    index: Index, query: str, title: str | int | None, compare_with: str | int | None
-) -> tuple[Rank, str, str | None]:
-    """Return the rank of a title, its text, and the text of the title to compare it with."""
-    top = next(iter(index.search(query, k=1)), None)
-    top_id = str(top.id) if top else None
-    if title is None:
-        if top is None:
-            raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
-        return Rank(1, len(index), top_id, top_id), top.title, None
-    document, text = _look_up(index, title)
-    rank = index.rank(query, text if document is None else document)
+# --- in an index -------------------------------------------------------------------------------------------------
+
+
+class _Title(NamedTuple):
+    """A title to explain, and where it is in the index."""
+
+    text: str
+    id: str | None = None  # None if it is not in the index
+    position: int | None = None
+
+
+def _explain_in_index(
+    index: Index, query: str, title: str | int | None, compare_with: str | int | None, method: str
+) -> Explanation:
+    view = index.view()
+    fused_query = FusedQuery(view, query)
+    top = _top(fused_query)
+    if title is None and top is None:
+        raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
+    explained = top if title is None and top else _look_up(index, view, title or "")
+    rank = _rank(fused_query, query, explained, top)
     other = None
     if compare_with is not None:
-        other = _look_up(index, compare_with)[1]
-    elif top and rank not in (None, 1):
-        other = top.title
-    return Rank(rank, len(index), None if document is None else str(document.id), top_id), text, other
+        other = _look_up(index, view, compare_with)
+    elif top and rank.rank not in (None, 1):
+        other = top
+    query_side, title_side = Side(view.encoder, "query", query), Side(view.encoder, "title", explained.text)
+    fused = _fuse(fused_query, query_side, title_side, explained)
+    if other is None:
+        return Explanation(query_side, title_side, pair_of(query_side, title_side, method), fused, rank, None)
+    other_side = Side(view.encoder, "title", other.text)
+    both = FusedTitles(fused_query, fused, _fuse(fused_query, query_side, other_side, other))
+    comparison = why_not(query_side, title_side, other_side, method, both)
+    return Explanation(query_side, title_side, comparison.title, fused, rank, comparison)
 
 
-def _look_up(index: Index, title: str | int) -> tuple[Document | None, str]:
-    """Return the document and the text of a title by its id or its text. A text need not be in the index."""
+def _fuse(fused_query: FusedQuery, query: Side, side: Side, title: _Title) -> Fused:
+    cosine = float(query.vector @ side.vector)
+    if title.position is None:
+        return fused_query.of_text(title.text, cosine)
+    return fused_query.of_title(title.position, title.text, cosine)
+
+
+def _top(fused_query: FusedQuery) -> _Title | None:
+    """Return the top hit."""
+    view = fused_query.view
+    for position in fused_query.candidates.positions.tolist():
+        (seq,) = view.seqs_at(np.array([position]))
+        document = view.documents.get([seq]).get(seq)
+        if document:  # it was not deleted since
+            return _Title(document.title, str(document.id), position)
+    return None
+
+
+def _look_up(index: Index, view: View, title: str | int) -> _Title:
+    """Return a title by its id or its text. A text need not be in the index."""
     document = index.find(title)
     if document is not None:
-        return document, document.title
+        seq = view.documents.find(document.id)
+        positions = view.positions_of(np.array([] if seq is None else [seq], np.int64)).tolist()
+        return _Title(document.title, str(document.id), positions[0] if positions else None)
     if isinstance(title, int):
         raise ClickvecError(f"the index has no title with the id {title}")
-    return None, title
+    return _Title(title)
+
+
+def _rank(fused_query: FusedQuery, query: str, title: _Title, top: _Title | None) -> Rank:
+    """Return the ranks of a title: from the candidates or, in a small index, by ranking all titles."""
+    ranked = (fused_query.candidates.positions, fused_query.by_words, fused_query.by_vectors)
+    view, places = fused_query.view, list[int | None]()
+    for mode, positions in zip(MODES, ranked, strict=True):
+        rows = np.flatnonzero(positions == title.position).tolist() if title.position is not None else []
+        if rows:
+            places.append(rows[0] + 1)
+        elif mode == "hybrid" or view.size <= RANKED_TITLES:
+            target = title.text if title.position is None else title.position
+            places.append(rank_in_view(view, query, fused_query.vector, target, mode))
+        else:
+            places.append(None)
+    return Rank(places[0], len(view), title.id, top.id if top else None, places[1], places[2])

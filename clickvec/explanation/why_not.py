@@ -1,14 +1,16 @@
 """Why a title does not rank above another one, word by word, and which edits would change that.
 
-Both scores are sums over the words of the query, so the gap between them is the sum of the differences. The edits are
-not guessed: each is encoded and scored.
+Both cosines are sums over the words of the query, so the gap between them is the sum of the differences. In an index,
+so are BM25 and the terms of the fused score. The edits are not guessed: each is encoded and scored.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
+from clickvec.explanation.fused_score import Fused, FusedQuery, WordMatch
 from clickvec.explanation.side import Side
 from clickvec.text.tokens import split_words
 
@@ -19,12 +21,12 @@ _TOLERANCE = 1e-6  # the last digits of a float32 score depend on which texts ar
 
 @dataclass(frozen=True)
 class Share:
-    """A word of the query, and what it contributes to both scores."""
+    """A word of the query or a term of the score, and what it contributes to both titles."""
 
     word: str
     title: float
     first: float
-    difference: float  # first - title; these add up to the gap if the contributions add up to the score
+    difference: float  # first - title; these add up to the gap if the contributions add up
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,12 @@ class WhyNot:
 
     title: Pair
     first: Pair
-    gap: float  # first.score - title.score; 0 or less if the title already ranks above
-    words: tuple[Share, ...]  # of the query
+    score: float  # of this title: the cosine, or the fused score in an index
+    first_score: float
+    gap: float  # first_score - score; 0 or less if the title already ranks above
+    words: tuple[Share, ...]  # of the query: what each contributes to the cosine
+    bm25_words: tuple[Share, ...]  # of the query: what each adds to BM25; none without an index
+    parts: tuple[Share, ...]  # the terms of the fused score, whose differences add up to the gap; none without an index
     missing: tuple[Word, ...]  # words that help the first title and are not in this one, most helpful first
     burdens: tuple[Word, ...]  # words of this title that lower its score, worst first
     edits: tuple[Edit, ...]  # single edits, highest score first
@@ -54,30 +60,60 @@ class WhyNot:
     reached: bool  # whether the title ranks above the first one at the end of the path
 
 
-def why_not(query: Side, title: Side, first: Side, method: str) -> WhyNot:
-    """Compare a title with one that ranks above it for the query."""
+class FusedTitles(NamedTuple):
+    """The fused scores of both titles."""
+
+    query: FusedQuery
+    title: Fused
+    first: Fused
+
+
+def why_not(query: Side, title: Side, first: Side, method: str, fused: FusedTitles | None = None) -> WhyNot:
+    """Compare a title with one that ranks above it for the query: by the fused scores, or else by the cosines."""
     here, there = (pair_of(query, side, method) for side in (title, first))
-    gap = there.score - here.score
+    score, goal = (fused.title.score, fused.first.score) if fused else (here.score, there.score)
+    gap = goal - score
+
+    def scores_of(texts: list[str]) -> list[float]:
+        cosines = title.encode(texts) @ query.vector
+        scores: list[float] = (fused.query.scores(texts, cosines) if fused else cosines).tolist()
+        return scores
+
     candidates = _candidates(here, there)
     draft = tuple((word.word, word.contribution) for word in here.title_words)
-    tried = _try_edits(query, title, draft, candidates, here.score)
-    path = _climb(query, title, tried, candidates, there.score) if gap > 0 else ()
+    tried = _try_edits(scores_of, draft, candidates, score)
+    path = _climb(scores_of, tried, candidates, goal) if gap > 0 else ()
     present = set(split_words(title.text))
     return WhyNot(
         here,
         there,
+        score,
+        goal,
         gap,
-        words=tuple(
-            Share(mine.word, mine.contribution, other.contribution, other.contribution - mine.contribution)
-            for mine, other in zip(here.query_words, there.query_words, strict=True)
-        ),
+        words=_shares(here.query_words, there.query_words),
+        bm25_words=_shares(fused.title.words, fused.first.words) if fused else (),
+        parts=_part_shares(fused.title, fused.first) if fused else (),
         missing=_strongest(
             word for word in there.title_words if word.contribution > 0 and not present.issuperset(word.word.split())
         ),
         burdens=_strongest(word for word in here.title_words if word.contribution < 0),
         edits=tuple(edit for edit, _ in tried),
         path=path,
-        reached=gap <= 0 or bool(path and path[-1].score > there.score + _TOLERANCE),
+        reached=gap <= 0 or bool(path and path[-1].score > goal + _TOLERANCE),
+    )
+
+
+def _shares(title: Sequence[Word | WordMatch], first: Sequence[Word | WordMatch]) -> tuple[Share, ...]:
+    return tuple(
+        Share(mine.word, mine.contribution, other.contribution, other.contribution - mine.contribution)
+        for mine, other in zip(title, first, strict=True)
+    )
+
+
+def _part_shares(title: Fused, first: Fused) -> tuple[Share, ...]:
+    return tuple(
+        Share(mine.name, mine.contribution, other.contribution, other.contribution - mine.contribution)
+        for mine, other in zip(title.parts, first.parts, strict=True)
     )
 
 
@@ -90,6 +126,7 @@ def _strongest(words: Iterable[Word]) -> tuple[Word, ...]:
 
 # A title that is being edited: its words, and what each contributes. A word added by an edit is worth infinitely much.
 Draft = tuple[tuple[str, float], ...]
+ScoresOf = Callable[[list[str]], list[float]]
 
 
 def _candidates(here: Pair, there: Pair) -> list[str]:
@@ -101,14 +138,12 @@ def _candidates(here: Pair, there: Pair) -> list[str]:
     return [word for word in words if word not in present][:WORDS]
 
 
-def _try_edits(
-    query: Side, title: Side, draft: Draft, candidates: Sequence[str], score: float
-) -> list[tuple[Edit, Draft]]:
+def _try_edits(scores_of: ScoresOf, draft: Draft, candidates: Sequence[str], score: float) -> list[tuple[Edit, Draft]]:
     """Score every single edit in one batch. Return one edit for each resulting title, highest score first."""
     possible: dict[str, tuple[str, str | None, str | None, Draft]] = {}
     for kind, out, put, after in _possible(draft, candidates):
         possible.setdefault(" ".join(word for word, _ in after), (kind, out, put, after))
-    scores = (title.encode(list(possible)) @ query.vector).tolist()
+    scores = scores_of(list(possible))
     edits = [
         (Edit(kind, out, put, text, new_score, new_score - score), after)
         for (text, (kind, out, put, after)), new_score in zip(possible.items(), scores, strict=True)
@@ -131,7 +166,7 @@ def _possible(draft: Draft, candidates: Sequence[str]) -> Iterator[tuple[str, st
 
 
 def _climb(
-    query: Side, title: Side, edits: list[tuple[Edit, Draft]], candidates: Sequence[str], goal: float
+    scores_of: ScoresOf, edits: list[tuple[Edit, Draft]], candidates: Sequence[str], goal: float
 ) -> tuple[Edit, ...]:
     """Return the best edit, then the best edit of its result, until the score passes the goal or rises no more."""
     path: list[Edit] = []
@@ -140,5 +175,5 @@ def _climb(
         path.append(best)
         if best.score > goal + _TOLERANCE or len(path) == EDITS:
             break
-        edits = _try_edits(query, title, draft, candidates, best.score)
+        edits = _try_edits(scores_of, draft, candidates, best.score)
     return tuple(path)

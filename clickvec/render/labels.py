@@ -20,6 +20,12 @@ METHODS = {
     "leave-one-out": "how much the score falls without the word",
 }
 ADDS_UP = ("shapley", "changes")
+# The terms of a fused score: their names in `Fusion`, and how they are shown.
+PARTS = {
+    "constant": "constant", "cosine": "cosine", "words": "BM25", "codes": "matching codes",
+    "rarest match": "rarest matching word", "unknown words": "words in no title", "rarest word": "rarest query word",
+    "query length": "number of query words",
+}  # fmt: skip
 NEGLIGIBLE = 0.005  # a contribution that two decimals show as zero
 
 
@@ -60,9 +66,9 @@ def largest_contribution(*explanations: "Pair") -> float:
     return max(0.05, largest(word.contribution for word in words))
 
 
-def total(words: "Sequence[Word]", explanation: "Pair") -> str:
-    """Return the sum of the contributions, and whether it is the score."""
-    equal = "= score" if explanation.method in ADDS_UP else f"(need not equal the score {plain(explanation.score)})"
+def total(words: "Sequence[Word]", explanation: "Pair", name: str = "score") -> str:
+    """Return the sum of the contributions, and whether it is the score. `name` is what the cosine is called."""
+    equal = f"= {name}" if explanation.method in ADDS_UP else f"(need not equal the {name} {plain(explanation.score)})"
     return f"Total {signed(sum(word.contribution for word in words))} {equal}"
 
 

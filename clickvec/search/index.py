@@ -177,6 +177,10 @@ class Index:
         """Do the same."""
         return self.__copy__()
 
+    def view(self) -> View:
+        """Return what a search uses now. A view does not change; the next call may return another one."""
+        return self._live.view()
+
     # --- looking up ----------------------------------------------------------------------------------------------
 
     @property

@@ -62,7 +62,9 @@ def explained(*arguments: str | Path) -> dict[str, Any]:
     done = run("explain", *arguments, "--json")
     assert (done.status, done.err) == (0, "")
     found: dict[str, Any] = json.loads(done.out)
-    assert list(found) == ["tower", "query", "title", "rank", "explanation", "why_not", "versus"]
+    assert list(found) == [
+        "tower", "query", "title", "score", "fused", "rank", "explanation", "why_not", "versus",
+    ]  # fmt: skip
     return found
 
 
@@ -119,10 +121,21 @@ def test_the_first_hit_of_an_index(models: Path) -> None:
     hits = Index.open(models / "index").search(QUERY, k=8)
     found = explained(models / "index", QUERY)
     assert found["title"] == hits[0].title
-    assert found["rank"] == {"rank": 1, "of": 8, "id": hits[0].id, "first": hits[0].id}
-    assert found["explanation"]["score"] == pytest.approx(hits[0].score, abs=1e-6)
+    index, top = Index.open(models / "index"), hits[0].id
+    alone = [[hit.id for hit in index.search(QUERY, mode=mode)] for mode in ("words", "vectors")]
+    by_words, by_vectors = (ids.index(top) + 1 if top in ids else None for ids in alone)
+    assert found["rank"] == {
+        "rank": 1, "of": 8, "id": top, "first": top, "by_words": by_words, "by_vectors": by_vectors,
+    }  # fmt: skip
+    assert found["score"] == pytest.approx(hits[0].score, abs=1e-6)
+    assert found["fused"]["cosine"] == pytest.approx(hits[0].parts.cosine, abs=1e-6)
+    assert found["fused"]["bm25"] == pytest.approx(hits[0].parts.bm25, abs=1e-6)
     assert found["why_not"] is None
-    assert f"rank   1 of 8 titles, id {hits[0].id}\n" in ok("explain", models / "index", QUERY)
+    out = ok("explain", models / "index", QUERY)
+    places = f"(by words alone {by_words or '–'}, by vectors alone {by_vectors or '–'})"
+    assert f"rank   1 of 8 titles, id {top} {places}\n" in out
+    assert f"Total {signed(hits[0].score)} = score\n" in out
+    assert f"Total {signed(hits[0].parts.bm25)} = BM25\n" in out or not hits[0].parts.bm25
 
 
 @pytest.mark.parametrize("place", range(8))
@@ -133,7 +146,8 @@ def test_any_title_of_an_index_by_its_id_or_its_words(models: Path, place: int) 
     assert found == explained(models / "index", QUERY, hit.title)
     assert explained(models / "index", QUERY, f" {hit.title.upper()}")["rank"]["id"] == hit.id
     assert found["title"] == hit.title
-    assert found["rank"] == {"rank": place + 1, "of": 8, "id": hit.id, "first": hits[0].id}
+    rank = found["rank"]
+    assert (rank["rank"], rank["of"], rank["id"], rank["first"]) == (place + 1, 8, hit.id, hits[0].id)
     if place == 0:
         assert found["why_not"] is None
     else:
@@ -149,7 +163,7 @@ def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models:
         expected = next(at for at, hit in enumerate(with_it, 1) if hit.id == "8")
         assert (found["rank"]["rank"], found["rank"]["of"], found["rank"]["id"]) == (expected, 8, None)
         assert (found["why_not"] is None) == (expected == 1)
-        assert f"would rank {expected} of 9\n" in ok("explain", models / "index", QUERY, title)
+        assert f"would rank {expected} of 9 (" in ok("explain", models / "index", QUERY, title)
 
 
 def test_an_id_comes_before_a_title_of_the_same_words() -> None:
@@ -200,9 +214,9 @@ def test_a_title_that_no_query_can_find(models: Path, tmp_path: Path, title: str
         assert (found["why_not"] is None) == ("--first" not in arguments)
         assert found["rank"] is None or found["rank"]["rank"] is None
         for more in ((), ("--all",)):
-            asked, read, *told = ok("explain", *arguments, *more).splitlines()
-            assert (asked, read) == (f"query  {QUERY}", f"title  {title}".rstrip())
-            assert f"The title has {why}" in " ".join(told)
+            told = ok("explain", *arguments, *more)
+            assert f"query  {QUERY}\n{f'title  {title}'.rstrip()}\nThe title has {why}" in told
+            assert ("not in the index; it is not found" in told) == (arguments[0].name == "index")
     by_id = explained(tmp_path / "index", QUERY, "8")
     assert (by_id["title"], by_id["rank"]["rank"], by_id["rank"]["id"]) == ("ЖЖЖ", None, "8")
 

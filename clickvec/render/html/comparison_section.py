@@ -1,18 +1,20 @@
 """A title compared with another one, and models compared on the same texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from clickvec.explanation.explainer import Explanation
-from clickvec.explanation.why_not import Edit, Share, WhyNot
+from clickvec.explanation.fused_score import Fused
+from clickvec.explanation.why_not import Edit, WhyNot
+from clickvec.render.html.fused_section import compared_parts, shares_table
 from clickvec.render.html.markup import Html, joined, note, table, tag
-from clickvec.render.html.word_chips import bar_cells, chips, listed, named, number, signed
+from clickvec.render.html.word_chips import chips, listed, named, number, signed
 from clickvec.render.labels import EDITS, largest_contribution, merged, same_words
 
 WORDS_NAMED = 6
 SAME = 1e-6  # scores this close are equal: their last digits depend on the batch
 
 
-def why_not_section(compared: WhyNot) -> Html:
+def why_not_section(compared: WhyNot, fused: Fused | None = None) -> Html:
     """Return what separates a title from the other one, and the edits that would change it."""
     limit = largest_contribution(compared.title, compared.first)
     about = joined(
@@ -22,12 +24,18 @@ def why_not_section(compared: WhyNot) -> Html:
     )
     if compared.gap <= 0:
         return about
-    return joined(about, _words(compared.words), tag("h3", "Edits that would change it"), _path(compared))
+    return joined(
+        about,
+        compared_parts(compared, fused.is_probability) if fused else None,
+        shares_table(f"Contributions of the query's words to both {'cosines' if fused else 'scores'}", compared.words),
+        tag("h3", "Edits that would change it"),
+        _path(compared),
+    )
 
 
 def gap_sentence(compared: WhyNot) -> Html:
     """Return the two scores, and the words that explain the gap between them."""
-    scores = f"This title scores {number(compared.title.score)}, the other title {number(compared.first.score)}"
+    scores = f"This title scores {number(compared.score)}, the other title {number(compared.first_score)}"
     if compared.gap < SAME:
         return joined(f"{scores}, so there is no gap to explain.")
     lists = {
@@ -39,22 +47,12 @@ def gap_sentence(compared: WhyNot) -> Html:
     return joined(f"{scores}: a gap of ", tag("b", number(compared.gap)), ".", *told)
 
 
-def _words(shares: Sequence[Share]) -> Html:
-    bars = bar_cells([share.difference for share in shares], 3)
-    rows = [
-        [share.word, signed(share.first, 3), signed(share.title, 3), bar]
-        for share, bar in zip(shares, bars, strict=True)
-    ]
-    head = ["query word", "other title", "this title", "difference"]
-    return table("Contributions of the query's words to both scores", head, rows, numeric=(1, 2))
-
-
 def _path(compared: WhyNot) -> Html:
     if not compared.path:
         return tag("p", "No single word of the query or the other title, added or removed, raises the score.")
     steps = (tag("li", _edit(edit), f": {number(edit.score)} ({signed(edit.change, 3)})") for edit in compared.path)
     verdict = "passes" if compared.reached else "does not pass"
-    scores = f"scores {number(compared.path[-1].score)} and {verdict} the other title ({number(compared.first.score)})"
+    scores = f"scores {number(compared.path[-1].score)} and {verdict} the other title ({number(compared.first_score)})"
     return joined(tag("p", f"With the best edit at each step, the title {scores}:"), tag("ol", steps))
 
 

@@ -7,6 +7,7 @@ from clickvec.explanation.explained_pair import Pair
 from clickvec.explanation.explainer import Explanation, Rank
 from clickvec.explanation.keywords import Keywords
 from clickvec.render.html.comparison_section import models_section, why_not_section
+from clickvec.render.html.fused_section import parts_section
 from clickvec.render.html.markup import Html, joined, note, page, table, tag, text_of
 from clickvec.render.html.word_chips import chips, number, sentence, shade, signed, word_table
 from clickvec.render.labels import ADDS_UP, METHODS, largest, largest_contribution
@@ -19,19 +20,25 @@ def explanation_page(
 
     `models` are the explanations by several models, to show side by side; `model` is the name for the heading.
     """
-    pair = explanation.pair
-    sections = [("why", "Why this score", _why(pair))]
+    pair, fused = explanation.pair, explanation.fused
+    sections = [("parts", "Parts of the score", parts_section(fused))] if fused else []
+    sections.append(("why", "Why this cosine" if fused else "Why this score", _why(pair, in_index=fused is not None)))
     if explanation.why_not is not None:
-        sections.append(("why-not", "Compared with the other title", why_not_section(explanation.why_not)))
+        sections.append(("why-not", "Compared with the other title", why_not_section(explanation.why_not, fused)))
     sections.append(("words", "Words", _words(pair, explanation.query_side.keywords)))
     sections.append(("links", "Links between words", _links(pair)))
     if models is not None:
         sections.append(("models", "Models", models_section(models)))
-    return page(f"{pair.query} – explanation", _header(pair, model, explanation.rank), sections)
+    return page(f"{pair.query} – explanation", _header(explanation, model), sections)
 
 
-def _header(pair: Pair, model: str, rank: Rank | None) -> Html:
-    score = tag("li", tag("b", number(pair.score)), tag("span", "score (cosine of query and title)"))
+def _header(explanation: Explanation, model: str) -> Html:
+    pair, fused, rank = explanation.pair, explanation.fused, explanation.rank
+    meaning = "score (cosine of query and title)"
+    if fused:
+        of = "probability of a click, from" if fused.is_probability else "from"
+        meaning = f"score ({of} cosine {number(fused.cosine)} and BM25 {number(fused.bm25)})"
+    score = tag("li", tag("b", number(explanation.score)), tag("span", meaning))
     return joined(
         tag("p", f"Explanation{f' · {model}' if model else ''}", class_="eyebrow"),
         tag("h1", text_of(pair.query)),
@@ -42,15 +49,18 @@ def _header(pair: Pair, model: str, rank: Rank | None) -> Html:
 
 def _rank(rank: Rank) -> Html:
     if rank.rank is None:
-        told: Html = joined(f"no rank among {rank.of:,} titles: the query or the title has no vector")
+        told: Html = joined(f"no rank among {rank.of:,} titles: neither words nor vectors find it")
     elif rank.id is None:
         told = joined(f"would be its rank among {rank.of:,} titles; it is not in the index")
     else:
-        told = joined(f"rank among {rank.of:,} titles, id ", tag("bdi", rank.id))
+        alone = (("words", rank.by_words), ("vectors", rank.by_vectors))
+        places = ", ".join(f"by {name} alone {'–' if place is None else f'{place:,}'}" for name, place in alone)
+        told = joined(f"rank among {rank.of:,} titles, id ", tag("bdi", rank.id), f" ({places})")
     return tag("li", tag("b", "–" if rank.rank is None else f"{rank.rank:,}"), tag("span", told))
 
 
-def _why(pair: Pair) -> Html:
+def _why(pair: Pair, in_index: bool) -> Html:
+    name = "cosine" if in_index else "score"
     limit = largest_contribution(pair)
     keywords = any(word.keyword for word in (*pair.query_words, *pair.title_words))
     about = f"The number under a word is its contribution: {METHODS[pair.method]}. "
@@ -61,14 +71,14 @@ def _why(pair: Pair) -> Html:
             f"The {' and the '.join(long)} has more than {EXACT_WORDS} words, so a random sample of the orders was "
             "used, with an error of about 0.01 to 0.02 for a word. "
         )
-    adds_up = "The contributions of each text add up to the score." if pair.method in ADDS_UP else (
-        "The contributions need not add up to the score."
+    adds_up = f"The contributions of each text add up to the {name}." if pair.method in ADDS_UP else (
+        f"The contributions need not add up to the {name}."
     )  # fmt: skip
     bold = " Keywords are bold." if keywords else ""
     return joined(
-        tag("p", sentence(pair)),
+        tag("p", sentence(pair, in_index=in_index)),
         *(chips(name, words, limit) for name, words in sides.items()),
-        note(f"{about}{adds_up} Green words raise the score, red ones lower it.{bold}"),
+        note(f"{about}{adds_up} Green words raise the {name}, red ones lower it.{bold}"),
     )
 
 

@@ -29,10 +29,10 @@ def listed(parts: Iterable[str], separator: str = ", ") -> Html:
     return joined(*(joined(separator if at else None, part) for at, part in enumerate(parts)))
 
 
-def sentence(pair: Pair) -> Html:
-    """Return the score in a sentence or two."""
-    pieces = (piece if isinstance(piece, str) else named(piece.word, piece.contribution) for piece in summary(pair))
-    return joined(*pieces)
+def sentence(pair: Pair, *, in_index: bool = False) -> Html:
+    """Return the score in a sentence or two. With `in_index`, it is called the cosine."""
+    pieces = summary(pair, in_index=in_index)
+    return joined(*(piece if isinstance(piece, str) else named(piece.word, piece.contribution) for piece in pieces))
 
 
 def chips(name: str, words: Sequence[Word], limit: float) -> Html:

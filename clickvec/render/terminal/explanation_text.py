@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from clickvec.explanation.explained_pair import Pair, Word, summary
-from clickvec.explanation.explainer import Explanation, Rank
-from clickvec.explanation.why_not import Edit, Share, WhyNot
+from clickvec.explanation.explainer import Explanation
+from clickvec.explanation.fused_score import Fused
+from clickvec.explanation.why_not import Edit, WhyNot
 from clickvec.render.labels import (
     ARROWS,
     EDITS,
@@ -20,9 +21,11 @@ from clickvec.render.labels import (
     signed,
     total,
 )
+from clickvec.render.terminal.fused_text import bm25_table, compared_tables, heading, shares_table, terms_table
 from clickvec.render.terminal.screen import SHORT, Bar, Cell, Screen, clip, joined
 
 ROWS = 8  # of cells, words and edits
+VISIBLE_ROUNDING = 0.0005  # of the cosine, by the number format of the vectors
 LITTLE_KNOWN = 0.5  # warn of a word if the model knows a smaller share of its letter trigrams
 
 Columns = dict[str, Sequence[Cell]]
@@ -42,42 +45,52 @@ def show(
 def _parts(look: Explanation, screen: Screen, everything: bool) -> Iterator[list[str]]:
     told = "".join(
         piece if isinstance(piece, str) else f"{clip(piece.word, SHORT)} ({signed(piece.contribution)})"
-        for piece in summary(look.pair)
+        for piece in summary(look.pair, in_index=look.fused is not None)
     )
-    if not look.query_side.vector.any() or not look.title_side.vector.any():
-        texts = {"query": look.pair.query, "title": look.pair.title}
-        lines = [f"{name}  {clip(text, screen.columns - 7)}".rstrip() for name, text in texts.items()]
-        yield [*lines, *screen.wrap(told)]
+    has_vectors = bool(look.query_side.vector.any() and look.title_side.vector.any())
+    if look.fused:
+        yield [look.tower] if everything else []
+        yield heading(look.fused, look.rank, screen)
+        yield terms_table(look.fused, screen)
+        yield bm25_table(look.fused, screen)
+    elif not has_vectors:
+        yield [*_texts(look.pair, screen), *screen.wrap(told)]
         return
-    yield [look.tower] if everything else []
-    yield from _pair(look, told, screen, everything)
+    else:
+        yield [look.tower] if everything else []
+    if has_vectors:
+        yield from _pair(look, told, screen, everything)
+    else:
+        yield [*_texts(look.pair, screen), *screen.wrap(told)]
     yield _remarks(look, screen, everything)
-    if everything:
+    if everything and has_vectors:
         yield _links(look.pair, screen)
         yield _cells(look.pair, screen)
     if look.why_not:
-        yield from _why_not(look.why_not, screen, everything)
+        yield from _why_not(look.why_not, look.fused, screen, everything)
+
+
+def _texts(pair: Pair, screen: Screen) -> list[str]:
+    texts = {"query": pair.query, "title": pair.title}
+    return [f"{name}  {clip(text, screen.columns - 7)}".rstrip() for name, text in texts.items()]
 
 
 def _pair(look: Explanation, told: str, screen: Screen, everything: bool) -> Iterator[list[str]]:
     pair, most = look.pair, largest_contribution(look.pair)
-    rank = screen.wrap(f"rank   {_rank(look.rank)}") if look.rank else []
-    yield [f"score  {screen.strong(plain(pair.score))}", *rank, *screen.wrap(told)]
+    name = "cosine" if look.fused else "score"
+    yield [*([] if look.fused else [f"score  {screen.strong(plain(pair.score))}"]), *screen.wrap(told)]
     sides = {"query": pair.query_words, "title": pair.title_words}
     yield [
-        line for name, words in sides.items()
+        line for side, words in sides.items()
         for line in screen.words(
-            f"{name}  ", [word.word for word in words], [word.contribution for word in words], most
+            f"{side}  ", [word.word for word in words], [word.contribution for word in words], most
         )
     ]  # fmt: skip
-    for name, words in sides.items():
-        yield [*_table(_word_columns(name, words, most, everything), screen), total(words, pair)]
-
-
-def _rank(rank: Rank) -> str:
-    if rank.id is None:
-        return f"not in the index; it would rank {rank.rank or 0:,} of {rank.of + 1:,}"
-    return f"{rank.rank or 0:,} of {counted(rank.of, 'title')}, id {clip(rank.id, SHORT)}"
+    for side, words in sides.items():
+        yield [*_table(_word_columns(side, words, most, everything), screen), total(words, pair, name)]
+    if look.fused and abs(look.fused.rounding) >= VISIBLE_ROUNDING:
+        told = f"The vectors of the index are rounded, which changes the cosine by {signed(look.fused.rounding)}"
+        yield screen.wrap(f"{told} to {plain(look.fused.cosine)}.")
 
 
 def _word_columns(name: str, words: Sequence[Word], most: float, everything: bool) -> Columns:
@@ -154,17 +167,20 @@ def _cells(pair: Pair, screen: Screen) -> list[str]:
 # --- compared with another title, and with another model ---------------------------------------------------------
 
 
-def _why_not(compared: WhyNot, screen: Screen, everything: bool) -> Iterator[list[str]]:
+def _why_not(compared: WhyNot, fused: Fused | None, screen: Screen, everything: bool) -> Iterator[list[str]]:
     other = clip(compared.first.title, screen.columns - 13)
-    scores = f"{plain(compared.title.score)}, other {plain(compared.first.score)}, gap {plain(compared.gap)}"
+    scores = f"{plain(compared.score)}, other {plain(compared.first_score)}, gap {plain(compared.gap)}"
     head = [screen.strong("Compared with the other title"), f"other title  {other}", f"score        {scores}"]
     if compared.gap <= 0:
         yield [*head, "This title scores the same." if compared.gap == 0 else "This title scores higher."]
         return
     yield head
-    yield _differences(compared.words, screen)
+    if fused:
+        yield from compared_tables(compared, fused.is_probability, screen)
+    if any(share.title or share.first for share in compared.words):
+        yield shares_table("cosine of query word" if fused else "query word", compared.words, screen)
     named = {"Words that help the other title and are missing here": compared.missing,
-             "Words that lower the score of this title": compared.burdens}  # fmt: skip
+             f"Words that lower the {'cosine' if fused else 'score'} of this title": compared.burdens}  # fmt: skip
     lists = {
         name: ", ".join(f"{clip(word, SHORT)} {signed(given)}" for word, given in merged(parts, ROWS))
         for name, parts in named.items()
@@ -174,15 +190,6 @@ def _why_not(compared: WhyNot, screen: Screen, everything: bool) -> Iterator[lis
     yield _edits("single edit", helpful, screen)
     yield _edits("edits, one after another", compared.path, screen)
     yield _outcome(compared, screen)
-
-
-def _differences(shares: Sequence[Share], screen: Screen) -> list[str]:
-    most = largest(share.difference for share in shares)
-    rows = [
-        (share.word, signed(share.title), signed(share.first), signed(share.difference), Bar(share.difference, most))
-        for share in shares
-    ]
-    return screen.table("<>>><", ("query word", "this title", "other title", "difference", ""), rows)
 
 
 def _edits(name: str, edits: Sequence[Edit], screen: Screen) -> list[str]:
@@ -203,7 +210,7 @@ def _outcome(compared: WhyNot, screen: Screen) -> list[str]:
         return screen.wrap("No edit that was tried raises the score.")
     last = compared.path[-1]
     verdict = "passes" if compared.reached else "does not pass"
-    told = f"The edited title scores {plain(last.score)} and {verdict} the other title ({plain(compared.first.score)}):"
+    told = f"The edited title scores {plain(last.score)} and {verdict} the other title ({plain(compared.first_score)}):"
     return [*screen.wrap(told), *screen.wrap(clip(last.title, 3 * screen.columns))]
 
 

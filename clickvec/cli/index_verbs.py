@@ -1,0 +1,210 @@
+"""The verb index: build an index, add titles to it, delete titles from it."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_option
+from clickvec.cli.streams import print_message, print_summary
+from clickvec.cli.verbs import Verb, VerbsOrFirst
+from clickvec.errors import ClickvecError
+from clickvec.render.labels import counted
+
+if TYPE_CHECKING:
+    from clickvec.data import Columns, Title
+    from clickvec.search.documents import Document
+    from clickvec.search.index import Index
+
+IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
+NumberColumns = Annotated[
+    str, typer.Option("--numbers", metavar="COLUMN,...", help="Columns of a TSV or CSV file that hold numbers.")
+]
+
+app = typer.Typer(cls=VerbsOrFirst, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def about() -> None:
+    """Build an index of titles, and change it.
+
+    `clickvec index MODEL CATALOGUE --out INDEX` is short for `clickvec index build ...`.
+    """
+
+
+@app.command(cls=Verb)
+def build(
+    model: ModelPath,
+    catalogue: CataloguePath,
+    out: Out,
+    dev: Annotated[Path | None, input_option("A judged set. Choose how to fuse words and vectors on it.")] = None,
+    held_out: Annotated[
+        list[Path] | None, input_option("Or a click log that the model was not trained on. Repeatable.")
+    ] = None,
+    vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
+    search: Annotated[
+        str, typer.Option(help="exact, approximate (faiss), or auto: approximate from 100,000 titles.")
+    ] = "auto",
+    numbers: NumberColumns = "",
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
+    """Build an index of titles, to search by words and vectors. It contains a copy of the model.
+
+    Further columns of the catalogue become the payload, which hits return and filters read.
+
+    With --dev or --held-out, the scores are fitted to judgements or clicks. Otherwise they are a fixed
+    mixture of cosine and BM25.
+
+    All cores are used. Set OMP_NUM_THREADS to use fewer threads.
+    """
+    from clickvec.data import BadLines, stream_titles
+    from clickvec.data.parsing.open_files import name_of
+    from clickvec.model.encoder import Encoder
+    from clickvec.model.shrink import check_vector_type
+    from clickvec.search.index import Index, check_index_output
+    from clickvec.storage.outputs import check_output
+
+    if dev and held_out:
+        raise typer.BadParameter("give either --dev, a judged set, or --held-out, a click log")
+    measured = [dev] if dev else held_out or []
+    check_vector_type(vectors)  # before encoding, which can take an hour
+    check_output(out, [model, catalogue, *measured])
+    check_index_output(out, overwrite)
+    columns = inputs.read_columns(column_names, no_header, [catalogue, *measured])
+    encoder, bad = Encoder.load(model), BadLines()
+    titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
+    documents = _documents(titles, numbers, name_of(catalogue), columns)
+    with Index.create(
+        out, encoder, documents, overwrite=overwrite, vectors=vectors, search=search, progress=Bar()
+    ) as index:
+        inputs.report_bad_lines(bad)
+        if index.unreachable:
+            print_message(
+                f"{counted(index.unreachable, 'title has', 'titles have')} no known letter trigram and so no vector: "
+                "only words can find them"
+            )
+        if index.recall is not None:
+            print_message(f"Approximate search finds {index.recall:.1%} of the 10 nearest titles (recall@10)")
+        fitted = _fit(index, dev, held_out or [], max_bad, columns) if measured else ""
+        print_summary(f"{out}: {counted(len(index), 'title')}{fitted}")
+
+
+def _fit(index: "Index", dev: Path | None, held_out: list[Path], max_bad: float, columns: "Columns") -> str:
+    """Choose how the index fuses words and vectors. Return what was chosen, and the figures of all choices."""
+    from clickvec.evaluation.fitting import figures_rows, use_best_fusion
+    from clickvec.render.terminal.screen import Screen
+
+    source = inputs.read_judged_set(dev, max_bad, columns) if dev else inputs.read_log(held_out, max_bad, columns)
+    try:
+        fitted = use_best_fusion(index, source, Bar())
+    except ClickvecError as error:
+        print_message(f"Kept the default fusion: {error}")
+        return ""
+    head, *rows = figures_rows(fitted.report)
+    told = f", fused by {fitted.report['chosen']}: chosen on {counted(fitted.report['queries'], 'query', 'queries')}"
+    return "\n".join([told, *Screen().table("<" + ">" * (len(head) - 1), head, rows)])
+
+
+@app.command(cls=Verb)
+def add(
+    index: IndexPath,
+    catalogue: CataloguePath,
+    numbers: NumberColumns = "",
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+) -> None:
+    """Add titles to an index, and replace those with the same id. Either all are added, or none.
+
+    A running service finds them within a second.
+    """
+    from clickvec.data.parsing.open_files import name_of
+    from clickvec.search.index import Index
+
+    columns = inputs.read_columns(column_names, no_header, [catalogue])
+    with Index.open(index) as opened:
+        titles = inputs.read_catalogue(catalogue, max_bad, columns)
+        documents = list(_documents(titles, numbers, name_of(catalogue), columns))
+        ids, texts, payloads = zip(*documents, strict=True)
+        opened.add(ids, texts, payloads, progress=Bar())
+        print_summary(f"{index}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
+
+
+@app.command(cls=Verb)
+def delete(
+    index: IndexPath,
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of titles; - reads one per line from stdin.")],
+) -> None:
+    """Delete titles from an index by their ids.
+
+    A running service no longer finds them within a second.
+    """
+    from clickvec.search.index import Index
+
+    with Index.open(index) as opened:
+        wanted = list(dict.fromkeys(_ids(ids)))
+        absent = [doc_id for doc_id in wanted if opened.get(doc_id) is None]
+        count = opened.delete(wanted)
+        if absent:
+            named = ", ".join(absent[:5])
+            more = f" and {len(absent) - 5:,} more" if len(absent) > 5 else ""
+            print_message(f"{index} has no title with {'the id' if len(absent) == 1 else 'these ids'}: {named}{more}")
+        print_summary(f"{index}: {counted(count, 'title')} deleted, {len(opened):,} left")
+
+
+def _ids(ids: list[str]) -> Iterator[str]:
+    """Yield ids. - stands for the lines of standard input."""
+    from clickvec.data import BadLines
+    from clickvec.data.parsing.lines import stream_lines
+    from clickvec.data.parsing.open_files import standard_input
+
+    for doc_id in ids:
+        if doc_id != "-":
+            yield doc_id
+            continue
+        bad = BadLines()
+        for _, lines in stream_lines(standard_input(), "standard input", bad):
+            yield from filter(None, lines)
+        if bad.count:  # a part of the ids must not be deleted in silence
+            raise ClickvecError(bad.examples[0])
+
+
+def _documents(titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns") -> "Iterator[Document]":
+    """Yield the documents of a catalogue. Columns in `numbers` become numbers in the payload, or null if blank."""
+    from clickvec.search.documents import Document
+
+    wanted = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
+    for title in titles:
+        payload: dict[str, Any] = title.payload
+        for column in wanted:
+            if column in payload:
+                wanted[column] = True
+                payload = payload | {column: _number(payload[column], column, title.id, name)}
+        yield Document(title.id, title.title, payload or None)
+    missing = next((column for column, is_there in wanted.items() if not is_there), None)
+    if missing is not None:
+        raise ClickvecError(f"{name} has no further column {missing!r}; correct --numbers")
+    columns.check_used()
+
+
+def _number(value: Any, column: str, doc_id: str, name: str) -> int | float | None:  # noqa: ANN401
+    """Return a cell as a number; None if it is blank."""
+    if not isinstance(value, str):
+        return value  # type: ignore[no-any-return]  # JSON and Parquet have types
+    text = value.strip()
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ClickvecError(f"{name}: {column} of id {doc_id} is {value!r}, not a number; correct it, or --numbers")
+    return int(text) if text.lstrip("+-").isdecimal() else number

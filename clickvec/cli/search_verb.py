@@ -1,0 +1,130 @@
+"""The verb search: search an index by words and vectors."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.inputs import AsJson
+from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.text.printable import clean
+
+if TYPE_CHECKING:
+    from clickvec.search.fields import Facet
+    from clickvec.search.index import Hit, Index
+
+
+def search(
+    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
+    queries: Annotated[list[str] | None, typer.Argument(help="Queries. If none, read one per line from stdin.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of hits per query.")] = 10,
+    mode: Annotated[str, typer.Option(help="hybrid, words (BM25 alone) or vectors (cosine alone).")] = "hybrid",
+    where: Annotated[
+        str | None, typer.Option(metavar="JSON", help='Filter on the payload: \'{"price": {"lt": 20}}\'.')
+    ] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many hits.")] = 0,
+    min_score: Annotated[float | None, typer.Option(help="Leave out hits with a lower score.")] = None,
+    facets: Annotated[
+        list[str] | None, typer.Option("--facets", metavar="FIELD", help="Count the values of a field. Repeatable.")
+    ] = None,
+    parts: Annotated[bool, typer.Option("--parts", help="Show the cosine and BM25 of each hit.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search an index by words and vectors.
+
+    Prints score, id, title and payload. Words that no title contains stand for similar ones, so that
+    misspelled queries work; stderr tells which.
+    """
+    from clickvec.data import BadLines
+    from clickvec.data.parsing.lines import stream_lines
+    from clickvec.data.parsing.open_files import standard_input
+    from clickvec.search.filters import parse_filter
+    from clickvec.search.index import Index
+    from clickvec.search.retrieval import MODES
+
+    if mode not in MODES:
+        raise typer.BadParameter(f"unknown mode {mode!r}; choose one of {', '.join(MODES)}", param_hint="--mode")
+    condition = _read_filter(where)
+    checked = parse_filter(condition)
+    with Index.open(folder) as index:
+        bad = BadLines()
+        if checked:
+            for note in checked.notes(*index.view().fields()):
+                print_message(note)
+        # A bad line of stdin becomes a blank one: each result stays beside its query.
+        batches = [(1, queries)] if queries else stream_lines(standard_input(), "standard input", bad)
+        for _, batch in batches:
+            found = index.search(batch, k=k, where=condition, mode=mode, offset=offset, min_score=min_score)
+            for query, hits in zip(batch, found, strict=True):
+                counts = index.facets(query, facets, where=condition) if facets else None
+                if as_json:
+                    print_json(_as_json(query, hits, counts))
+                    continue
+                heading = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
+                if heading or hits:
+                    print_result("\n".join([*heading, *(_hit_line(hit, parts) for hit in hits)]))
+                if counts and (queries or query.strip()):
+                    print_result("\n".join(_facet_line(field, facet) for field, facet in counts.items()))
+                if mode != "vectors":
+                    _print_corrections(index, query)
+                if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
+                    reason = _why_no_hits(index, query, mode, is_limited=bool(where or offset or min_score is not None))
+                    print_message(f"No hits for {query!r}: {reason}")
+        inputs.report_bad_lines(bad)
+
+
+def _read_filter(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"this is not JSON: {error}", param_hint="--where") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter('this is not a JSON object, such as {"price": {"lt": 20}}', param_hint="--where")
+    return value
+
+
+def _as_json(query: str, hits: "list[Hit]", facets: "Mapping[str, Facet] | None") -> dict[str, Any]:
+    found = [hit._asdict() | {"parts": hit.parts._asdict()} for hit in hits]
+    counts = {field: facet._asdict() for field, facet in facets.items()} if facets else None
+    return {"query": query, "hits": found, **({"facets": counts} if counts else {})}
+
+
+def _hit_line(hit: "Hit", parts: bool) -> str:
+    payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
+    both = f"  cosine {hit.parts.cosine:.3f}  BM25 {hit.parts.bm25:.3f}" if parts else ""
+    return clean(f"{hit.score:.3f}{both}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+
+
+def _facet_line(field: str, facet: "Facet") -> str:
+    counts = ", ".join(f"{value} {count:,}" for value, count in facet.counts)
+    more = f" and {facet.distinct - len(facet.counts):,} more values" if facet.distinct > len(facet.counts) else ""
+    return clean(f"{field}: {counts or 'no values'}{more}")
+
+
+def _print_corrections(index: "Index", query: str) -> None:
+    """Say which words of the query stand for others, because no title contains them."""
+    for term in index.view().words.terms(query):
+        if not term.is_known and term.words:
+            print_message(f"No title contains {term.word!r}; searching for {', '.join(term.words)} instead")
+
+
+def _why_no_hits(index: "Index", query: str, mode: str, is_limited: bool) -> str:
+    from clickvec.text.tokens import canonical
+
+    if not canonical(query):
+        return "the query has no words"
+    if not len(index):
+        return "the index is empty"
+    if is_limited:
+        return "no title passes --where, --offset and --min-score"
+    if mode == "words":
+        return "no title contains a word of the query"
+    if not index.encoder.encode_query([query]).any():
+        unknown = "the model knows no letter trigram of the query"
+        return unknown if mode == "vectors" else f"no title contains a word of it, and {unknown}"
+    return "the model knows no letter trigram of any title in the index"

@@ -1,0 +1,107 @@
+"""How the parts of a hit make its score, as `clickvec explain` prints it: the terms, and the words of BM25."""
+
+from collections.abc import Sequence
+
+from clickvec.explanation.explainer import Rank
+from clickvec.explanation.fused_score import Fused, WordMatch
+from clickvec.explanation.why_not import Share, WhyNot
+from clickvec.render.labels import PARTS, counted, largest, plain, signed
+from clickvec.render.terminal.screen import SHORT, Bar, Screen, clip
+
+
+def heading(fused: Fused, rank: Rank | None, screen: Screen) -> list[str]:
+    """Return the score, its two parts and the rank."""
+    meaning = " (probability of a click)" if fused.is_probability else ""
+    lines = [
+        f"score  {screen.strong(plain(fused.score))}{meaning}",
+        f"parts  cosine {plain(fused.cosine)}, BM25 {plain(fused.bm25)}",
+    ]
+    return [*lines, *(screen.wrap(f"rank   {rank_text(rank)}") if rank else [])]
+
+
+def rank_text(rank: Rank) -> str:
+    """Return the rank of a title in words."""
+    alone = [
+        f"{name} alone {'–' if place is None else f'{place:,}'}"
+        for name, place in (("words", rank.by_words), ("vectors", rank.by_vectors))
+    ]
+    by = f"(by {', by '.join(alone)})"
+    if rank.id is None:
+        would = "is not found" if rank.rank is None else f"would rank {rank.rank:,} of {rank.of + 1:,}"
+        return f"not in the index; it {would} {by}"
+    place = "not found" if rank.rank is None else f"{rank.rank:,}"
+    return f"{place} of {counted(rank.of, 'title')}, id {clip(rank.id, SHORT)} {by}"
+
+
+def terms_table(fused: Fused, screen: Screen) -> list[str]:
+    """Return the terms of the score. Terms of 0 are left out."""
+    parts = [part for part in fused.parts if part.contribution]
+    if not parts:
+        return []
+    most = largest(part.contribution for part in parts)
+    rows = [
+        (PARTS.get(part.name, part.name), signed(part.contribution), Bar(part.contribution, most)) for part in parts
+    ]
+    equal = f"= log odds of the score {plain(fused.score)}" if fused.is_probability else "= score"
+    return [
+        *screen.table("<><", ("part of the score", "contribution", ""), rows),
+        f"Total {signed(fused.total)} {equal}",
+    ]
+
+
+def bm25_table(fused: Fused, screen: Screen) -> list[str]:
+    """Return what each word of the query adds to BM25."""
+    if not fused.words:
+        return ["The query has no words, so BM25 is 0."]
+    most = largest(word.contribution for word in fused.words)
+    if not most:
+        return [*_misspelled(fused.words, screen), "No word of the query is in the title, so BM25 is 0."]
+    rows = [
+        (
+            _matched(word),
+            signed(word.contribution),
+            Bar(word.contribution, most) if word.contribution else _absent(word),
+        )
+        for word in fused.words
+    ]
+    return [*screen.table("<><", ("query word", "BM25", ""), rows), f"Total {signed(fused.bm25)} = BM25"]
+
+
+def _matched(word: WordMatch) -> str:
+    """Return a word of the query, with the words that it stands for if no title contains it."""
+    if not word.similar:
+        return word.word
+    return f"{word.word} -> {', '.join(word.matched or word.similar)}"
+
+
+def _absent(word: WordMatch) -> str:
+    return "not in the title" if word.is_known or word.similar else "in no title"
+
+
+def _misspelled(words: Sequence[WordMatch], screen: Screen) -> list[str]:
+    stands = [
+        f"{clip(word.word, SHORT)} -> {clip(', '.join(word.similar), 2 * SHORT)}" for word in words if word.similar
+    ]
+    return screen.wrap(f"Words that no title contains stand for similar ones: {'; '.join(stands)}.") if stands else []
+
+
+def compared_tables(compared: WhyNot, is_probability: bool, screen: Screen) -> list[list[str]]:
+    """Return the terms of both scores, and what each word of the query adds to BM25 of both titles."""
+    parts = [share for share in compared.parts if share.title or share.first]
+    gap = sum(share.difference for share in compared.parts)
+    equal = "= gap of the log odds" if is_probability else "= gap"
+    tables = [[*shares_table("part of the score", parts, screen, PARTS), f"Total difference {signed(gap)} {equal}"]]
+    if any(share.title or share.first for share in compared.bm25_words):
+        tables.append(shares_table("BM25 of query word", compared.bm25_words, screen))
+    return tables
+
+
+def shares_table(name: str, shares: Sequence[Share], screen: Screen, names: dict[str, str] | None = None) -> list[str]:
+    """Return what each word or part contributes to both titles."""
+    most = largest(share.difference for share in shares)
+    rows = [
+        ((names or {}).get(share.word, share.word), signed(share.title), signed(share.first), signed(share.difference),
+         Bar(share.difference, most))
+        for share in shares
+    ]  # fmt: skip
+    return screen.table("<>>><", (name, "this title", "other title", "difference", ""), rows)

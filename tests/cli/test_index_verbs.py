@@ -1,0 +1,180 @@
+"""The verbs that build, change and search an index."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command import check_tells, contents, ok, refused, run, wrong_usage
+from tiny import tiny_model
+
+from clickvec.search.index import Index
+
+CATALOGUE = """doc_id\ttitle\tprice\tbrand
+a\thotels in shanghai\t20\tacme
+b\tcheap flights to new york\t9.5\tacme
+c\tnew york city guide\t\tother
+d\tЖЖЖ AB-1234\t-3\tother
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model(tmp_path / "model")
+
+
+@pytest.fixture
+def index(tmp_path: Path, model: Path) -> Path:
+    (tmp_path / "titles.tsv").write_text(CATALOGUE)
+    ok("index", model, tmp_path / "titles.tsv", "--numbers", "price", "--out", tmp_path / "index")
+    return tmp_path / "index"
+
+
+def ids(*arguments: str | Path) -> list[str]:
+    return [hit["id"] for hit in json.loads(ok("search", *arguments, "--json"))["hits"]]
+
+
+# --- build -------------------------------------------------------------------------------------------------------
+
+
+def test_build_may_be_left_out(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "titles.tsv").write_text(CATALOGUE)
+    for name, verb in (("one", ("index",)), ("two", ("index", "build"))):
+        done = run(*verb, model, tmp_path / "titles.tsv", "--out", tmp_path / name)
+        assert (done.status, done.out) == (0, f"{tmp_path / name}: 4 titles\n")
+        check_tells(done.err, "1 title has no known letter trigram", "only words can find")
+    ok("index", "--out", tmp_path / "three", model, tmp_path / "titles.tsv")
+    assert list(Index.open(tmp_path / "three")) == list(Index.open(tmp_path / "one"))
+    for verb in ("build", "add", "delete"):
+        assert f"  {verb} " in ok("index", "--help")
+    assert "Missing option '--out'" in wrong_usage("index", model, tmp_path / "titles.tsv")
+
+
+def test_numbers_of_a_table(index: Path, model: Path, tmp_path: Path) -> None:
+    assert [document.payload for document in Index.open(index)] == [
+        {"price": 20, "brand": "acme"},
+        {"price": 9.5, "brand": "acme"},
+        {"price": None, "brand": "other"},
+        {"price": -3, "brand": "other"},
+    ]
+    assert ids(index, "new york hotels", "--where", '{"price": {"gte": 9, "lt": 20}}') == ["b"]
+    build = ("index", model, tmp_path / "titles.tsv", "--out", tmp_path / "new", "--numbers")
+    check_tells(refused(*build, "brand"), "titles.tsv", "brand of id a", "'acme'", "not a number", "--numbers")
+    check_tells(refused(*build, "prize"), "titles.tsv", "'prize'", "--numbers")
+    assert not (tmp_path / "new").exists()
+
+
+def test_fitting_on_too_few_queries_keeps_the_default(index: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\thotels\ta\thotels in shanghai\t1\n")
+    titles = ("index", model, tmp_path / "titles.tsv", "--out", tmp_path / "fitted", "--dev", tmp_path / "dev.tsv")
+    done = run(*titles)
+    assert (done.status, done.out) == (0, f"{tmp_path / 'fitted'}: 4 titles\n")
+    check_tells(done.err, "Kept the default fusion")
+    assert "either --dev" in wrong_usage(*titles, "--held-out", tmp_path / "dev.tsv")
+
+
+def test_a_bad_catalogue_leaves_the_index_as_it_was(index: Path, model: Path, tmp_path: Path) -> None:
+    before = contents(index)
+    (tmp_path / "bad.tsv").write_text("doc_id\ttitle\na\tone\na\ttwo\n")
+    for arguments in (
+        ("index", model, tmp_path / "bad.tsv", "--out", index, "--overwrite"),
+        ("index", model, tmp_path / "titles.tsv", "--out", index),
+        ("index", "add", index, tmp_path / "bad.tsv"),
+        ("index", "add", index, tmp_path / "titles.tsv", "--columns", "title=name"),
+        ("index", "add", index, tmp_path / "missing.tsv"),
+    ):
+        refused(*arguments)
+        assert len(Index.open(index)) == 4
+    assert contents(index).keys() >= {name for name in before if "sqlite-" not in name}
+
+
+# --- add and delete ----------------------------------------------------------------------------------------------
+
+
+def test_add_replaces_and_delete_removes(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("doc_id\ttitle\ne\thotels in new york\na\tshanghai accommodation\n")
+    assert ok("index", "add", index, tmp_path / "more.tsv") == f"{index}: 2 titles added or replaced, 5 in all\n"
+    assert [(one.id, one.title) for one in Index.open(index)][-2:] == [
+        ("e", "hotels in new york"),
+        ("a", "shanghai accommodation"),
+    ]
+    assert "e" in ids(index, "hotels")
+    done = run("index", "delete", index, "e", "x", "b", "e")
+    assert (done.status, done.out) == (0, f"{index}: 2 titles deleted, 3 left\n")
+    check_tells(done.err, "no title with the id: x")
+    assert ok("index", "delete", index, "-", stdin="c\n\nd\n") == f"{index}: 2 titles deleted, 1 left\n"
+    assert [one.id for one in Index.open(index)] == ["a"]
+
+
+def test_ids_that_are_not_text_delete_nothing(index: Path) -> None:
+    check_tells(refused("index", "delete", index, "-", stdin=b"a\n\xff\n"), "standard input:2", "not UTF-8")
+    assert len(Index.open(index)) == 4
+
+
+# --- search ------------------------------------------------------------------------------------------------------
+
+
+def test_modes_and_parts(index: Path) -> None:
+    hits = Index.open(index).search("new york", k=9)
+    lines = ok("search", index, "new york", "--parts", "-k", "9").splitlines()
+    for line, hit in zip(lines, hits, strict=True):
+        start = f"{hit.score:.3f}  cosine {hit.parts.cosine:.3f}  BM25 {hit.parts.bm25:.3f}  {hit.id}  {hit.title}"
+        assert line.startswith(start)
+    assert set(ids(index, "new york", "--mode", "words")) == {"b", "c"}
+    assert "d" not in ids(index, "new york", "--mode", "vectors")
+    assert ids(index, "ЖЖЖ") == ["d"]
+    assert ids(index, "ab1234")[0] == "d"
+    check_tells(wrong_usage("search", index, "new york", "--mode", "magic"), "--mode", "'magic'", "hybrid")
+
+
+def test_filter_offset_threshold_and_facets(index: Path) -> None:
+    everything = ids(index, "new york hotels")
+    assert ids(index, "new york hotels", "--offset", "1", "-k", "2") == everything[1:3]
+    assert ids(index, "new york hotels", "--where", '{"brand": "other"}')[0] == "c"
+    best = json.loads(ok("search", index, "new york hotels", "--json"))["hits"][0]["score"]
+    assert ids(index, "new york hotels", "--min-score", str(best - 1e-6)) == everything[:1]
+    found = json.loads(ok("search", index, "new york", "--json", "--facets", "brand", "--facets", "price"))
+    assert sorted(found["facets"]["brand"]["counts"]) == [["acme", 2], ["other", 1]]
+    assert (found["facets"]["price"]["minimum"], found["facets"]["price"]["maximum"]) == (9.5, 20)
+    assert "brand: acme 2, other 1" in ok("search", index, "new york", "--facets", "brand")
+
+
+def test_a_filter_that_is_wrong_or_finds_nothing(index: Path) -> None:
+    search = ("search", index, "new york", "--where")
+    check_tells(wrong_usage(*search, "{brand"), "--where", "not JSON")
+    check_tells(wrong_usage(*search, "[1]"), "--where", "not a JSON object")
+    check_tells(refused(*search, '{"brand": {"near": 1}}'), "brand", "near")
+    done = run(*search, '{"colour": "red"}')
+    assert (done.status, done.out) == (0, "")
+    check_tells(done.err, "colour", "No hits for 'new york'", "--where")
+
+
+def test_a_misspelled_word_is_corrected_and_told(index: Path) -> None:
+    done = run("search", index, "shangai", "--mode", "words")
+    assert done.out.split("  ")[1] == "a"
+    check_tells(done.err, "No title contains 'shangai'", "shanghai")
+    assert "shangai" not in run("search", index, "shangai", "--mode", "vectors").err
+
+
+def test_queries_that_find_nothing_say_why(index: Path) -> None:
+    for arguments, why in (
+        (("",), "has no words"),
+        (("☃☃☃",), "no title contains"),
+        (("☃☃☃", "--mode", "vectors"), "knows no letter trigram"),
+        (("qqq", "--mode", "words"), "no title contains a word"),
+    ):
+        done = run("search", index, *arguments)
+        assert (done.status, done.out) == (0, "")
+        check_tells(done.err, "No hits", why)
+
+
+# --- info --------------------------------------------------------------------------------------------------------
+
+
+def test_info_describes_an_index(index: Path, model: Path) -> None:
+    facts = json.loads(ok("info", index, "--json"))
+    assert (facts["titles"], facts["titles without a vector"], facts["vectors"]) == (4, 1, "float32")
+    assert facts["fusion"]["method"] == "mixture"
+    assert facts["BM25"] == {"k1": 1.2, "b": 0.75}
+    of_model = json.loads(ok("info", model, "--json"))
+    assert of_model.items() <= facts.items()
+    assert "titles: 4\n" in ok("info", index)

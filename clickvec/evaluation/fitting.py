@@ -22,6 +22,7 @@ from clickvec.evaluation.index_queries import (
     folds_of,
     index_queries,
     values_of,
+    values_of_gains,
     values_table,
 )
 from clickvec.evaluation.logistic_fit import Floats, fact_rows, fit_clicks
@@ -51,11 +52,19 @@ class FittedQuery(NamedTuple):
     keys: tuple[str, ...]
     gains: Gains  # of all relevant titles, also of those that are not candidates
     facts: Floats
+    worth: Floats  # the gain of each candidate
+    has_copies: bool  # whether two candidates have the same key
+
+    @classmethod
+    def of(cls, candidates: Candidates, keys: tuple[str, ...], gains: Gains) -> "FittedQuery":
+        """Return a query by its candidates, their keys, and the gains of the relevant titles."""
+        worth = np.array([gains.get(key, 0.0) for key in keys], np.float64)
+        return cls(candidates, keys, gains, fact_rows(candidates), worth, len(set(keys)) < len(keys))
 
     @property
     def clicked(self) -> NDArray[np.bool_]:
         """Which candidates are relevant."""
-        return np.array([key in self.gains for key in self.keys], np.bool_)
+        return self.worth > 0
 
 
 class Validation(NamedTuple):
@@ -120,7 +129,7 @@ def gather(index: Index, queries: IndexQueries, progress: Progress | None = None
         order = np.argsort(proposed.positions)  # ties must not depend on the present fusion
         candidates = proposed.facts._replace(cosine=proposed.facts.cosine[order], matches=proposed.facts.matches[order])
         keys = tuple(queries.key(proposed.documents[at]) for at in order.tolist())
-        gathered.append(FittedQuery(candidates, keys, query.gains, fact_rows(candidates)))
+        gathered.append(FittedQuery.of(candidates, keys, query.gains))
     report("searching", len(queries.queries), len(queries.queries))
     return gathered
 
@@ -187,7 +196,9 @@ def measure_scores(queries: Sequence[FittedQuery], score: Callable[[Candidates],
 def _ranked(query: FittedQuery, scores: NDArray[Any]) -> tuple[float, float, float]:
     best = np.argsort(-scores, kind="stable")
     best = best[np.isfinite(scores[best])]
-    return values_of((query.keys[at] for at in best.tolist()), query.gains)
+    if query.has_copies:
+        return values_of((query.keys[at] for at in best.tolist()), query.gains)
+    return values_of_gains(query.worth[best[:DEPTH]], query.gains)
 
 
 def _choose_setting(queries: Sequence[FittedQuery], fusions: Sequence[Fusion]) -> tuple[Fit, Floats]:

@@ -115,8 +115,12 @@ def _keys_in(index: Index, wanted: set[str], by_id: bool) -> set[str]:
 
 def values_of(keys: Iterable[str], gains: Gains) -> tuple[float, float, float]:
     """Return the measures, in per cent, of a search that returned these titles, best first."""
-    found = [gains.get(key, 0.0) for key in dict.fromkeys(keys)]
-    is_relevant = [gain > 0 for gain in found]
+    return values_of_gains(np.array([gains.get(key, 0.0) for key in dict.fromkeys(keys)], np.float64), gains)
+
+
+def values_of_gains(found: NDArray[np.float64], gains: Gains) -> tuple[float, float, float]:
+    """Return the measures, in per cent, of a search that returned titles with these gains, best first."""
+    is_relevant = found[:DEPTH] > 0
     return (
         100 * reciprocal_rank(is_relevant, 10),
         100 * recall_at(is_relevant, DEPTH, len(gains)),

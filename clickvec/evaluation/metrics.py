@@ -43,12 +43,12 @@ def ndcg_of_found(hits: Sequence[bool], relevant: int, k: int) -> float:
     return float(found.sum() / discounts[:relevant].sum()) if relevant else 0.0
 
 
-def ndcg_of_gains(found: Sequence[float], relevant: Sequence[float], k: int) -> float:
+def ndcg_of_gains(found: ArrayLike, relevant: ArrayLike, k: int) -> float:
     """Return NDCG@k of a search that returned titles with these gains, if `relevant` are all gains above 0."""
     discounts = 1 / np.log2(np.arange(k) + 2.0)
-    ideal = np.sort(np.asarray(relevant, np.float64))[::-1][:k]
+    ideal, first = np.sort(np.asarray(relevant, np.float64))[::-1][:k], np.asarray(found, np.float64)[:k]
     best = float(ideal @ discounts[: len(ideal)])
-    return float(np.asarray(found[:k], np.float64) @ discounts[: len(found)]) / best if best else 0.0
+    return float(first @ discounts[: len(first)]) / best if best else 0.0
 
 
 def recall_at(grades: ArrayLike, k: int, relevant: int) -> float:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from clickvec.evaluation.fitting import FittedQuery, choose, reliability
+from clickvec.evaluation.fitting import FittedQuery, choose, measure_scores, reliability
 from clickvec.evaluation.index_queries import values_of
-from clickvec.evaluation.logistic_fit import NAMES, PRIOR, fact_rows, fit_clicks, fit_logistic
+from clickvec.evaluation.logistic_fit import NAMES, PRIOR, fit_clicks, fit_logistic
 from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
 
 PRIOR_WEIGHTS = np.array([PRIOR.get(name, 0.0) for name in NAMES])
@@ -28,7 +28,7 @@ def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[Fit
         keys = tuple(f"{number}-{title}" for title in range(titles))
         clicked = rng.random(titles) < truth.scores(of)
         gains = {key: 1.0 for key, is_clicked in zip(keys, clicked, strict=True) if is_clicked}
-        queries.append(FittedQuery(of, keys, gains or {"elsewhere": 1.0}, fact_rows(of)))
+        queries.append(FittedQuery.of(of, keys, gains or {"elsewhere": 1.0}))
     return queries
 
 
@@ -60,7 +60,7 @@ def test_few_queries_stay_near_the_prior_and_a_fact_that_never_varies_keeps_it()
 
 def test_no_click_at_all_is_no_error() -> None:
     query = some_queries(1)[0]
-    without = query._replace(gains={"elsewhere": 1.0})
+    without = FittedQuery.of(query.candidates, query.keys, {"elsewhere": 1.0})
     scores = fitted([without]).scores(without.candidates)
     assert np.isfinite(scores).all()
     assert scores.max() < 0.01
@@ -85,6 +85,16 @@ def test_another_method_is_kept_if_it_is_clearly_better(monkeypatch: pytest.Monk
     useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
     monkeypatch.setattr("clickvec.evaluation.fitting.fit_clicks", lambda *_: useless)
     assert choose(some_queries(60)).fusion.method == "mixture"
+
+
+def test_copies_of_a_title_count_once() -> None:
+    query = some_queries(1, titles=4)[0]
+    gains = {"a": 1.0, "b": 1.0}
+    for keys in (("a", "b", "c", "d"), ("a", "a", "b", "c")):
+        one = FittedQuery.of(query.candidates, keys, gains)
+        order = np.argsort(-query.candidates.cosine)
+        expected = values_of((keys[at] for at in order.tolist()), gains)
+        assert measure_scores([one], lambda candidates: candidates.cosine)[:, 0].tolist() == pytest.approx(expected)
 
 
 def test_reliability_by_hand() -> None:

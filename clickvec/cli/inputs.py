@@ -115,10 +115,9 @@ def model_folder(folder: Path) -> Path:
     """Return the model folder inside an index folder. Any other folder is returned as it is."""
     if not is_index(folder):
         return folder
-    from clickvec.search.index import Index
+    from clickvec.search.index_folder import model_in
 
-    with Index.open(folder) as index:
-        return index.encoder.path or folder
+    return model_in(folder)
 
 
 def file_names(paths: Iterable[Path]) -> str:

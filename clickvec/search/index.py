@@ -143,9 +143,12 @@ class Index:
         self._live.set_state(fusion=fusion.as_json(), fusion_report=report, **constants)
 
     def use_model(self, encoder: Encoder, fusion: Fusion | None = None, progress: Progress | None = None) -> None:
-        """Encode all titles with another model, then use it and the fusion from one moment on."""
-        values = {} if fusion is None else {"fusion": fusion.as_json()}
-        self._live.use_model(encoder, progress, **values)
+        """Encode all titles with another model, then use it and the fusion from one moment on.
+
+        Without a fusion, that of the model is used, or the default.
+        """
+        chosen = None if fusion is None else fusion.as_json()
+        self._live.use_model(encoder, progress, fusion=chosen, fusion_report=None)
 
     def compact(self, progress: Progress | None = None) -> None:
         """Write everything that is derived from the documents again. This happens by itself after many changes."""

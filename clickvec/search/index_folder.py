@@ -63,6 +63,17 @@ def format_of(path: Path) -> int:
     return int(str(number))
 
 
+def model_in(path: Path) -> Path:
+    """Return the folder of the model of an index."""
+    if format_of(path) < INDEX_FORMAT:
+        return path / "model"
+    store = DocumentStore.open(IndexFolder(path).documents)
+    try:
+        return path / MODELS / Settings(**store.state()).model
+    finally:
+        store.close()
+
+
 @contextlib.contextmanager
 def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
     """Yield a temporary folder that becomes the index folder `path` on success. On error, `path` is unchanged."""

@@ -302,7 +302,7 @@ def test_a_damaged_model_is_one_sentence_in_every_verb(
     model, index = tiny_model(tmp_path / "model"), tmp_path / "index"
     Index.build(Encoder.load(model), ["pizza"]).save(index)
     damage(model)
-    damage(index / "model")
+    damage(next((index / "models").iterdir()))
     for arguments in [
         ("info", model, "--verify"),
         ("encode", model, site / "titles.tsv.gz", "--out", tmp_path / "out"),
@@ -318,11 +318,9 @@ def test_a_damaged_model_is_one_sentence_in_every_verb(
 
 def test_an_index_of_another_model(indexed: Path, tmp_path: Path) -> None:
     shutil.copytree(indexed, tmp_path / "index")
-    shutil.rmtree(tmp_path / "index" / "model")
-    tiny_model(tmp_path / "other").rename(tmp_path / "index" / "model")
-    about = json.loads((tmp_path / "index" / "index.json").read_text())
-    about["files"] = {name: size for name, size in about["files"].items() if not name.startswith("model/")}
-    (tmp_path / "index" / "index.json").write_text(json.dumps(about))
+    (model,) = (tmp_path / "index" / "models").iterdir()
+    shutil.rmtree(model)
+    tiny_model(tmp_path / "other").rename(model)
     check_tells(refused("search", tmp_path / "index", "pizza"), tmp_path / "index", "another model")
 
 

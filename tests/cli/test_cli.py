@@ -281,7 +281,8 @@ def test_evaluate_over_a_catalogue(site: Path, trained: Path, tmp_path: Path) ->
     recalls = []
     for query in read_judged(site / "test.tsv.gz"):
         relevant = {doc_id for doc_id, grade in zip(query.doc_ids, query.grades, strict=True) if grade}
-        recalls.append(len(relevant & {hit.id for hit in index.search(query.query, k=100, mode="vectors")}) / len(relevant))
+        hits = index.search(query.query, k=100, mode="vectors")
+        recalls.append(len(relevant & {hit.id for hit in hits}) / len(relevant))
     assert found[str(trained)]["Recall@100"] == pytest.approx(100 * np.mean(recalls))
     assert found["BM25"]["Recall@100"] > 20
     assert 0 < found["BM25"]["MRR@10"] <= 100
@@ -362,7 +363,8 @@ def test_index_and_search(tmp_path: Path, trained: Path) -> None:
     assert [line.split("  {")[0] for line in lines] == expected
     assert next(line for line in lines if "  a  " in line).endswith('  {"url": "http://p"}')
     found = json.loads(ok("search", tmp_path / "index", "pizza fresh and hot", "--json", "-k", "1"))
-    assert found == {"query": "pizza fresh and hot", "hits": [hits[0]._asdict()]}
+    expected_hit = hits[0]._asdict() | {"parts": hits[0].parts._asdict()}
+    assert found == {"query": "pizza fresh and hot", "hits": [expected_hit]}
     ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index", "--overwrite")
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from clickvec import Encoder
 from clickvec.evaluation.result import text_table
 from clickvec.model.shrink import inverse_lengths, shrink_vectors
-from clickvec.search.approximate import ApproximateSearch, import_faiss
+from clickvec.search.approximate import ApproximateSearch, import_faiss, recall_of
 from clickvec.search.exact import ExactSearch
 from clickvec.storage.arrays import npy_header, read_array
 
@@ -100,11 +100,8 @@ def latencies(search: Callable[[NDArray[Any]], object], queries: NDArray[Any]) -
 
 
 def recall(search: ApproximateSearch, queries: NDArray[Any], allowed: NDArray[np.bool_] | None) -> float:
-    hits = total = 0
-    exact, found = search.exact.nearest(queries, K, allowed), search.nearest(queries, K, allowed)
-    for (best, _), (positions, _) in zip(exact, found, strict=True):
-        hits, total = hits + len(np.intersect1d(best, positions)), total + len(best)
-    return hits / total
+    found, nearest = (which.nearest(queries, K, allowed) for which in (search, search.exact))
+    return round(recall_of((scores for _, scores in found), (scores for _, scores in nearest)), 3)
 
 
 def measure(exact: ExactSearch, queries: NDArray[Any], folder: Path) -> list[dict[str, Any]]:
@@ -130,11 +127,11 @@ def measure(exact: ExactSearch, queries: NDArray[Any], folder: Path) -> list[dic
     opened = time.perf_counter() - started
     row = shared | {"search": "approximate", "MB": round(path.stat().st_size / 1e6), "build s": round(seconds, 1)}
     row |= {"open ms": round(1000 * opened, 1), "lists": search.settings["lists"]}
-    rows.append(row | {"recall@10": round(recall(search, judged, None), 3)})
+    rows.append(row | {"recall@10": recall(search, judged, None)})
     rows[-1] |= latencies(lambda query: list(search.nearest(query, K)), queries)
     for share in SHARES:
         allowed = np.random.default_rng(1).random(count) < share
-        row = shared | {"search": f"filter {share:.1%}", "recall@10": round(recall(search, judged, allowed), 3)}
+        row = shared | {"search": f"filter {share:.1%}", "recall@10": recall(search, judged, allowed)}
         rows.append(row | latencies(lambda query, mask=allowed: list(search.nearest(query, K, mask)), queries))  # type: ignore[misc]
     return rows
 

@@ -6,7 +6,7 @@ scan"). The best candidates are scored again with the stored vectors, so the sco
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,19 +132,20 @@ class ApproximateSearch:
             for query, candidates in zip(block, self._candidates(block, wanted, during, share), strict=True):
                 if allowed is not None:
                     candidates = candidates[allowed[candidates]]
-                    if len(candidates) < wanted // 2:  # near this query, fewer titles are allowed than elsewhere
-                        (candidates,) = self._candidates(query[None], wanted, allowed, 0)
+                if len(candidates) < wanted // 2:  # the lists near this query have few titles, or few that are allowed
+                    (candidates,) = self._candidates(query[None], wanted, allowed, 0)
                 yield from self.exact.among(query[None], candidates, k)
 
     def _candidates(
         self, queries: Vectors, wanted: int, allowed: NDArray[np.bool_] | None, share: float
     ) -> Iterator[Positions]:
         """Yield about `wanted` candidates for each query, in rising order. Read all lists if the share is 0."""
-        faiss, lists, selector = import_faiss(), self._lists, None
+        faiss, selector = import_faiss(), None
+        lists = self._lists if share else self._index.nlist
         if allowed is not None:
-            # The nearest allowed titles are farther away, in more lists.
-            lists = min(self._index.nlist, math.ceil(lists / math.sqrt(share))) if share else self._index.nlist
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+            # The nearest allowed titles are farther away, in more lists.
+            lists = min(self._index.nlist, math.ceil(lists / math.sqrt(share))) if share else lists
         parameters = faiss.SearchParametersIVF(nprobe=lists, sel=selector)
         _, positions = self._index.search(np.ascontiguousarray(queries), wanted, params=parameters)
         return (np.sort(row[row >= 0]) for row in positions)
@@ -152,14 +153,11 @@ class ApproximateSearch:
     def _choose_lists(self, queries: Vectors, recall: float, report: Progress) -> None:
         """Find the least number of lists, to about a sixth, that reaches the recall."""
         report("measuring the recall", 0, None)
-        nearest = [positions for positions, _ in self.exact.nearest(queries, 10)]
-        total = max(1, sum(map(len, nearest)))
+        nearest = [scores for _, scores in self.exact.nearest(queries, 10)]
 
         def measure(lists: int) -> float:
             self._lists = lists
-            found = self.nearest(queries, 10)
-            hits = (len(np.intersect1d(best, some)) for best, (some, _) in zip(nearest, found, strict=True))
-            self.recall = sum(hits) / total
+            self.recall = recall_of((scores for _, scores in self.nearest(queries, 10)), nearest)
             return self.recall
 
         enough = min(4, self._index.nlist)
@@ -170,6 +168,15 @@ class ApproximateSearch:
             middle = round(math.sqrt(enough * max(1, too_few)))
             enough, too_few = (middle, too_few) if measure(middle) >= recall else (enough, middle)
         measure(enough)
+
+
+def recall_of(found: Iterable[Vectors], nearest: Iterable[Vectors]) -> float:
+    """Return the share of the nearest titles that was found, by their scores: equal titles may stand for each other."""
+    hits = total = 0
+    for scores, best in zip(found, nearest, strict=True):
+        if len(best):
+            hits, total = hits + int((scores >= best[-1]).sum()), total + len(best)
+    return hits / total if total else 1.0
 
 
 def import_faiss() -> Any:  # noqa: ANN401

@@ -112,6 +112,21 @@ def test_threads_may_share_a_search(search: ApproximateSearch) -> None:
         assert list(pool.map(find, range(60))) == expected
 
 
+@pytest.mark.parametrize("distinct", [0, 1, 3])
+def test_titles_that_are_equal_or_have_no_vector(distinct: int, tmp_path: Path) -> None:
+    vectors = np.zeros((3_000, 16), np.float32)
+    if distinct:
+        vectors[:2_000] = clustered(50, 16)[np.arange(2_000) % distinct]
+    search = ApproximateSearch.build(vectors)
+    assert search.recall == 1
+    search.save(tmp_path / "vectors.faiss")
+    opened = ApproximateSearch.open(tmp_path / "vectors.faiss", vectors, None, search.settings)
+    for query in (vectors[:1], clustered(60, 16)[50:51]):
+        ((_, scores),) = opened.nearest(query, 10)
+        ((_, best),) = opened.exact.nearest(query, 10)
+        assert scores.tolist() == best.tolist()
+
+
 def test_few_titles_are_refused() -> None:
     with pytest.raises(ClickvecError, match=r"1,000 titles.*exact"):
         ApproximateSearch.build(clustered(100, 8))

@@ -73,6 +73,7 @@ reliability: setup
 # Break a live index for a quarter of an hour: kill -9, several writers, a full disk, damaged bytes. For docs/reliability.md.
 soak: setup
 	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/soak_http.py
 
 # Write docs/results.md from the public data in DATA (see CONTRIBUTING.md). Hours on two cores; it can be interrupted.
 DATA ?= ../shared/data

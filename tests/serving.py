@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 
 from clickvec.search.index import Index
 from clickvec.serve.access_log import AccessLog
@@ -29,8 +30,8 @@ PROGRAM = (sys.executable, "-m", "clickvec")
 class Running:
     """A service in a thread, and a client for it."""
 
-    def __init__(self, service: Service, port: int, client: httpx.Client) -> None:
-        self.service, self.port, self.client = service, port, client
+    def __init__(self, service: Service, server: uvicorn.Server, port: int, client: httpx.Client) -> None:
+        self.service, self.server, self.port, self.client = service, server, port, client
 
     def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
         return self.client.post(path, json=body, **more)
@@ -71,7 +72,7 @@ def running(index: Path, tmp_path: Path, limits: dict[str, Any] | None = None, *
     port = listener.getsockname()[1]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
-            yield Running(service, port, client)
+            yield Running(service, server, port, client)
     finally:
         server.should_exit = True
         thread.join(20)

@@ -47,6 +47,7 @@ def serve(
 
     /openapi.json describes the API. Without keys, only this machine can reach the service.
     """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # requests run in parallel already; read when NumPy is imported
     try:
         import msgspec  # noqa: F401
         import starlette  # noqa: F401

@@ -3,7 +3,9 @@
 import json
 import logging
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
@@ -16,6 +18,7 @@ from clickvec.serve import answers, openai_shape, schemas
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
+from clickvec.serve.limits import Limits
 from clickvec.serve.openapi import describe
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.service import Service
@@ -33,7 +36,12 @@ _HEADERS = [
 
 def _openapi(service: Service, call: Call) -> Text:
     """Return this description."""
-    return Text(json.dumps(describe(ENDPOINTS, service.limits, clickvec.__version__)).encode(), JSON)
+    return Text(_description(service.limits), JSON)
+
+
+@cache
+def _description(limits: Limits) -> bytes:
+    return json.dumps(describe(ENDPOINTS, limits, clickvec.__version__)).encode()
 
 
 ENDPOINTS = (
@@ -92,14 +100,22 @@ class Application:
                 message["headers"] = [*message["headers"], *_HEADERS]
             else:
                 size += len(message["body"])
-            await send(message)
+            try:
+                await send(message)
+            except RuntimeError as error:
+                if "closed" not in str(error):
+                    raise
+                raise ConnectionAbortedError from None  # the client has gone
 
         try:
             if self._checks_host:
                 self._check_host(scope)
             await self._app(scope, receive, send_with_headers)
         except RefusalError as error:
-            await send_refusal(send_with_headers, error)
+            with suppress(ConnectionAbortedError):
+                await send_refusal(send_with_headers, error)
+        except ConnectionAbortedError:
+            pass
         except Exception:
             log.exception("%s failed", scope.get("clickvec.endpoint", OTHER))
             if not status:

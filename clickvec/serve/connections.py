@@ -15,6 +15,7 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
         """One connection."""
 
         _header_timer: asyncio.TimerHandle | None = None
+        _write_timer: asyncio.TimerHandle | None = None
         _header_bytes = 0
         _in_headers = True
 
@@ -26,6 +27,7 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            self._stop_write_timer()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -36,6 +38,19 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
             super().data_received(data)
             if self._in_headers and self._header_bytes > limits.header_bytes:
                 self._refuse(b"431 Request Header Fields Too Large", b"headers_too_large", b"The headers are too long.")
+
+        def pause_writing(self) -> None:
+            """Wait for a client that does not read its answer, but not for ever."""
+            super().pause_writing()
+            self._write_timer = self.loop.call_later(limits.idle_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._stop_write_timer()
+            super().resume_writing()
+
+        def timeout_keep_alive_handler(self) -> None:
+            super().timeout_keep_alive_handler()
+            self._abort_soon()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -68,6 +83,15 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
                 self._header_timer.cancel()
                 self._header_timer = None
 
+        def _stop_write_timer(self) -> None:
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = None
+
+        def _abort_soon(self) -> None:
+            """Give a closed connection a second to send the rest. A client that reads nothing would keep it open."""
+            self.loop.call_later(1.0, self.transport.abort)
+
         def _refuse(self, status: bytes, code: bytes, message: bytes) -> None:
             """Answer a request that has not become one, and close the connection."""
             self._stop_timer()
@@ -77,5 +101,6 @@ def protocol(limits: Limits) -> type[HttpToolsProtocol]:
             head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
             self.transport.write(head % (status, len(content)) + content)
             self.transport.close()
+            self._abort_soon()
 
     return LimitedProtocol

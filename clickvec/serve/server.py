@@ -100,7 +100,7 @@ def make_server(service: Service, access_log: AccessLog) -> _Server:
         timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.stop_seconds,  # type: ignore[arg-type]
     )  # fmt: skip
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the application logs its own errors
     server = _Server(config)
     server.service = service
     return server

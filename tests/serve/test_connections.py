@@ -5,7 +5,8 @@ import socket
 import time
 from pathlib import Path
 
-from serving import Running, running
+import pytest
+from serving import Running, running, until
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -93,3 +94,21 @@ def test_more_connections_than_allowed_are_closed(read_index: Path, tmp_path: Pa
                 pass
             connection.close()
         assert closed == 6
+
+
+def test_a_client_that_never_reads_its_answer_is_cut_off(
+    read_index: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(read_index, tmp_path, {"idle_seconds": 0.5}) as service:
+        connection = service.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(0.5)
+        try:
+            for _ in range(500):
+                connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        except (TimeoutError, ConnectionError):
+            pass
+        assert service.post("/search", {"query": "new york"}).json()["hits"]
+        until(lambda: len(service.server.server_state.connections) == 1)  # that of the search
+        connection.close()
+    assert "failed" not in caplog.text

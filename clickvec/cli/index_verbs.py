@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
-    from clickvec.data import Columns, Title
+    from clickvec.data import ClickLog, Columns, Judged, Title
     from clickvec.search.documents import Document
     from clickvec.search.index import Index
 
@@ -59,8 +59,8 @@ def build(
 
     Further columns of the catalogue become the payload, which hits return and filters read.
 
-    With --dev or --held-out, the scores are fitted to judgements or clicks. Otherwise they are a fixed
-    mixture of cosine and BM25.
+    With --dev or --held-out, the best way to make one score of cosine and BM25 is chosen on judgements
+    or clicks. Otherwise it is the one that training has chosen, or a fixed mixture.
 
     All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
@@ -79,6 +79,11 @@ def build(
     check_index_output(out, overwrite)
     columns = inputs.read_columns(column_names, no_header, [catalogue, *measured])
     encoder, bad = Encoder.load(model), BadLines()
+    source: ClickLog | Judged | None = None  # read before titles are encoded
+    if dev:
+        source = inputs.read_judged_set(dev, max_bad, columns)
+    elif held_out:
+        source = inputs.read_log(held_out, max_bad, columns)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
     documents = _documents(titles, numbers, name_of(catalogue), columns)
     with Index.create(
@@ -92,24 +97,28 @@ def build(
             )
         if index.recall is not None:
             print_message(f"Approximate search finds {index.recall:.1%} of the 10 nearest titles (recall@10)")
-        fitted = _fit(index, dev, held_out or [], max_bad, columns) if measured else ""
-        print_summary(f"{out}: {counted(len(index), 'title')}{fitted}")
+        if source:
+            _fit(index, source)
+        print_summary(f"{out}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
 
 
-def _fit(index: "Index", dev: Path | None, held_out: list[Path], max_bad: float, columns: "Columns") -> str:
-    """Choose how the index fuses words and vectors. Return what was chosen, and the figures of all choices."""
+def _fit(index: "Index", source: "ClickLog | Judged") -> None:
+    """Choose how the index fuses words and vectors, and print the figures. With too few queries, change nothing."""
     from clickvec.evaluation.fitting import figures_rows, use_best_fusion
     from clickvec.render.terminal.screen import Screen
 
-    source = inputs.read_judged_set(dev, max_bad, columns) if dev else inputs.read_log(held_out, max_bad, columns)
     try:
-        fitted = use_best_fusion(index, source, Bar())
+        report = use_best_fusion(index, source, Bar()).report
     except ClickvecError as error:
-        print_message(f"Kept the default fusion: {error}")
-        return ""
-    head, *rows = figures_rows(fitted.report)
-    told = f", fused by {fitted.report['chosen']}: chosen on {counted(fitted.report['queries'], 'query', 'queries')}"
-    return "\n".join([told, *Screen().table("<" + ">" * (len(head) - 1), head, rows)])
+        print_message(f"Kept the fusion {index.fusion.method}: {error}")
+        return
+    queries = counted(report["queries"], "query", "queries")
+    print_message(
+        f"Fusions, cross-validated on {queries}; clicks have a calibration error of {report['calibration_error']:.4f}:"
+    )
+    head, *rows = figures_rows(report)
+    for line in Screen(1_000).table("<".ljust(len(head), ">"), head, rows):
+        print_message(line)
 
 
 @app.command(cls=Verb)

@@ -24,7 +24,7 @@ from clickvec.model.folder import open_model
 
 VERBS = (
     "demo", "doctor", "prepare", "train", "evaluate", "index", "search", "rerank", "encode", "shrink",
-    "explain", "nearest", "topics", "report", "info", "lab",
+    "explain", "nearest", "topics", "report", "info", "serve", "retrain", "lab",
 )  # fmt: skip
 
 
@@ -354,7 +354,7 @@ def test_encode_writes_the_vectors_of_the_encoder(site: Path, trained: Path, tmp
 def test_index_and_search(tmp_path: Path, trained: Path) -> None:
     (tmp_path / "titles.csv").write_text('id,title,url\na,"Pizza, ""fresh""\nand hot",http://p\nb,naïve 上海,\n')
     out = ok("index", trained, tmp_path / "titles.csv", "--out", tmp_path / "index")
-    assert out == f"{tmp_path / 'index'}: 2 titles\n"
+    assert out == f"{tmp_path / 'index'}: 2 titles, fusion mixture\n"
     (model,) = (tmp_path / "index" / "models").iterdir()
     assert contents(model) == contents(trained)
     hits = Index.open(tmp_path / "index").search("pizza fresh and hot")

@@ -40,7 +40,7 @@ def test_build_may_be_left_out(tmp_path: Path, model: Path) -> None:
     (tmp_path / "titles.tsv").write_text(CATALOGUE)
     for name, verb in (("one", ("index",)), ("two", ("index", "build"))):
         done = run(*verb, model, tmp_path / "titles.tsv", "--out", tmp_path / name)
-        assert (done.status, done.out) == (0, f"{tmp_path / name}: 4 titles\n")
+        assert (done.status, done.out) == (0, f"{tmp_path / name}: 4 titles, fusion mixture\n")
         check_tells(done.err, "1 title has no known letter trigram", "only words can find")
     ok("index", "--out", tmp_path / "three", model, tmp_path / "titles.tsv")
     assert list(Index.open(tmp_path / "three")) == list(Index.open(tmp_path / "one"))
@@ -67,8 +67,8 @@ def test_fitting_on_too_few_queries_keeps_the_default(index: Path, model: Path, 
     (tmp_path / "dev.tsv").write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\thotels\ta\thotels in shanghai\t1\n")
     titles = ("index", model, tmp_path / "titles.tsv", "--out", tmp_path / "fitted", "--dev", tmp_path / "dev.tsv")
     done = run(*titles)
-    assert (done.status, done.out) == (0, f"{tmp_path / 'fitted'}: 4 titles\n")
-    check_tells(done.err, "Kept the default fusion")
+    assert (done.status, done.out) == (0, f"{tmp_path / 'fitted'}: 4 titles, fusion mixture\n")
+    check_tells(done.err, "Kept the fusion mixture", "on 1 queries", "at least")
     assert "either --dev" in wrong_usage(*titles, "--held-out", tmp_path / "dev.tsv")
 
 

@@ -96,6 +96,7 @@ def test_escape_codes_in_titles_and_models(model: Path, titles: Path, tmp_path: 
     check(run("shrink", model, "--out", tmp_path / f"small {ESCAPES}"), 0)
     hits = check(run("search", index, f"hotels {ESCAPES}", "ЖЖЖ\x1b"), 0)
     assert "No hits" in hits.err
+    check(run("search", index, f"hotels {ESCAPES}", f"ЖЖЖ {FORGED}", "--parts", "--facets", ESCAPES), 0)
     check(run("search", index, f"hotels {FORGED}", "--json"), 0)
     check(run("search", index, stdin=f"hotels {ESCAPES}\n"), 0)
     check(run("explain", index, f"hotels {ESCAPES}", f"0{FORGED}", "--all"), 0)

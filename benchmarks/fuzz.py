@@ -21,6 +21,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -31,6 +32,8 @@ from typer.testing import CliRunner
 
 from clickvec.cli.app import app
 from clickvec.model import folder
+from clickvec.search import segment
+from clickvec.search.document_store import DocumentStore
 from clickvec.storage.snapshot import describe_file
 
 SECONDS = 60.0  # after which a command hangs
@@ -43,7 +46,7 @@ HOSTILE = [
 
 
 class Format(NamedTuple):
-    """A kind of file: the path of a valid one, and a command that reads it."""
+    """A kind of file: the path of a valid one, which may hold a *, and a command that reads it."""
 
     file: str
     command: Callable[[Path], list[str]]
@@ -102,9 +105,12 @@ def formats() -> dict[str, Format]:
         "model README.md": Format("model/README.md", shrink),
         "model metrics.jsonl": Format("model/metrics.jsonl", report, 0.1),
         "index.json": Format("index/index.json", search),
-        "index vectors.npy": Format("index/vectors.npy", search),
-        "index documents.jsonl": Format("index/documents.jsonl", search),
-        "index documents.offsets.npy": Format("index/documents.offsets.npy", search),
+        "index documents.sqlite": Format("index/documents.sqlite", search),
+        "index segment.json": Format("index/segments/*/segment.json", search),
+        "index seqs.npy": Format("index/segments/*/seqs.npy", search),
+        "index vectors.npy": Format("index/segments/*/vectors.npy", search),
+        "index words.safetensors": Format("index/segments/*/words.safetensors", search),
+        "index fields.safetensors": Format("index/segments/*/fields.safetensors", search),
         "data.json": Format("data/data.json", train, 0.2),
         "data.safetensors": Format("data/data.safetensors", train, 0.2),
         "data trigrams.txt": Format("data/trigrams.txt", train, 0.2),
@@ -195,8 +201,16 @@ def put_right(at: Path, file: str) -> None:
             config["samples"] = {name: describe_file(at / "model" / name) for name in config["files"]}
             config["fingerprint"] = folder._fingerprint(config)
             (at / "model/config.json").write_text(json.dumps(config))
-        elif file.startswith(("index/", "data/")):
-            record = at / file.split("/")[0] / f"{file.split('/')[0]}.json"
+        elif file.startswith("index/segments/"):
+            record = next(at.glob("index/segments/*/segment.json"))
+            if not file.endswith("segment.json"):
+                about = json.loads(record.read_text())
+                about["files"] = {name: segment.describe(record.parent / name) for name in about["files"]}
+                record.write_text(json.dumps(about))
+            with DocumentStore.open(at / "index/documents.sqlite", writing=True) as store:
+                store.set_state(segment_crc32=zlib.crc32(record.read_bytes()))
+        elif file.startswith("data/"):
+            record = at / "data/data.json"
             about = json.loads(record.read_text())
             about["files"] = {name: describe_file(record.parent / name) for name in about["files"]}
             record.write_text(json.dumps(about))
@@ -209,7 +223,7 @@ def one_case(good: Path, at: Path, name: str, seed: str) -> str:
     rng, chosen = random.Random(seed), formats()[name]
     shutil.rmtree(at, ignore_errors=True)
     shutil.copytree(good, at)
-    path = at / chosen.file
+    path = next(at.glob(chosen.file))
     path.write_bytes(mutate(path.read_bytes(), rng))
     if rng.random() < 0.5:
         put_right(at, chosen.file)

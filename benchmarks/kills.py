@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from clickvec import Index
+
 CLICKVEC = [sys.executable, "-m", "clickvec"]
 
 
@@ -55,7 +57,11 @@ def set_up(at: Path) -> None:
 
 
 def contents(path: Path) -> dict[str, str]:
-    """Return the hash of each file; for files that depend on the time, only the name."""
+    """Return the hash of each file, or of what an index holds; for files that depend on the time, only the name."""
+    if (path / "documents.sqlite").exists():
+        with Index.open(path) as index:
+            hits = [index.search(f"hotel {n} in town", mode=mode) for n in range(5) for mode in ("words", "vectors")]
+            return {"documents": hashlib.sha256(repr(list(index)).encode()).hexdigest(), "hits": repr(hits)}
     timed = ("metrics.jsonl", "README.md", "config.json", "comparison.json", "table.md", "table.tex", "about.json")
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     return {

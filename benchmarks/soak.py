@@ -42,7 +42,8 @@ from clickvec.search.documents import Document
 from clickvec.search.index import Index
 
 IDS = 400  # documents that the changes are about
-SMALL_SEGMENT = 150  # changes before a compaction
+SMALL_SEGMENT = 50  # changes before a compaction
+INCOMPLETE = "the last commit is incomplete"  # a warning that kill -9 in the middle of a commit may lead to
 Change = list[Any]  # ["add", [[id, version], ...]] or ["delete", [id, ...]]
 Versions = dict[int, int]
 
@@ -158,7 +159,7 @@ def soak_kills(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     chance, path = random.Random(options.seed), at / "kills"
     Index.create(path, Encoder.load(at / "model")).close()
     versions: Versions = {}
-    wrong, acknowledged, under_way_kept, compactions = list[str](), 0, 0, set[str]()
+    wrong, acknowledged, under_way_kept, ignored, compactions = list[str](), 0, 0, 0, set[str]()
     version, opened = 1, list[float]()
     with process("read", path, options.seed) as reader:
         assert reader.stdout is not None
@@ -170,9 +171,9 @@ def soak_kills(at: Path, options: argparse.Namespace) -> dict[str, Any]:
                 moment = chance.uniform(0, options.moment)
                 threading.Timer(moment, writer.kill).start()
                 output = head + writer.stdout.read()
-                errors = writer.stderr.read() if writer.stderr else ""
-            if errors:
-                wrong.append(f"kill {kill}: {errors[-300:]}")
+                told = writer.stderr.read().splitlines() if writer.stderr else []
+            ignored += sum(INCOMPLETE in line for line in told)
+            wrong += [f"kill {kill}: {line}" for line in told[-1:] if INCOMPLETE not in line]
             changes, pending = printed_changes(output)
             for change in changes:
                 versions = apply(change, versions)
@@ -200,8 +201,8 @@ def soak_kills(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     folders = len([entry for entry in (path / "segments").iterdir() if not entry.name.startswith(".")])
     return {
         "kills": options.kills, "acknowledged changes": acknowledged, "lost or wrong": len(wrong),
-        "unacknowledged but kept": under_way_kept, "segments seen": len(compactions),
-        "segment folders left": folders,
+        "unacknowledged but kept": under_way_kept, "incomplete commits ignored": ignored,
+        "segments seen": len(compactions), "segment folders left": folders,
         "slowest open after a kill, s": round(max(opened), 2), "searches meanwhile": read_result["searches"],
         "found by the reader after, s (median, slowest)": [round(read_result[key], 2) for key in ("median", "slowest")],
         "wrong hits": len(read_result["wrong"]), "examples": (wrong + read_result["wrong"])[:5],
@@ -248,7 +249,7 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
                 outputs[number].append("")
                 for line in writer.stdout:
                     outputs[number][-1] += line
-                errors.extend(line for line in writer.stderr.read().splitlines()[-1:] if line)
+                errors.extend(line for line in writer.stderr.read().splitlines()[-1:] if INCOMPLETE not in line)
             version += len(outputs[number][-1].splitlines()) + 1
 
     threads = [threading.Thread(target=keep_writing, args=(number,)) for number in range(3)]
@@ -461,7 +462,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--flips", type=int, default=40, help="changed bytes per file")
     parser.add_argument("--lock-kills", type=int, default=50, help="kills while several processes write")
-    parser.add_argument("--moment", type=float, default=1.5, help="latest moment of a kill, in seconds of writing")
+    parser.add_argument("--moment", type=float, default=2.0, help="latest moment of a kill, in seconds of writing")
     parser.add_argument("--megabytes", type=float, default=16, help="size of the small disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(SECTIONS))

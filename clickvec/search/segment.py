@@ -116,6 +116,10 @@ class Segment:
                 if checksum(content) != recorded[name]["crc32"]:
                     self._damage = damaged(opened.path / name, "its checksum disagrees")
                     return
+            try:
+                self.words.check(len(self))
+            except ValueError as error:
+                self._damage = damaged(opened.path / WORDS, str(error))
 
         threading.Thread(target=check, name="clickvec-check", daemon=True).start()
 
@@ -127,7 +131,7 @@ def open_segment(path: Path, about_crc: int, fingerprint: str, dimensions: int) 
             return _read(opened, about_crc, fingerprint, dimensions)
     except DamagedSegmentError:
         raise
-    except ClickvecError as error:
+    except (ClickvecError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise DamagedSegmentError(damaged(path, str(error))) from None
 
 
@@ -168,7 +172,9 @@ def _read(opened: Snapshot, about_crc: int, fingerprint: str, dimensions: int) -
         Coverage(about["last_seq"], about["last_deletion"]),
         _open_approximate(path, vectors, scales, about["approximate"]),
     )
-    if not is_small:
+    if is_small:
+        segment.words.check(count)
+    else:
         segment.check_later(opened, recorded)
     return segment
 

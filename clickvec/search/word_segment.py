@@ -19,7 +19,12 @@ from clickvec.search.word_tokens import extra_words, indexed, plain_words, title
 Hashes = NDArray[np.uint64]
 MOST = 255  # the largest frequency and length in a code
 _TITLES_AT_ONCE = 10_000
-
+_DTYPES = {
+    "hashes": np.uint64, "offsets": np.int64, "positions": np.int32, "codes": np.uint16, "lengths": np.uint8,
+    "letters": np.uint8, "letter_offsets": np.int64, "total_length": np.int64, "spelled": np.int32,
+    "spelled_lengths": np.uint8, "deletions": np.uint64, "trigrams": np.uint64, "trigram_offsets": np.int64,
+    "trigram_words": np.int32,
+}  # fmt: skip
 
 NO_POSTINGS = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint16))
 
@@ -90,8 +95,41 @@ class WordSegment:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "WordSegment":
-        """Return the segment with these arrays, which may be memory-mapped. Nothing of them is read."""
+        """Return the segment with these arrays, which may be memory-mapped. Nothing of them is read.
+
+        Raise ValueError if an array is missing or has another type.
+        """
+        for name, dtype in _DTYPES.items():
+            if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
+                raise ValueError(f"the array {name} is missing or has the wrong type")
+        if not len(arrays["total_length"]):
+            raise ValueError("the array total_length is empty")
         return cls(arrays)
+
+    def check(self, count: int) -> None:
+        """Read all arrays. Raise ValueError if they are not of `count` titles or lead outside each other."""
+        arrays = self._arrays
+        sizes = {name: len(array) for name, array in arrays.items()}
+        spelled, trigrams = sizes["spelled"], sizes["trigrams"]
+        for name, size in (("lengths", count), ("codes", sizes["positions"]), ("spelled_lengths", spelled)):
+            if sizes[name] != size:
+                raise ValueError(f"the array {name} has {sizes[name]} rows instead of {size}")
+        for name, rows, last in (
+            ("offsets", sizes["hashes"], sizes["positions"]),
+            ("letter_offsets", sizes["hashes"], sizes["letters"]),
+            ("trigram_offsets", trigrams, sizes["trigram_words"]),
+        ):
+            offsets = arrays[name]
+            if len(offsets) != rows + 1 or offsets[0] != 0 or offsets[-1] != last or (offsets[1:] < offsets[:-1]).any():
+                raise ValueError(f"the array {name} does not rise from 0 to {last}")
+        for name, values, end in (
+            ("positions", self.positions, count),
+            ("spelled", arrays["spelled"], sizes["hashes"]),
+            ("trigram_words", arrays["trigram_words"], spelled),
+            ("deletions", arrays["deletions"] & np.uint64(0xFFFFFFFF), spelled),
+        ):
+            if len(values) and not (values.min() >= 0 and values.max() < end):
+                raise ValueError(f"the array {name} has values outside of 0 to {end - 1}")
 
     def postings(self, hashes: Sequence[int]) -> list[Postings]:
         """Return the postings of each of these words."""

@@ -161,6 +161,9 @@ class Database:
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         connection.execute(f"PRAGMA journal_size_limit={_KEPT_WAL_BYTES}")
         handle = _Handle(connection, unchanging)
+        if self.path is not None:
+            connection.execute("PRAGMA schema_version").fetchone()  # opens the write-ahead log
+            self._check_identity(self.path)  # if the folder was replaced meanwhile, it is the log of another database
         with self._connecting:
             self._handles.add(handle)
         return handle

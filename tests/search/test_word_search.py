@@ -1,6 +1,8 @@
 """BM25 over segment and delta: the same scores as evaluation/bm25.py, hand-worked examples, bad input."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,3 +145,28 @@ def test_texts_match_as_they_would_in_the_index() -> None:
         matches, lengths = words.matches_of_texts(terms, titles)
         np.testing.assert_array_equal(matches, words.matches(terms, np.arange(len(titles))))
         np.testing.assert_array_equal(lengths, words.lengths(np.arange(len(titles))))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("positions", lambda array: array + 100),
+        ("positions", lambda array: array - 1),
+        ("offsets", lambda array: array[::-1].copy()),
+        ("offsets", lambda array: array[:-1]),
+        ("letter_offsets", lambda array: array + 1),
+        ("codes", lambda array: array[:-1]),
+        ("lengths", lambda array: array[:-1]),
+        ("spelled", lambda array: array + 10_000),
+        ("trigram_words", lambda array: array - 10_000),
+        ("deletions", lambda array: array | np.uint64(0xFFFFFFFF)),
+        ("hashes", lambda array: array.astype(np.int64)),
+        ("total_length", lambda array: array[:0]),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(name: str, change: Callable[[Any], Any]) -> None:
+    titles = ["hotels in shanghai", "cheap flights", ""]
+    arrays = WordSegment.build(titles).arrays()
+    WordSegment.from_arrays(arrays).check(len(titles))
+    with pytest.raises(ValueError, match=f"the array {name}"):
+        WordSegment.from_arrays(arrays | {name: change(arrays[name])}).check(len(titles))

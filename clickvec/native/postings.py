@@ -19,15 +19,22 @@ Codes = NDArray[np.uint16]
 Scores = NDArray[np.float32]
 
 
-class Postings(NamedTuple):
+class Postings:
     """The titles that contain a word, by rising position, and a code for each.
 
     A code is 256 times how often the word occurs in the title, plus the length of the title in words. Both are at most
     255.
     """
 
-    positions: Positions
-    codes: Codes
+    __slots__ = ("addresses", "codes", "positions")
+
+    def __init__(self, positions: Positions, codes: Codes) -> None:
+        self.positions, self.codes = ready(positions, np.int32), ready(codes, np.uint16)
+        self.addresses = _address(self.positions), _address(self.codes)
+
+    def __len__(self) -> int:
+        """The number of titles."""
+        return len(self.positions)
 
 
 class Functions(NamedTuple):
@@ -52,8 +59,8 @@ def functions() -> Functions | None:
 
 def sort_postings(
     words: NDArray[np.int32], counts: NDArray[np.int32], lengths: NDArray[np.uint8], vocabulary: int
-) -> tuple[NDArray[np.int64], Postings]:
-    """Return the postings of titles by word and position, and the offsets at which those of each word begin.
+) -> tuple[NDArray[np.int64], Positions, Codes]:
+    """Return the offsets at which the postings of each word begin, and the positions and codes of all postings.
 
     `words` holds the words of one title after the other, as numbers below `vocabulary`; `counts` holds the number of
     words of each title, and `lengths` the length that its codes have.
@@ -67,15 +74,15 @@ def sort_postings(
     size = compiled.sort(*given, None, None)
     if size < 0:
         raise MemoryError
-    postings = Postings(np.empty(size, np.int32), np.empty(size, np.uint16))
-    if size and compiled.sort(*given, _address(postings.positions), _address(postings.codes)) < 0:
+    positions, codes = np.empty(size, np.int32), np.empty(size, np.uint16)
+    if size and compiled.sort(*given, _address(positions), _address(codes)) < 0:
         raise MemoryError
-    return offsets, postings
+    return offsets, positions, codes
 
 
 def sort_by_numpy(
     words: NDArray[np.int32], counts: NDArray[np.int32], lengths: NDArray[np.uint8], vocabulary: int
-) -> tuple[NDArray[np.int64], Postings]:
+) -> tuple[NDArray[np.int64], Positions, Codes]:
     """Do the same in NumPy."""
     size = max(1, len(counts))
     keys = words.astype(np.int64) * size + np.repeat(np.arange(len(counts)), counts)
@@ -83,7 +90,7 @@ def sort_by_numpy(
     positions = (keys % size).astype(np.int32)
     codes = np.minimum(times, _MOST).astype(np.uint16) << np.uint16(8) | lengths[positions]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(keys // size, minlength=vocabulary))))
-    return offsets.astype(np.int64), Postings(positions, codes.astype(np.uint16))
+    return offsets.astype(np.int64), positions, codes.astype(np.uint16)
 
 
 def best_titles(
@@ -98,21 +105,16 @@ def best_titles(
     if compiled is None:
         return best_by_numpy(postings, weights, table, size, k, allowed)
     lists = [
-        (ready(positions, np.int32), ready(codes, np.uint16), weight)
-        for (positions, codes), weight in zip(postings, weights.tolist(), strict=True)
-        if len(positions)
+        (*one.addresses, len(one), weight) for one, weight in zip(postings, weights.tolist(), strict=True) if len(one)
     ]
-    counts = [len(positions) for positions, _, _ in lists]
+    positions, codes, counts, weights_of_lists = zip(*lists, strict=True) if lists else ((), (), (), ())
     k = min(k, sum(counts))
     mask = None if allowed is None else ready(allowed, np.bool_)
     best, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     found = compiled.best(
-        (_POINTER * len(lists))(*[_address(positions) for positions, _, _ in lists]),
-        (_POINTER * len(lists))(*[_address(codes) for _, codes, _ in lists]),
-        (_LONG * len(lists))(*counts),
-        (ctypes.c_float * len(lists))(*[weight for _, _, weight in lists]),
-        len(lists), _address(table), None if mask is None else _address(mask), k,
-        (_LONG * len(lists))(), _address(best), _address(scores),
+        (_POINTER * len(lists))(*positions), (_POINTER * len(lists))(*codes), (_LONG * len(lists))(*counts),
+        (ctypes.c_float * len(lists))(*weights_of_lists), len(lists), _address(table),
+        None if mask is None else _address(mask), k, (_LONG * len(lists))(), _address(best), _address(scores),
     )  # fmt: skip
     if found < 0:
         raise MemoryError
@@ -124,8 +126,8 @@ def best_by_numpy(
 ) -> tuple[NDArray[np.int64], Scores]:
     """Do the same in NumPy."""
     scores = np.zeros(size, np.float32)
-    for (positions, codes), weight in zip(postings, weights, strict=True):
-        scores[positions] += weight * table[codes]
+    for one, weight in zip(postings, weights, strict=True):
+        scores[one.positions] += weight * table[one.codes]
     if allowed is not None:
         scores[~allowed] = 0
     found = np.flatnonzero(scores >= np.finfo(np.float32).tiny)

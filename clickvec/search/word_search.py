@@ -24,6 +24,7 @@ K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
 MOST_NEAR = 5  # words of the index that a misspelled word stands for
 _CORRECTED = 8  # words of a query, at most
+_KEPT = 10_000  # words whose postings are known
 
 Scores = NDArray[np.float32]
 
@@ -56,6 +57,7 @@ class Words:
         self.k1, self.b = k1, b
         self._starts = [sum(self._sizes[:number]) for number in range(len(parts))]
         self._size = sum(self._sizes)
+        self._known: dict[str, tuple[Postings, ...]] = {}
         total = sum(
             part.total_length if isinstance(part, WordSegment) else part.total_lengths[size]
             for part, size in zip(self._parts, self._sizes, strict=True)
@@ -144,6 +146,8 @@ class Words:
         weights = np.array([weight * term.idf for term in terms for weight in term.weights], np.float32)
         positions, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         for postings, start, size in self._each_part([word for term in terms for word in term.words]):
+            if not any(map(len, postings)):
+                continue
             mask = None if allowed is None else allowed[start : start + size]
             found, values = best_titles(postings, weights, self._table, size, k, mask)
             positions.append(found + start)
@@ -161,12 +165,12 @@ class Words:
         for postings, start, size in self._each_part([word for term in terms for word in term.words]):
             rows = np.flatnonzero((positions >= start) & (positions < start + size))
             wanted = (positions[rows] - start).astype(np.int32)
-            for (column, weight), (titles, codes) in zip(columns, postings, strict=True):
-                if not len(titles) or not len(rows):
+            for (column, weight), of_word in zip(columns, postings, strict=True):
+                if not len(of_word) or not len(rows):
                     continue
-                at = np.minimum(np.searchsorted(titles, wanted), len(titles) - 1)
-                has_word = titles[at] == wanted
-                scores[rows[has_word], column] += np.float32(weight) * self._table[codes[at[has_word]]]
+                at = np.minimum(np.searchsorted(of_word.positions, wanted), len(of_word) - 1)
+                has_word = of_word.positions[at] == wanted
+                scores[rows[has_word], column] += np.float32(weight) * self._table[of_word.codes[at[has_word]]]
         return scores
 
     def matches_of_texts(self, terms: Sequence[Term], texts: Sequence[str]) -> tuple[Scores, NDArray[np.uint8]]:
@@ -192,16 +196,28 @@ class Words:
 
     def _each_part(self, words: Sequence[str]) -> Iterator[tuple[list[Postings], int, int]]:
         """Yield the postings of words in each part, with its first position and its number of titles."""
-        hashes = [word_hash(word) for word in words]
-        for part, start, size in zip(self._parts, self._starts, self._sizes, strict=True):
-            yield (part.postings(hashes) if isinstance(part, WordSegment) else part.postings(hashes, size)), start, size
+        found = self._postings(words)
+        for number, (start, size) in enumerate(zip(self._starts, self._sizes, strict=True)):
+            yield [postings[number] for postings in found], start, size
 
     def _title_counts(self, words: Sequence[str]) -> list[int]:
         """Return the number of titles with each word."""
-        counts = [0] * len(words)
-        for postings, _, _ in self._each_part(words):
-            counts = [count + len(titles) for count, (titles, _) in zip(counts, postings, strict=True)]
-        return counts
+        return [sum(map(len, postings)) for postings in self._postings(words)]
+
+    def _postings(self, words: Sequence[str]) -> list[tuple[Postings, ...]]:
+        """Return the postings of each word in each part. They are kept: a query needs them several times."""
+        known = self._known
+        if len(known) > _KEPT:
+            known = self._known = {}
+        fresh = [word for word in dict.fromkeys(words) if word not in known]
+        if fresh:
+            hashes = [word_hash(word) for word in fresh]
+            parts = [
+                part.postings(hashes) if isinstance(part, WordSegment) else part.postings(hashes, size)
+                for part, size in zip(self._parts, self._sizes, strict=True)
+            ]
+            known.update((word, tuple(part[row] for part in parts)) for row, word in enumerate(fresh))
+        return [known[word] for word in words]
 
     def _idf(self, title_count: int) -> float:
         return math.log(1 + (self._size - title_count + 0.5) / (title_count + 0.5))

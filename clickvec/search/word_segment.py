@@ -72,15 +72,15 @@ class WordSegment:
         encoded = [word.encode("utf-8", "surrogatepass") for word in vocabulary]
         length = np.array(lengths, np.int64)
         clipped = np.minimum(length, MOST).astype(np.uint8)
-        offsets, postings = sort_postings(
+        offsets, positions, codes = sort_postings(
             rank[np.array(tokens, np.int32)], np.array(counts, np.int32), clipped, len(order)
         )
         return cls(
             {
                 "hashes": hashes[order],
                 "offsets": offsets,
-                "positions": postings.positions,
-                "codes": postings.codes,
+                "positions": positions,
+                "codes": codes,
                 "lengths": clipped,
                 "letters": np.frombuffer(b"".join(encoded), np.uint8),
                 "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
@@ -220,17 +220,18 @@ class _Growing:
     """Postings to which others can be added. Readers keep what they have: rows are added behind it, or in a copy."""
 
     def __init__(self) -> None:
-        self._rows, self._count = Postings(np.empty(2, np.int32), np.empty(2, np.uint16)), 0
+        self._rows, self._count = (np.empty(2, np.int32), np.empty(2, np.uint16)), 0
 
     def append(self, position: int, code: int) -> None:
-        if self._count == len(self._rows.positions):
-            positions, codes = self._rows
-            self._rows = Postings(np.resize(positions, 2 * len(positions)), np.resize(codes, 2 * len(codes)))
-        self._rows.positions[self._count], self._rows.codes[self._count] = position, code
+        positions, codes = self._rows
+        if self._count == len(positions):
+            positions, codes = self._rows = np.resize(positions, 2 * len(positions)), np.resize(codes, 2 * len(codes))
+        positions[self._count], codes[self._count] = position, code
         self._count += 1
 
     def before(self, position: int) -> Postings:
         """Return the postings of titles before a position."""
-        count, rows = self._count, self._rows  # in this order: the rows may be newer than the count
-        end = int(np.searchsorted(rows.positions[:count], position))
-        return Postings(rows.positions[:end], rows.codes[:end])
+        count = self._count  # read first: the rows may be newer than the count
+        positions, codes = self._rows
+        end = int(np.searchsorted(positions[:count], position))
+        return Postings(positions[:end], codes[:end])

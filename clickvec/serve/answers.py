@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from clickvec.errors import ClickvecError
+from clickvec.explanation import Explanation, explain_hits
 from clickvec.explanation import explain as explain_pair
 from clickvec.explanation.topics import detect, random_sample, topics
 from clickvec.search.index import Hit
@@ -53,6 +55,8 @@ def search(service: Service, call: Call) -> SearchResponse:
     check_count("queries", queries, limits.queries)
     check_lengths("query", queries, limits.query_characters)
     check_count("facets", request.facets, limits.queries)
+    if request.explain and request.mode != "hybrid":
+        raise RefusalError(422, f"explain needs the mode hybrid, and the mode is {request.mode}.")
     if request.offset + request.k > limits.hits:
         raise RefusalError(422, f"offset + k is {request.offset + request.k:,}; the limit is {limits.hits:,}.")
     options = (request.k, request.where, request.mode, request.offset, request.min_score)
@@ -62,21 +66,36 @@ def search(service: Service, call: Call) -> SearchResponse:
         found = service.index.search(queries, *options)
     results = []
     for query, hits in zip(queries, found, strict=True):
-        shown = [_hit(service, query, hit, request.explain) for hit in hits]
+        explanations = _explanations(service, query, hits) if request.explain else [UNSET] * len(hits)
+        shown = [_hit(hit, explanation) for hit, explanation in zip(hits, explanations, strict=True)]
         results.append(Found(shown, _facets(service, query, request) if request.facets else UNSET))
     if request.query is None:
         return SearchResponse(results=results)
     return SearchResponse(results[0].hits, results[0].facets)
 
 
-def _hit(service: Service, query: str, hit: Hit, explained: bool) -> FoundHit:
+def _explanations(service: Service, query: str, hits: list[Hit]) -> list[Any]:
+    """Return the explanations of the hits. A hit that was deleted since the search has none."""
+    try:
+        return [_explanation(hit) for hit in explain_hits(service.index, query, [hit.id for hit in hits])]
+    except ClickvecError:
+        if all(service.index.get(hit.id) is not None for hit in hits):
+            raise
+        return [UNSET] * len(hits)
+
+
+def _explanation(explanation: Explanation) -> ExplainResponse:
+    return ExplainResponse(**explanation.as_json())
+
+
+def _hit(hit: Hit, explanation: Any) -> FoundHit:  # noqa: ANN401
     return FoundHit(
         id=hit.id,
         title=hit.title,
         score=round(hit.score, _DIGITS),
         parts=Parts(round(hit.parts.cosine, _DIGITS), round(hit.parts.bm25, _DIGITS)),
         payload=UNSET if hit.payload is None else hit.payload,
-        explanation=explain_pair(service.index.encoder, query, hit.title).as_json() if explained else UNSET,
+        explanation=explanation,
     )
 
 
@@ -118,10 +137,7 @@ def explain(service: Service, call: Call) -> ExplainResponse:
         check_lengths("title", [str(title)], service.limits.title_characters)
     if request.id is not None:
         title = find(service, request.id).id
-    explanation = explain_pair(service.index, request.query, title)
-    return ExplainResponse(
-        explanation.pair.query, explanation.pair.title, round(explanation.score, _DIGITS), explanation.as_json()
-    )
+    return _explanation(explain_pair(service.index, request.query, title))
 
 
 # --- documents ---------------------------------------------------------------------------------------------------
@@ -243,8 +259,11 @@ def readyz(service: Service, call: Call) -> Ready:
 
 def metrics(service: Service, call: Call) -> Text:
     """Return counts and latencies of all workers as Prometheus text."""
+    view = service.index.view()
     gauges = {
         "clickvec_titles": ("Documents in the index.", float(len(service.index))),
+        "clickvec_segment_titles": ("Documents in the segment, deleted ones included.", float(len(view.segment))),
+        "clickvec_delta_titles": ("Documents added since the segment was built.", float(len(view.delta))),
         "clickvec_writable": ("1 if this service may change the index.", float(service.is_writable)),
     }
     return Text(service.counters.text(gauges).encode(), b"text/plain; version=0.0.4; charset=utf-8")

@@ -110,6 +110,19 @@ class FoundDocument(Struct, kw_only=True):
     payload: Any | UnsetType = UNSET
 
 
+class ExplainResponse(Struct):
+    """How a score comes about. The parts of `fused` add up to the score, the words of `explanation` to the cosine."""
+
+    tower: str
+    query: str
+    title: str
+    score: float
+    fused: dict[str, Any] | None
+    rank: dict[str, Any] | None
+    explanation: dict[str, Any]
+    why_not: Annotated[dict[str, Any] | None, _about("Why the title is not the top hit.")]
+
+
 class FoundHit(Struct, kw_only=True):
     """A document that a search found."""
 
@@ -118,7 +131,7 @@ class FoundHit(Struct, kw_only=True):
     score: float
     parts: Parts
     payload: Any | UnsetType = UNSET
-    explanation: dict[str, Any] | UnsetType = UNSET
+    explanation: ExplainResponse | UnsetType = UNSET
 
 
 class FacetCount(Struct):
@@ -156,15 +169,6 @@ class RerankResponse(Struct):
     """The results, best first."""
 
     results: list[Reranked]
-
-
-class ExplainResponse(Struct):
-    """The score and what each word contributes to it."""
-
-    query: str
-    title: str
-    score: float
-    explanation: dict[str, Any]
 
 
 class DocumentsResponse(Struct):

@@ -150,7 +150,8 @@ class Field:
         if self.rows is None:
             codes = self.codes[positions]
         elif len(positions) * 32 < len(self.rows):
-            first, end = (np.searchsorted(self.rows, positions, side) for side in ("left", "right"))
+            same_type = positions.astype(np.int32)  # otherwise NumPy copies the rows
+            first, end = (np.searchsorted(self.rows, same_type, side) for side in ("left", "right"))
             lengths = end - first
             starts = np.repeat(first - np.cumsum(lengths) + lengths, lengths)
             codes = self.codes[starts + np.arange(len(starts))]

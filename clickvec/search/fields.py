@@ -207,12 +207,13 @@ def count_values(parts: Sequence[Fields], path: str, positions: NDArray[np.int64
 
 def _most_frequent(counts: NDArray[np.int64], limit: int) -> list[int]:
     """Return the codes with the largest counts; of equal counts those with the smallest codes."""
-    if not 0 < limit < len(counts):
-        return [int(code) for code in np.flatnonzero(counts)] if limit else []
-    least = max(1, int(np.partition(counts, -limit)[-limit]))
-    more = np.flatnonzero(counts > least)
-    equal = np.flatnonzero(counts == least)[: limit - len(more)]
-    return [int(code) for code in (*more, *equal)]
+    codes = np.flatnonzero(counts)
+    if limit < len(codes):
+        numbers = counts[codes]
+        least = np.partition(numbers, -limit)[-limit] if limit else numbers.max() + 1
+        more = codes[numbers > least]
+        codes = np.concatenate((more, codes[numbers == least][: limit - len(more)]))
+    return [int(code) for code in codes]
 
 
 def _order(value: Scalar) -> tuple[int, Scalar]:
@@ -224,7 +225,7 @@ class _Column:
     """A field while documents are read: its values are numbered in order of appearance."""
 
     def __init__(self) -> None:
-        self.codes, self.rows = array("q"), array("q")
+        self.codes, self.rows = array("i"), array("i")
         self.numbers: defaultdict[Any, int] = defaultdict()
         self.numbers.default_factory = self.numbers.__len__
 
@@ -237,7 +238,7 @@ class _Column:
         self.rows.append(row)
 
     def field(self, count: int) -> Field:
-        codes, rows = (np.frombuffer(values, np.int64) for values in (self.codes, self.rows))
+        codes, rows = (np.frombuffer(values, np.int32).astype(np.int64) for values in (self.codes, self.rows))
         return make_field(count, list(self.numbers), codes, rows)
 
 

@@ -30,10 +30,7 @@ app = typer.Typer(cls=VerbsOrFirst, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def about() -> None:
-    """Build an index of titles, and change it.
-
-    `clickvec index MODEL CATALOGUE --out INDEX` is short for `clickvec index build ...`.
-    """
+    """Build an index of titles, and change it."""
 
 
 @app.command(cls=Verb)
@@ -56,6 +53,9 @@ def build(
     max_bad: MaxBad = 0.01,
 ) -> None:
     """Build an index of titles, to search by words and vectors. It contains a copy of the model.
+
+    `index MODEL CATALOGUE` is short for `index build MODEL CATALOGUE`. To change an index, see
+    `index add --help` and `index delete --help`.
 
     Further columns of the catalogue become the payload, which hits return and filters read.
 

@@ -92,7 +92,7 @@ class VerbsOrFirst(Verbs):
     """A group of verbs of which the first may be left out: `index MODEL CATALOGUE` is `index build MODEL CATALOGUE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
-        if args and args[0] not in (*self.commands, "--help"):
+        if args and args[0] not in self.commands:
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 

@@ -44,8 +44,10 @@ def test_build_may_be_left_out(tmp_path: Path, model: Path) -> None:
         check_tells(done.err, "1 title has no known letter trigram", "only words can find")
     ok("index", "--out", tmp_path / "three", model, tmp_path / "titles.tsv")
     assert list(Index.open(tmp_path / "three")) == list(Index.open(tmp_path / "one"))
-    for verb in ("build", "add", "delete"):
-        assert f"  {verb} " in ok("index", "--help")
+    assert "--held-out" in ok("index", "--help")
+    for verb in ("add", "delete"):
+        assert f"index {verb} --help" in ok("index", "--help")
+        assert ok("index", verb, "--help").startswith(f"Usage: root index {verb} ")
     assert "Missing option '--out'" in wrong_usage("index", model, tmp_path / "titles.tsv")
 
 

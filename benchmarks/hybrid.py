@@ -1,11 +1,12 @@
 """Measure hybrid search over a whole catalogue: words, vectors and each fusion. Prints the tables of docs/search.md.
 
-    python benchmarks/hybrid.py MODEL --titles FILE... --dev JUDGED [--clicks LOG] [--test JUDGED] [--quick]
+    python benchmarks/hybrid.py MODEL --titles FILE... --dev JUDGED [--clicks LOG] [--test JUDGED]
 
-`--titles` are catalogues or click logs; all their titles, and those of the judged sets, are indexed. Fusions are
-cross-validated (five folds) on the judged set, and on `--clicks`, which the model was not trained on. `--test` measures
-once what was fitted on dev, or on `--clicks` if they are given. BM25 (tuned) is tuned on dev over the same titles: the
-kind of tokens, k1 and b. The words of the index have k1 = 1.2 and b = 0.75.
+`--titles` are a catalogue or click logs; all their titles are indexed, and with click logs those of the judged sets.
+On dev, and on `--clicks`, which the model was not trained on, fusions are cross-validated (five folds). With `--test`
+only test is measured, with the default fusion and with the one that is chosen on `--clicks`, or else on dev. BM25
+(tuned) is tuned on dev over the same titles: the kind of tokens, k1 and b; `--bm25 words,1.2,0.75` sets it instead. The
+words of the index have k1 = 1.2 and b = 0.75.
 """
 
 import argparse
@@ -45,44 +46,43 @@ def main() -> None:
     parser.add_argument("--dev", required=True)
     parser.add_argument("--clicks")
     parser.add_argument("--test")
-    parser.add_argument("--quick", action="store_true", help="without tuned BM25 and the tables of settings")
+    parser.add_argument("--bm25", help="tokens,k1,b")
     arguments = parser.parse_args()
     dev = read_judged(arguments.dev)
     test = read_judged(arguments.test) if arguments.test else None
     index = build(Encoder.load(arguments.model), arguments.titles, [dev] if test is None else [dev, test])
-    print(f"{arguments.model}: {len(index):,} titles")
-    settings = None if arguments.quick else tuned_settings(index, dev.rows)
-    baseline = None if settings is None else BM25((each.title for each in index), name="BM25 (tuned)", **settings)
-    if settings:
-        print(f"BM25 (tuned): {describe_settings(settings)}")
-
+    settings: dict[str, Any] = {}
+    if arguments.bm25:
+        tokens, k1, b = arguments.bm25.split(",")
+        settings = {"tokens": tokens, "k1": float(k1), "b": float(b)}
+    settings = settings or tuned_settings(index, dev.rows)
+    baseline = BM25((document.title for document in index), name="BM25 (tuned)", **settings)
+    print(f"{len(index):,} titles; BM25 (tuned): {describe_settings(settings)}")
+    clicks = index_queries(index, read_clicks(arguments.clicks)).present().sample(2_000) if arguments.clicks else None
     queries = index_queries(index, dev)
+    if test is not None:
+        chosen = fitting.choose(gather(index, clicks or queries)).fusion
+        on_test(index, test, chosen, baseline)
+        return
     fitted = on_queries("dev, judged", index, queries, baseline)
-    reranked(index, dev, queries, fitted)
-    if not arguments.quick:
-        weights_table(fitted)
-        settings_table(index, queries)
-    chosen = fitting.choose(fitted)
-    if arguments.clicks:
-        clicks = index_queries(index, read_clicks(arguments.clicks)).present().sample(2_000)
-        fitted = on_queries("held-out clicks", index, clicks, baseline)
-        chosen = fitting.choose(fitted)
-        index.use_fusion(chosen.fusion)
+    reranked(index, dev, fitted)
+    weights_table(fitted)
+    settings_table(index, queries)
+    if clicks:
+        chosen = fitting.choose(on_queries("held-out clicks", index, clicks, baseline)).fusion
+        index.use_fusion(chosen)
         print("\n== dev, judged, with the fusion that was fitted on held-out clicks")
         print_measured(index, queries, baseline)
-    if test is not None:
-        for fusion in (Fusion.default(), chosen.fusion):
-            index.use_fusion(fusion)
-            print(f"\n== test, fusion {json.dumps(fusion.as_json())}")
-            print_measured(index, index_queries(index, test), baseline)
-            values = rerank_values(
-                index, with_relevant(test), {"words": fitting.by_words, "vectors": by_cosine, "hybrid": fusion.scores}
-            )
-            print(
-                text_table(
-                    [["judged lists", "NDCG@10"], *([name, f"{row.mean():.1f}"] for name, row in values.items())]
-                )
-            )
+
+
+def on_test(index: Index, test: Judged, chosen: Fusion, baseline: BM25) -> None:
+    """Print the figures of test, over the catalogue and on the judged lists."""
+    for fusion in (Fusion.default(), chosen):
+        index.use_fusion(fusion)
+        print(f"\n== test, fusion {json.dumps(fusion.as_json())}")
+        print_measured(index, index_queries(index, test), baseline)
+        scores: dict[str, Score] = {"words": by_bm25, "vectors": by_cosine, "hybrid": fusion.scores}
+        print_lists(rerank_values(index, with_relevant(test), scores))
 
 
 def build(encoder: Encoder, sources: Sequence[str], sets: Sequence[Judged]) -> Index:
@@ -98,13 +98,12 @@ def build(encoder: Encoder, sources: Sequence[str], sets: Sequence[Judged]) -> I
     return Index.build(encoder, catalogue.titles)
 
 
-def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25 | None) -> list[FittedQuery]:
+def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25) -> list[FittedQuery]:
     """Print the figures of each method on queries, by cross-validation, and the reliability curve."""
     index.use_fusion(Fusion.default())
     gathered = gather(index, queries)
     values, _, chances = fitting.validate(gathered)
-    if baseline is not None:
-        values["BM25 (tuned)"] = measure_index(index, queries, baseline).values[-1]
+    values["BM25 (tuned)"] = measure_index(index, queries, baseline).values[-1]
     count = np.mean([len(query.keys) for query in gathered])
     print(f"\n== {name}: {len(gathered):,} queries, {count:.0f} candidates each")
     better = max(("words", "vectors"), key=lambda part: values[part][NDCG].mean())
@@ -141,16 +140,22 @@ def by_cosine(candidates: Candidates) -> NDArray[Any]:
     return candidates.cosine
 
 
-def reranked(index: Index, judged: Judged, queries: IndexQueries, fitted: Sequence[FittedQuery]) -> None:
+def by_bm25(candidates: Candidates) -> NDArray[Any]:
+    return candidates.bm25
+
+
+def reranked(index: Index, judged: Judged, fitted: Sequence[FittedQuery]) -> None:
     """Print NDCG@10 on the judged lists. The fitted fusion was fitted on other queries."""
     lists = with_relevant(judged)
-    values = rerank_values(
-        index, lists, {"words": lambda each: each.bm25, "vectors": by_cosine, "default": Fusion.default().scores}
-    )
+    values = rerank_values(index, lists, {"words": by_bm25, "vectors": by_cosine, "default": Fusion.default().scores})
     values["clicks"] = np.zeros(len(lists))
     for others, held_out in folds_of(len(lists), fitting.FOLDS):
         fusion = fit_clicks([fitted[at].facts for at in others], [fitted[at].clicked for at in others])
         values["clicks"][held_out] = rerank_values(index, [lists[at] for at in held_out], {"": fusion.scores})[""]
+    print_lists(values)
+
+
+def print_lists(values: dict[str, NDArray[np.float64]]) -> None:
     better = max(("words", "vectors"), key=lambda part: values[part].mean())
     rows = [
         [name, f"{row.mean():.2f}", "" if name == better else f"{randomisation_test(row, values[better], 2_000):.3f}"]
@@ -198,7 +203,7 @@ def settings_table(index: Index, queries: IndexQueries) -> None:
     print(f"\n{text_table([['k1', 'b', 'search', *MEASURES], *rows])}")
 
 
-def print_measured(index: Index, queries: IndexQueries, baseline: BM25 | None) -> None:
+def print_measured(index: Index, queries: IndexQueries, baseline: BM25) -> None:
     result = measure_index(index, queries, baseline)
     print(text_table(result.as_table(intervals=True)))
     better = max(("words", "vectors"), key=lambda part: result.mean(part, "NDCG@10"))

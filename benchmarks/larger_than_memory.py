@@ -133,10 +133,9 @@ def main() -> None:
                     f"{row['windows']} windows, {row['drops']:,} drops, mean {row['used']:.0%} in memory",
                     flush=True,
                 )
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    ratio = medians["a quarter in memory"] / medians["in memory"]
-    print(f"ratio of the medians {ratio:.2f}")
-    print(json.dumps({"pairs": arguments.pairs, **rates, "ratio": ratio}))
+    ratios = [limited / free for free, limited in zip(*rates.values(), strict=True)]  # of neighbours: the load changes
+    print(f"ratio {statistics.median(ratios):.2f} (median of {', '.join(f'{ratio:.2f}' for ratio in ratios)})")
+    print(json.dumps({"pairs": arguments.pairs, **rates, "ratio": statistics.median(ratios)}))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ class Impression(NamedTuple):
 
 def default_path(index: Path) -> Path:
     """Return the click log of an index. It is beside the index, so that building the index again keeps it."""
-    return index.with_name(f"{index.resolve().name}.clicks.jsonl")
+    resolved = index.resolve()
+    return resolved.with_name(f"{resolved.name}.clicks.jsonl")
 
 
 class ClickLog:

@@ -21,6 +21,8 @@ from types import FrameType
 
 from clickvec.errors import ClickvecError
 from clickvec.search.index import Index
+from clickvec.search.index_folder import format_of
+from clickvec.search.old_format import OLD_FORMAT
 from clickvec.search.writer import lock_holder, take_lock
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
@@ -29,6 +31,7 @@ from clickvec.serve.server import listen, work
 
 log = logging.getLogger(__name__)
 _WRITER = -1  # the number of the writer process, in place of that of a worker
+_CANNOT_OPEN = 3  # the status of a process that cannot open the index
 _SOON = 1.0  # seconds: a process that dies earlier is replaced after a pause
 _RETRY = 0.2  # seconds between two attempts to become the writer
 
@@ -54,9 +57,8 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
 
 def why_read_only(path: Path) -> str:
     """Return the sentence that tells why a service cannot change an index, or ""."""
-    with Index.open(path) as index:  # a folder that does not open is an error now
-        if index.is_read_only:
-            return f"{path} has an old format, so this service only reads it; build it again to change it."
+    if format_of(path) <= OLD_FORMAT:
+        return f"{path} has an old format, so this service only reads it; build it again to change it."
     try:
         lock = take_lock(path)
     except ClickvecError as error:
@@ -73,30 +75,45 @@ class Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, counters: Counters) -> None:
         self._settings, self._listener, self._counters = settings, listener, counters
         self._children: dict[int, tuple[int, float]] = {}  # process id: number, and when it was started
-        self._signals = 0
+        self._signals, self._is_started, self._has_failed = 0, False, False
 
     def run(self, started: Callable[[], None]) -> None:
         """Start all processes and replace those that die, until a signal comes and all have stopped."""
         for caught in (signal.SIGINT, signal.SIGTERM):
             signal.signal(caught, self._on_signal)
         if not self._settings.read_only:
-            self._start(_WRITER)
+            readable, writable = os.pipe()
+            self._start(_WRITER, writable)
+            os.close(writable)
+            os.read(readable, 1)  # the writer builds damaged files again, before a worker reads them
+            os.close(readable)
         for worker in range(self._settings.workers):
             self._start(worker)
         started()
         while self._children:
-            child, status = os.wait()
-            number, since = self._children.pop(child)
-            if not self._signals:
-                name = "The writer" if number == _WRITER else f"Worker {number}"
-                log.warning("%s ended with status %d and is replaced.", name, os.waitstatus_to_exitcode(status))
-                if time.monotonic() - since < _SOON:
-                    time.sleep(_SOON)
-                self._start(number)
-            elif [number for number, _ in self._children.values()] == [_WRITER]:
-                self._send(signal.SIGTERM, _WRITER)  # no worker needs it any more
+            self._wait()
+        if self._has_failed:
+            raise ClickvecError(f"{self._settings.index} cannot be served; the message above says why")
 
-    def _start(self, number: int) -> None:
+    def _wait(self) -> None:
+        """Wait until a process ends, and replace it unless all shall stop."""
+        child, status = os.wait()
+        number, since = self._children.pop(child)
+        code, seconds = os.waitstatus_to_exitcode(status), time.monotonic() - since
+        if not self._signals and code == _CANNOT_OPEN and not self._is_started:
+            self._has_failed = True
+            self._stop()
+        elif not self._signals:
+            name = "The writer" if number == _WRITER else f"Worker {number}"
+            log.warning("%s ended with status %d and is replaced.", name, code)
+            self._is_started = True
+            time.sleep(0 if seconds > _SOON else _SOON)
+            self._start(number)
+        elif [other for other, _ in self._children.values()] == [_WRITER]:
+            self._send(signal.SIGTERM, _WRITER)  # no worker needs it any more
+
+    def _start(self, number: int, ready: int | None = None) -> None:
+        """Fork a worker or the writer. The writer writes to `ready` when it has opened the index."""
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -108,25 +125,26 @@ class Supervisor:
             for caught in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(caught, signal.SIG_DFL)
             if number == _WRITER:
-                _write(self._settings)
+                write(self._settings.index, ready)
             else:
-                index = Index.open(self._settings.index)
-                work(self._settings, index, self._listener, self._counters, number)
+                work(self._settings, _open(self._settings.index), self._listener, self._counters, number)
             status = 0
-        except ClickvecError as error:
-            log.error("%s", error)
+        except SystemExit as error:
+            status = int(error.code or 0)
         except BaseException:
             log.exception("Process %d failed.", number)
         finally:
             os._exit(status)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Let the workers finish; at the second signal, kill all."""
+        self._stop()
+
+    def _stop(self) -> None:
+        """Let the workers finish; at the second call, kill all."""
         self._signals += 1
-        for worker in {number for number, _ in self._children.values()} - {_WRITER}:
-            self._send(signal.SIGTERM if self._signals == 1 else signal.SIGKILL, worker)
-        if self._signals > 1:
-            self._send(signal.SIGKILL, _WRITER)
+        numbers = {number for number, _ in self._children.values()}
+        for number in numbers - ({_WRITER} if self._signals == 1 and len(numbers) > 1 else set()):
+            self._send(signal.SIGTERM if self._signals == 1 else signal.SIGKILL, number)
 
     def _send(self, signal_number: int, number: int) -> None:
         for child, (other, _) in self._children.items():
@@ -135,17 +153,24 @@ class Supervisor:
                     os.kill(child, signal_number)
 
 
-def _write(settings: Settings) -> None:
-    """Be the writer until SIGTERM comes. Ctrl-C in a terminal reaches all processes; the supervisor decides."""
+def _open(path: Path, writing: bool = False) -> Index:
+    """Open the index, or log why it cannot be opened and end the process."""
+    try:
+        return Index.open(path, writing=writing)
+    except ClickvecError as error:
+        log.error("%s", error)
+        raise SystemExit(_CANNOT_OPEN) from None
+
+
+def write(path: Path, ready: int | None = None) -> None:
+    """Be the writer of an index until SIGTERM comes. Ctrl-C in a terminal reaches all processes; the parent decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    index = None
-    while index is None:
-        try:
-            index = Index.open(settings.index, writing=True)
-        except ClickvecError as error:  # a worker may write while there is no writer
-            log.debug("%s", error)
-            if signal.sigtimedwait([signal.SIGTERM], _RETRY) is not None:
-                return
-    signal.sigwait([signal.SIGTERM])
-    index.close()
+    while (lock := take_lock(path)) is None:  # a worker writes while there is no writer
+        if signal.sigtimedwait([signal.SIGTERM], _RETRY) is not None:
+            return
+    lock.close()
+    with _open(path, writing=True):
+        if ready is not None:
+            os.write(ready, b".")
+        signal.sigwait([signal.SIGTERM])

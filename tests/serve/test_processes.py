@@ -107,6 +107,23 @@ def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: 
         until(lambda: _find(second, "zebra") == ["z"], seconds=2)
 
 
+def test_a_damaged_index_is_told_and_derived_files_are_built_again(write_index: Path) -> None:
+    vectors = next(write_index.glob("segments/*/vectors.npy"))
+    data = bytearray(vectors.read_bytes())
+    data[-1] ^= 255
+    vectors.write_bytes(data)
+    with Program(write_index, "--workers", 2) as program:
+        _wait_until_ready(program)
+        assert program.client.post("/search", json={"query": "new york"}).json()["hits"]
+        assert program.stop() == 0
+    (write_index / "documents.sqlite").write_bytes(b"not a database" * 1000)
+    for workers in (1, 2):
+        done = _run(write_index, "--port", 0, "--workers", workers)
+        assert done.returncode == 1
+        assert "documents.sqlite" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_other_machines_need_keys(write_index: Path, tmp_path: Path) -> None:
     refused = _run(write_index, "--host", "0.0.0.0")
     assert refused.returncode == 1

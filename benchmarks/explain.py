@@ -2,6 +2,8 @@
 
     python benchmarks/explain.py
 
+Then the same for hits of an index of 100,000 titles, beside the search itself.
+
 The models have 96 cells and random weights, because the values do not affect speed. The last line is JSON.
 """
 
@@ -21,14 +23,17 @@ import numpy as np
 
 from clickvec.config import Tower
 from clickvec.errors import ClickvecError
-from clickvec.explanation import METHODS, explain
+from clickvec.explanation import METHODS, explain, explain_hits
 from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.lab.simulate import Site
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
+from clickvec.search.index import Index
 from clickvec.text.trigrams import Vocabulary
 
 PAIRS = 150
+INDEXED = 100_000  # titles
+HITS = 10
 TRANSFORMER = "all-MiniLM-L6-v2, score"
 
 
@@ -54,6 +59,26 @@ def milliseconds(run: Callable[[str, str], object], pairs: list[tuple[str, str]]
     return found
 
 
+def in_index(titles: list[str], queries: list[str]) -> dict[str, list[float]]:
+    """The times of a search, and of explaining its hits."""
+    many = [f"{titles[number % len(titles)]} {number // len(titles) or ''}".strip() for number in range(INDEXED)]
+    index = Index.build(model("lstm", [*titles, *queries]), many)
+    index.search(queries[0])
+    hits = {query: [hit.id for hit in index.search(query, k=HITS)] for query in queries}
+    pairs = [(query, "") for query in queries if hits[query]]
+    found = {
+        "index, search": milliseconds(lambda query, _: index.search(query), pairs),
+        "index, search and explain": milliseconds(
+            lambda query, _: explain_hits(index, query, [index.search(query)[0].id]), pairs
+        ),
+        "index, top hit": milliseconds(lambda query, _: explain(index, query), pairs),
+        "index, why not first": milliseconds(lambda query, _: explain(index, query, hits[query][-1]), pairs),
+    }
+    ten = milliseconds(lambda query, _: explain_hits(index, query, hits[query]), pairs)
+    lengths = [len(hits[query]) for query, _ in pairs]
+    return found | {"index, each of 10 hits": [time / length for time, length in zip(ten, lengths, strict=True)]}
+
+
 def main() -> None:
     site = Site.build(0)
     queries, titles = site.queries.text, site.titles.text
@@ -76,6 +101,7 @@ def main() -> None:
             found[f"{kind}, {method}"] = milliseconds(partial(explain, encoder, method=method), pairs)
         found[f"{kind}, ten words each"] = milliseconds(partial(explain, encoder), long_pairs)
         found[f"{kind}, why not"] = milliseconds(partial(explain, encoder, compare_with=titles[0]), pairs)
+    found |= in_index(list(titles), [query for query, _ in pairs])
     try:
         transformer = Transformer()
         found[TRANSFORMER] = milliseconds(lambda query, title: transformer.score(query, [title]), pairs)
@@ -85,6 +111,8 @@ def main() -> None:
     for name, times in found.items():
         print(f"{name:28} p50 {np.quantile(times, 0.5):6.1f}   p95 {np.quantile(times, 0.95):6.1f}")
     medians = {name: float(np.median(times)) for name, times in found.items()}
+    added = medians["index, search and explain"] - medians["index, search"]
+    print(f"explaining a hit adds {added:.1f} ms to a search among {INDEXED:,} titles")
     if TRANSFORMER in medians:
         ratio = medians["lstm, shapley"] / medians[TRANSFORMER]
         print(f"explaining with the LSTM-RNN takes {ratio:.2f} times as long as scoring with the transformer")

@@ -8,7 +8,7 @@ import pytest
 from tiny import TEXTS, tiny
 
 import clickvec
-from clickvec.explanation.explainer import Explanation
+from clickvec.explanation.explainer import Explanation, explain_hits
 from clickvec.explanation.fused_score import FusedQuery
 from clickvec.model.encoder import Encoder
 from clickvec.render.html.explanation_page import explanation_page
@@ -199,3 +199,26 @@ def test_json_and_the_page_hold_all_of_it(fusion: Fusion) -> None:
         assert text in page
     assert ("probability of a click" in page) == (fusion is CLICKS)
     assert repr(found).startswith(f"Explanation(score {found.score:.3f}, cosine ")
+
+
+@pytest.mark.parametrize("fusion", FUSIONS.values(), ids=FUSIONS)
+def test_hits_that_are_explained_together_are_explained_as_each_alone(fusion: Fusion) -> None:
+    index = index_with(fusion)
+    ids = [hit.id for hit in index.search("cheap hotels", k=4)]
+    for found, doc_id in zip(explain_hits(index, "cheap hotels", ids), ids, strict=True):
+        alone = clickvec.explain(index, "cheap hotels", doc_id)
+        assert found.as_json() | {"why_not": None} == alone.as_json() | {"why_not": None}
+    assert explain_hits(index, "cheap hotels", []) == []
+
+
+def test_titles_that_were_added_replaced_and_deleted() -> None:
+    index = index_with(Fusion.default())
+    index.add(["t0", "new"], ["paint", "paint a bathtub"])
+    index.delete(["t5"])
+    found = clickvec.explain(index, "paint", "t0")
+    assert found.rank
+    assert (found.pair.title, found.rank.id, found.rank.of) == ("paint", "t0", len(TITLES))
+    assert found.score == pytest.approx({hit.id: hit.score for hit in index.search("paint", k=99)}["t0"], abs=1e-6)
+    gone = clickvec.explain(index, "new york", "t5")  # no longer an id: it is explained as a text
+    assert gone.rank
+    assert (gone.pair.title, gone.rank.id) == ("t5", None)

@@ -102,37 +102,43 @@ static int best_first(const void *a, const void *b) {
     return is_worse(*(const struct Hit *)a, *(const struct Hit *)b) ? 1 : -1;
 }
 
-/* Write the positions and scores of the best k titles, best first. List i has counts[i] postings; a title scores the sum
-   of weights[i] * table[code] over the lists, in their order. Titles are looked at in blocks whose scores fit into the
-   cache. `allowed` is null or has a byte for each position. `done` has room for one number for each list. Return the
-   number of titles; -1 if memory runs out. */
+/* Write the positions and scores of the best k of `size` titles, best first. List i has counts[i] postings; a title
+   scores the sum of weights[i] * table[code] over the lists, in their order. Titles are looked at in blocks whose scores
+   fit into the cache. `allowed` is null or has a byte for each title. `ends` has room for two numbers for each list.
+   Damaged lists, in which positions fall or lie outside, give wrong titles, but nothing outside of the arrays is read.
+   Return the number of titles; -1 if memory runs out. */
 int64_t postings_best(const int32_t *const *positions, const uint16_t *const *codes, const int64_t *counts,
-                      const float *weights, int64_t lists, const float *table, const uint8_t *allowed, int64_t k,
-                      int64_t *done, int64_t *best_positions, float *best_scores) {
+                      const float *weights, int64_t lists, const float *table, const uint8_t *allowed, int64_t size,
+                      int64_t k, int64_t *ends, int64_t *best_positions, float *best_scores) {
     float scores[BLOCK] = {0};
+    int64_t *const starts = ends + lists; /* of the postings in the block; they are read up to `ends` */
     struct Heap heap = {malloc(((size_t)k + 1) * sizeof *heap.hits), 0, k, allowed, FLT_MIN};
     if (!heap.hits)
         return -1;
-    memset(done, 0, (size_t)lists * sizeof *done);
+    memset(ends, 0, (size_t)lists * sizeof *ends);
     for (;;) {
         int64_t first = INT64_MAX; /* position of the block, which begins at a multiple of its size */
-        for (int64_t i = 0; i < lists; i++)
-            if (done[i] < counts[i] && positions[i][done[i]] < first)
-                first = positions[i][done[i]];
+        for (int64_t i = 0; i < lists; i++) {
+            while (ends[i] < counts[i] && (uint64_t)positions[i][ends[i]] >= (uint64_t)size)
+                ends[i]++;
+            if (ends[i] < counts[i] && positions[i][ends[i]] < first)
+                first = positions[i][ends[i]];
+        }
         if (first == INT64_MAX || !k)
             break;
         first -= first % BLOCK;
+        const uint64_t length = (uint64_t)(size - first < BLOCK ? size - first : BLOCK);
         int64_t added = 0;
         for (int64_t i = 0; i < lists; i++) {
             const int32_t *const at = positions[i];
             const uint16_t *const code = codes[i];
             const int64_t count = counts[i];
             const float weight = weights[i];
-            int64_t n = done[i];
-            for (; n < count && at[n] < first + BLOCK; n++)
+            int64_t n = starts[i] = ends[i];
+            for (; n < count && (uint64_t)(at[n] - first) < length; n++)
                 scores[at[n] - first] += weight * table[code[n]];
-            added += n - done[i];
-            done[i] = n;
+            added += n - starts[i];
+            ends[i] = n;
         }
         if (added > BLOCK / CHUNK) {
             for (int64_t chunk = 0; chunk < BLOCK; chunk += CHUNK) {
@@ -146,7 +152,7 @@ int64_t postings_best(const int32_t *const *positions, const uint16_t *const *co
             memset(scores, 0, sizeof scores);
         } else { /* few titles: look at those only */
             for (int64_t i = 0; i < lists; i++)
-                for (int64_t n = done[i]; n-- > 0 && positions[i][n] >= first;) {
+                for (int64_t n = starts[i]; n < ends[i]; n++) {
                     float *const score = scores + (positions[i][n] - first);
                     if (*score >= heap.least)
                         offer(&heap, (struct Hit){*score, positions[i][n]});

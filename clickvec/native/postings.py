@@ -52,7 +52,7 @@ def functions() -> Functions | None:
         return None
     sort, best = library.postings_sort, library.postings_best
     sort.argtypes = (_POINTER, _POINTER, _POINTER, _LONG, _LONG, _POINTER, _POINTER, _POINTER)
-    best.argtypes = (*(_POINTER,) * 4, _LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
+    best.argtypes = (*(_POINTER,) * 4, _LONG, _POINTER, _POINTER, _LONG, _LONG, *(_POINTER,) * 3)
     sort.restype = best.restype = _LONG
     return Functions(sort, best)
 
@@ -110,11 +110,14 @@ def best_titles(
     positions, codes, counts, weights_of_lists = zip(*lists, strict=True) if lists else ((), (), (), ())
     k = min(k, sum(counts))
     mask = None if allowed is None else ready(allowed, np.bool_)
+    if mask is not None and len(mask) != size:
+        raise ValueError(f"allowed has {len(mask)} rows for {size} titles")
     best, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     found = compiled.best(
         (_POINTER * len(lists))(*positions), (_POINTER * len(lists))(*codes), (_LONG * len(lists))(*counts),
         (ctypes.c_float * len(lists))(*weights_of_lists), len(lists), _address(table),
-        None if mask is None else _address(mask), k, (_LONG * len(lists))(), _address(best), _address(scores),
+        None if mask is None else _address(mask), size, k, (_LONG * (2 * len(lists)))(), _address(best),
+        _address(scores),
     )  # fmt: skip
     if found < 0:
         raise MemoryError

@@ -16,7 +16,7 @@ from clickvec.search.word_tokens import is_code
 SHORTEST, LONGEST = 3, 32  # letters of words that are corrected
 MOST_WORDS = 500_000  # of a vocabulary: the most frequent ones
 _COMPARED = 50  # words with the most shared trigrams, whose distance is computed
-_READ = 50_000  # words with a trigram, at most about so many are read
+_READ = 30_000  # words with a trigram, at most about so many are read
 _FACTOR = 0x9E3779B97F4A7C15  # odd, so that it has an inverse
 _INVERSE = pow(_FACTOR, -1, 2**64)
 _LETTER_BITS = np.uint64(21)

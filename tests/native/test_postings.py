@@ -69,6 +69,15 @@ def test_positions_up_to_the_largest(positions: np.ndarray) -> None:
     assert found.tolist() == np.sort(positions)[:3].tolist()
 
 
+@needs_c
+@given(st.lists(arrays(np.int32, st.integers(0, 50), elements=st.integers(-(2**31), 2**31 - 1)), max_size=3))
+def test_damaged_positions_are_read_within_their_bounds(lists: list[np.ndarray]) -> None:
+    damaged = [Postings(positions, np.full(len(positions), 256, np.uint16)) for positions in lists]
+    allowed = np.ones(10_000, np.bool_)
+    found, _ = best_titles(damaged, np.ones(len(lists), np.float32), TABLE, len(allowed), 20, allowed)
+    assert ((found >= 0) & (found < len(allowed))).all()
+
+
 def test_arrays_need_not_be_aligned() -> None:
     rng = np.random.default_rng(0)
     lists = [random_postings(rng, 1000, 0.3)]

@@ -32,12 +32,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads cannot be forked safely
 
 from tiny import TEXTS, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search import live, live_folder
+from clickvec.search.approximate import LEAST_TITLES
 from clickvec.search.documents import Document
 from clickvec.search.index import Index
 
@@ -407,16 +409,19 @@ def outcome(path: Path, writing: bool, expected: object) -> str:
 def soak_bytes(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     chance, path, copy = random.Random(options.seed), at / "bytes", at / "damaged"
     encoder = Encoder.load(at / "model")
-    with Index.create(path, encoder, (document(doc_id, 1) for doc_id in range(IDS - 40))) as index:
+    titles = options.titles
+    search = "exact" if titles < LEAST_TITLES else "approximate"
+    first = (document(doc_id, 1) for doc_id in range(titles))
+    with Index.create(path, encoder, first, vectors="int8", search=search) as index:
         add(index, [[doc_id, 2] for doc_id in range(40)])
         index.delete(range(100, 120))
         index.compact()  # deleted titles count in BM25 until then, so a segment that is built again scores differently
-        add(index, [[doc_id, 1] for doc_id in range(IDS - 40, IDS)])
+        add(index, [[doc_id, 1] for doc_id in range(titles, titles + 40)])
         expected = results_of(index)
     if not os.fork():  # leave a write-ahead log of several commits, the last of which changes nothing
         index = Index.open(path, writing=True)
         for _ in range(4):
-            add(index, [[IDS - 1, 1]])
+            add(index, [[titles + 39, 1]])
         os._exit(0)
     os.wait()
     counts: dict[str, Counter[str]] = {}
@@ -464,6 +469,7 @@ def main() -> None:
     parser.add_argument("--lock-kills", type=int, default=50, help="kills while several processes write")
     parser.add_argument("--moment", type=float, default=2.0, help="latest moment of a kill, in seconds of writing")
     parser.add_argument("--megabytes", type=float, default=16, help="size of the small disk")
+    parser.add_argument("--titles", type=int, default=LEAST_TITLES + 100, help="in the index whose bytes are changed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(SECTIONS))
     options = parser.parse_args()

@@ -37,6 +37,8 @@ def build_segment(
             if encoder is None:
                 model, fingerprint = folder.open_encoder(settings), settings.model
                 old = None if is_fresh else folder.open_segment(settings, model)
+                if old is not None:
+                    old.check(wait=True)  # damage must not be copied
             else:
                 model, fingerprint, old = encoder, folder.add_model(encoder), None
             plan = folder.plan(store, settings, model, old)

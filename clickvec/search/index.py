@@ -104,6 +104,7 @@ class Index:
         with self._live.reading():
             self._live.refresh()
             view = self._live.view()
+            view.segment.check(wait=True)
             vectors, scales = view.live_vectors()
             is_known = str(vectors.dtype) in VECTOR_TYPES
             known = vectors_alone(np.arange(1, len(vectors) + 1), vectors, scales) if is_known else None

@@ -50,10 +50,12 @@ class LiveFolder(Live):
         self.path, self.folder, self._given = path, IndexFolder(path), encoder
         self._refreshing, self._writing = threading.RLock(), threading.RLock()
         self._polled, self._pid, self._stores = time.monotonic(), os.getpid(), list[DocumentStore]()
+        self._process = self._pid
         self._lock: Lock | None = None
         self._server: ChangeServer | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._compaction: threading.Thread | None = None
+        self._starting = threading.Lock()
         if writing and (lock := take_lock(path)):
             self._lock = lock
         elif writing:
@@ -129,11 +131,18 @@ class LiveFolder(Live):
             finally:
                 self._refreshing.release()
         view = self._view
-        view.segment.check()
+        try:
+            view.segment.check()
+        except DamagedSegmentError:
+            if self.is_writer:
+                self._start_compaction(is_fresh=True)
+            raise
         return view
 
     def refresh(self) -> None:
         """Let the view follow all changes that were made before this call."""
+        if os.getpid() != self._process:  # in a forked process, the version of the store is counted anew
+            self._process, self._version = os.getpid(), None
         for attempt in itertools.count(1):
             try:
                 super().refresh()
@@ -237,6 +246,7 @@ class LiveFolder(Live):
     def _build_within_transaction(self, progress: Progress | None) -> None:
         """Build a segment of all documents, also of those that are not committed yet."""
         settings, view = Settings(**self.store.state()), self._view
+        view.segment.check(wait=True)  # damage must not be copied
         plan = self.folder.plan(self.store, settings, view.encoder, view.segment)
         name, crc32 = self.folder.write_segment(plan, settings.model, progress)
         self.store.set_state(segment=name, segment_crc32=crc32)
@@ -287,14 +297,22 @@ class LiveFolder(Live):
         self._submit(swap | {"state": swap["state"] | values})
 
     def _compact_if_due(self) -> None:
-        if is_due(self._view) and not (self._compaction and self._compaction.is_alive()):
-            self._compaction = threading.Thread(target=self._compact_in_child, name="clickvec-compact", daemon=True)
-            self._compaction.start()
+        if is_due(self._view):
+            self._start_compaction()
 
-    def _compact_in_child(self) -> None:
+    def _start_compaction(self, is_fresh: bool = False) -> None:
+        """Build a new segment in a child process, unless one is at work."""
+        with self._starting:
+            if self._compaction is None or not self._compaction.is_alive():
+                self._compaction = threading.Thread(
+                    target=self._compact_in_child, args=(is_fresh,), name="clickvec-compact", daemon=True
+                )
+                self._compaction.start()
+
+    def _compact_in_child(self, is_fresh: bool) -> None:
         server = self._server
         try:
-            self._child = start_child(self.path)
+            self._child = start_child(self.path, is_fresh)
             swap = result_of(self._child, self.path)
             if server is not None:
                 server.submit(swap)

@@ -69,6 +69,7 @@ class Segment:
         self.exact, self.approximate = ExactSearch(vectors, scales), approximate
         self._words, self._fields, self._lock = words, fields, threading.Lock()
         self._damage: str | None = None  # what the check in the background has found
+        self._checking: threading.Thread | None = None
 
     def __len__(self) -> int:
         """Return the number of titles, also of those that were deleted since."""
@@ -102,8 +103,10 @@ class Segment:
         """The number format of the vectors."""
         return str(self.exact.vectors.dtype)
 
-    def check(self) -> None:
-        """Raise if the check in the background has found damage."""
+    def check(self, wait: bool = False) -> None:
+        """Raise if the check in the background has found damage. It may still be running, unless told to wait."""
+        if wait and self._checking:
+            self._checking.join()
         if self._damage:
             raise DamagedSegmentError(self._damage)
 
@@ -121,7 +124,8 @@ class Segment:
             except ValueError as error:
                 self._damage = damaged(opened.path / WORDS, str(error))
 
-        threading.Thread(target=check, name="clickvec-check", daemon=True).start()
+        self._checking = threading.Thread(target=check, name="clickvec-check", daemon=True)
+        self._checking.start()
 
 
 def open_segment(path: Path, about_crc: int, fingerprint: str, dimensions: int) -> Segment:

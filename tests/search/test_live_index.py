@@ -1,0 +1,422 @@
+"""A live index: it finds what a new index of the same documents finds, whatever was changed, when and by whom."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tiny import TEXTS, tiny_model
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Encoder
+from clickvec.search import live, live_folder
+from clickvec.search.compaction import start_child
+from clickvec.search.fusion import Fusion
+from clickvec.search.index import Document, Index
+from clickvec.search.live_folder import LiveFolder
+from clickvec.search.retrieval import MODES
+
+TITLES = [*TEXTS, "", "hotels in new york", "paint", "ЖЖЖ"]
+QUERIES = ("hotels in shanghai", "new york", "жжж", "the", "")
+
+
+@pytest.fixture
+def path(encoder: Encoder, tmp_path: Path) -> Path:
+    documents = (Document(number, title, {"n": number % 3}) for number, title in enumerate(TITLES))
+    Index.create(tmp_path / "index", encoder, documents).close()
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def index(path: Path) -> Iterator[Index]:
+    with Index.open(path) as opened:
+        yield opened
+
+
+def facts(index: Index, query: str, mode: str, **options: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    hits = index.search(query, 100, mode=mode, **options)
+    return [(hit.id, hit.title, round(hit.score, 5), hit.payload) for hit in hits]
+
+
+def check_like_new(index: Index, expected: dict[str, Document], is_compact: bool) -> None:
+    """Compare an index with a new one of the same documents. Deleted titles count in BM25 until the next segment."""
+    assert list(index) == list(expected.values())
+    assert len(index) == len(expected)
+    rows = list(expected.values())
+    new = Index.build(index.encoder, [one.title for one in rows], list(expected), [one.payload for one in rows])
+    for query in QUERIES:
+        assert facts(index, query, "vectors") == facts(new, query, "vectors")
+        for mode in MODES:
+            if is_compact:
+                assert facts(index, query, mode) == facts(new, query, mode)
+                assert facts(index, query, mode, where={"n": 1}) == facts(new, query, mode, where={"n": 1})
+            assert {hit[:2] for hit in facts(index, query, mode)} == {hit[:2] for hit in facts(new, query, mode)}
+
+
+changes = st.lists(
+    st.tuples(st.just("add"), st.lists(st.tuples(st.integers(0, 9), st.sampled_from(TITLES)), max_size=5))
+    | st.tuples(st.just("delete"), st.lists(st.integers(0, 9), max_size=4))
+    | st.tuples(st.sampled_from(["compact", "reopen", "bulk"]), st.just([])),
+    max_size=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@given(changes=changes, is_on_disk=st.booleans())
+def test_any_changes_give_what_a_new_index_gives(
+    encoder: Encoder, changes: list[Any], is_on_disk: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("live") / "index"
+    index = Index.create(path, encoder) if is_on_disk else Index.build(encoder, [])
+    expected: dict[str, Document] = {}
+    is_compact = True
+    for number, (change, values) in enumerate(changes):
+        if change == "add":
+            rows = {str(doc_id): Document(str(doc_id), title, {"n": number % 3}) for doc_id, title in values}
+            assert index.add(list(rows), [row.title for row in rows.values()], [row.payload for row in rows.values()])\
+                == len(rows)  # fmt: skip
+            is_compact = is_compact and not expected.keys() & rows.keys()
+            expected = {key: row for key, row in expected.items() if key not in rows} | rows
+        elif change == "delete":
+            gone = {str(doc_id) for doc_id in values} & expected.keys()
+            assert index.delete([*map(str, values), "never there"]) == len(gone)
+            is_compact = is_compact and not gone
+            expected = {key: row for key, row in expected.items() if key not in gone}
+        elif change == "bulk":
+            rows = {f"b{at}": Document(f"b{at}", f"hotel {at}", None) for at in range(12)}
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(live, "MOST_ADDED", 10)
+                patch.setattr(live_folder, "MOST_ADDED", 10)
+                index.add(list(rows), [row.title for row in rows.values()])
+            expected = {key: row for key, row in expected.items() if key not in rows} | rows
+            is_compact = True
+        elif change == "compact":
+            index.compact()
+            is_compact = True
+        elif is_on_disk:
+            index.close()
+            index = Index.open(path)
+        check_like_new(index, expected, is_compact)
+    index.close()
+
+
+# --- searching ---------------------------------------------------------------------------------------------------
+
+
+def test_offset_and_min_score_cut_the_same_ranking(index: Index) -> None:
+    for mode in MODES:
+        every = index.search("hotels in new york", 100, mode=mode)
+        assert len(every) > 2
+        for offset in (0, 1, len(every) - 1, len(every), 1000):
+            assert index.search("hotels in new york", 2, mode=mode, offset=offset) == every[offset : offset + 2]
+        least = every[1].score
+        kept = [hit for hit in every if hit.score >= least]
+        assert index.search("hotels in new york", 100, mode=mode, min_score=least) == kept
+        assert index.search("hotels in new york", 100, mode=mode, offset=1, min_score=least) == kept[1:]
+        assert index.search("hotels in new york", 5, mode=mode, min_score=1e9) == []
+
+
+def test_the_parts_of_a_hit_are_the_scores_of_the_other_modes(index: Index) -> None:
+    for query in ("hotels in new york", "shanghai paint жжж"):
+        cosine = {hit.id: hit.score for hit in index.search(query, 100, mode="vectors")}
+        bm25 = {hit.id: hit.score for hit in index.search(query, 100, mode="words")}
+        hits = index.search(query, 100)
+        assert {hit.id for hit in hits} == cosine.keys() | bm25.keys()
+        for mode in MODES:
+            for hit in index.search(query, 100, mode=mode):
+                assert hit.parts.cosine == pytest.approx(cosine.get(hit.id, 0), abs=1e-6)
+                assert hit.parts.bm25 == pytest.approx(bm25.get(hit.id, 0), abs=1e-5)
+        proposed = index.candidates(query)
+        assert [one.id for one in proposed.documents] == [hit.id for hit in hits]
+        assert proposed.scores.tolist() == [hit.score for hit in hits]
+        sums = [sum(index.fusion.terms_of(proposed.facts, row).values()) for row in range(len(hits))]
+        np.testing.assert_allclose(sums, proposed.scores, atol=1e-5)
+
+
+def test_filters_and_facets(index: Index) -> None:
+    for mode in MODES:
+        every = index.search("hotels in new york", 100, mode=mode)
+        found = index.search("hotels in new york", 100, {"n": [1, 2]}, mode)
+        assert [hit.id for hit in found] == [hit.id for hit in every if hit.payload["n"] != 0]
+    counts = dict(index.facets("hotels in new york", ["n"])["n"].counts)
+    ids = [hit.payload["n"] for hit in index.search("hotels in new york", 100)]
+    assert counts == {value: ids.count(value) for value in set(ids)}
+    assert dict(index.facets(None, ["n"])["n"].counts) == {0: 4, 1: 4, 2: 4}
+    index.delete([0])
+    index.add(["new"], ["hotels"], [{"n": 7}])
+    assert dict(index.facets(None, ["n"], {"n": {"lt": 2}})["n"].counts) == {0: 3, 1: 4}
+    assert [hit.id for hit in index.search("hotels", where={"n": 7})] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"mode": "both"}, "mode is 'both'; it must be hybrid, words or vectors"), ({"offset": -1}, "offset is -1"),
+     ({"where": {"n": {"above": 1}}}, "where")],
+)  # fmt: skip
+def test_search_refuses(index: Index, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClickvecError, match=message):
+        index.search("hotels", **options)
+
+
+def test_changes_that_are_refused_change_nothing(index: Index) -> None:
+    before = list(index)
+    for ids, titles, payloads in (
+        (["a", "a"], ["x", "y"], None),
+        (["a"], ["x", "y"], None),
+        (["a", 1.5], ["x", "y"], None),
+        (["a", "b"], ["x", None], None),
+        (["a", "b"], ["x", "y"], [None, {1, 2}]),
+    ):
+        with pytest.raises(ClickvecError):
+            index.add(ids, titles, payloads)  # type: ignore[arg-type]
+    with pytest.raises(ClickvecError, match="not the single str 'abc'"):
+        index.delete("abc")
+    assert list(index) == before
+    assert index.add([], []) == index.delete([]) == 0
+
+
+# --- threads and processes ---------------------------------------------------------------------------------------
+
+
+def test_readers_search_while_a_writer_changes_the_index(path: Path) -> None:
+    """What was acknowledged before a search begins is found, and what was deleted is not."""
+    with Index.open(path) as index:
+        added, deleted, stop = [0], [0], threading.Event()
+
+        def read(number: int) -> int:
+            rounds = 0
+            while not stop.is_set():
+                newest, oldest = added[0], deleted[0]
+                if newest > oldest + 1:
+                    assert index.get(f"x{newest}") or deleted[0] >= newest
+                    found = {hit.id for hit in index.search("zebra", 1000, mode="words")}
+                    wanted = {f"x{at}" for at in range(deleted[0] + 2, newest + 1)}
+                    assert wanted <= found
+                    assert not {f"x{at}" for at in range(1, oldest + 1)} & found
+                    index.search(TEXTS[number], 3)
+                rounds += 1
+            return rounds
+
+        with ThreadPoolExecutor(3) as pool:
+            readers = [pool.submit(read, number) for number in range(3)]
+            try:
+                for at in range(1, 40):
+                    index.add([f"x{at}"], [f"zebra {at}"])
+                    added[0] = at
+                    if at % 3 == 0:
+                        assert index.delete([f"x{deleted[0] + 1}"]) == 1
+                        deleted[0] += 1
+                    if at == 20:
+                        index.compact()
+            finally:
+                stop.set()
+            assert min(reader.result() for reader in readers) > 0
+
+
+def python(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+OTHER = """
+import json, sys
+from clickvec.search.index import Index
+index = Index.open(sys.argv[1])
+for line in sys.stdin:
+    name, *arguments = json.loads(line)
+    if name == "search":
+        print(json.dumps([hit.id for hit in index.search(*arguments)]), flush=True)
+    else:
+        print(json.dumps([getattr(index, name)(*arguments), index.is_writer]), flush=True)
+"""
+
+
+def ask(process: "subprocess.Popen[str]", *message: object) -> Any:  # noqa: ANN401
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def test_two_processes_change_the_same_index(path: Path) -> None:
+    with Index.open(path) as index:
+        index.add(["a"], ["zebra one"])
+        assert index.is_writer
+        other = python(OTHER, path)
+        try:
+            assert ask(other, "search", "zebra") == ["a"]
+            assert ask(other, "add", ["b", 7], ["zebra two", "zebra three"], [{"n": 1}, None]) == [2, False]
+            assert ask(other, "search", "zebra", 10, {"n": 1}) == ["b"]  # at once
+            assert {hit.id for hit in index.search("zebra", 3)} == {"a", "b", 7}
+            assert ask(other, "delete", ["a", "nothing"]) == [1, False]
+            assert "a" not in {hit.id for hit in index.search("zebra")}
+            index.add(["late"], ["giraffe"])
+            started = time.monotonic()
+            while ask(other, "search", "giraffe", 1) != ["late"]:
+                assert time.monotonic() - started < 1
+            index.close()
+            assert ask(other, "add", ["c"], ["zebra four"]) == [1, True]  # there is no writer any more
+            other.send_signal(signal.SIGKILL)
+            other.wait()
+            with Index.open(path) as again:
+                assert {hit.id for hit in again.search("zebra", 3)} == {"b", 7, "c"}
+                again.add(["d"], ["zebra five"])
+                assert again.is_writer
+        finally:
+            other.kill()
+            other.communicate()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_hands_its_changes_to_its_parent(path: Path) -> None:
+    with Index.open(path, writing=True) as index:
+        child = os.fork()
+        if not child:
+            with contextlib.suppress(BaseException):
+                index.add(["child"], ["zebra of the child"])
+                os._exit(0 if index.search("zebra", 1)[0].id == "child" and not index.is_writer else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert index.is_writer
+        assert index.search("zebra", 1)[0].id == "child"
+
+
+# --- segments ----------------------------------------------------------------------------------------------------
+
+
+def test_many_changes_start_a_compaction_in_a_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_ADDED", 5)
+    with Index.open(path) as index, Index.open(path) as reader:
+        before = {entry.name for entry in (path / "segments").iterdir()}
+        for number in range(6):
+            index.add([f"x{number}"], [f"zebra {number}"])
+        folder = index._live
+        assert isinstance(folder, LiveFolder)
+        assert folder._compaction
+        index.add(["during"], ["giraffe"])
+        folder._compaction.join()
+        after = {entry.name for entry in (path / "segments").iterdir()}
+        assert len(after) == 1
+        assert after != before
+        assert len(folder.view().segment) >= len(TITLES) + 6
+        assert len(index) == len(TITLES) + 7
+        reader.refresh()
+        for each in (index, reader):
+            assert {hit.id for hit in each.search("zebra", 6, mode="words")} == {f"x{number}" for number in range(6)}
+            assert each.search("giraffe", 1)[0].id == "during"
+
+
+def test_a_killed_compaction_leaves_nothing(path: Path) -> None:
+    with Index.open(path) as index:
+        expected = list(index), index.search("hotels")
+    child = start_child(path)
+    while child.poll() is None and len(list((path / "segments").iterdir())) < 2:
+        time.sleep(0.001)
+    child.kill()
+    child.communicate()
+    with Index.open(path) as index:
+        assert (list(index), index.search("hotels")) == expected
+    (path / "segments" / ".000009-0.0123456789abcdef.partial").mkdir()
+    abandoned = path / "segments" / "000001-abandoned"
+    abandoned.mkdir()
+    os.utime(abandoned, (1, 1))
+    with Index.open(path, writing=True) as index:
+        assert (list(index), index.search("hotels")) == expected
+        names = [entry.name for entry in (path / "segments").iterdir()]
+        assert not [name for name in names if name.startswith(".") or "abandoned" in name]
+
+
+def test_a_compaction_that_was_overtaken_is_not_used(path: Path) -> None:
+    with Index.open(path, writing=True) as index:
+        folder = index._live
+        assert isinstance(folder, LiveFolder)
+        late = live_folder.build_segment(path)
+        index.add(["x"], ["zebra"])
+        index.compact()
+        with pytest.raises(ClickvecError, match="has got another segment meanwhile"):
+            folder._submit(late)
+        assert index.search("zebra", 1)[0].id == "x"
+        assert len(list((path / "segments").iterdir())) == 1
+
+
+@pytest.mark.parametrize("is_writer", [True, False])
+def test_another_model_is_swapped_in(path: Path, tmp_path: Path, is_writer: bool) -> None:
+    other = Encoder.load(tiny_model(tmp_path / "other", seed=1, cells=9))
+    with Index.open(path, writing=True) as writer, Index.open(path) as reader:
+        writer.add(["x"], ["zebra"])
+        reader.use_fusion(Fusion.mixture(0.25))
+        (writer if is_writer else reader).use_model(other, Fusion.mixture(0.5))
+        reader.refresh()
+        new = Index.build(other, TITLES)
+        for each in (writer, reader):
+            assert each.encoder.fingerprint == other.fingerprint
+            assert each.fusion == Fusion.mixture(0.5)
+            found = each.search("hotels in new york", 5, mode="vectors")
+            assert [hit.title for hit in found] == [
+                hit.title for hit in new.search("hotels in new york", 5, mode="vectors")
+            ]
+        assert [entry.name for entry in (path / "models").iterdir()] == [other.fingerprint]
+        assert len(list((path / "segments").iterdir())) == 1
+    with Index.open(path) as again:
+        assert again.encoder.fingerprint == other.fingerprint
+        assert len(again) == len(TITLES) + 1
+
+
+def test_the_fusion_is_stored(path: Path) -> None:
+    with Index.open(path) as index:
+        default = index.search("hotels in new york")
+        index.use_fusion(Fusion.mixture(0.1), k1=0.9, b=0.4)
+        changed = index.search("hotels in new york")
+        assert changed != default
+    with Index.open(path) as again:
+        assert again.fusion == Fusion.mixture(0.1)
+        assert again.search("hotels in new york") == changed
+        again.save(path.with_name("copy"))
+    with Index.open(path.with_name("copy")) as copied:
+        assert copied.search("hotels in new york") == changed
+
+
+def test_a_refresh_that_fails_is_made_up_for(index: Index, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Index.open(path) as reader:
+        assert index.search("zebra", mode="words") == []
+        reader.add(["x", "y"], ["zebra", "zebra two"])
+        with monkeypatch.context() as patch:
+            patch.setattr(Encoder, "encode_document", lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                index.refresh()
+        index.refresh()
+        assert {hit.id for hit in index.search("zebra", mode="words")} == {"x", "y"}
+        assert len(index) == len(TITLES) + 2
+
+
+def test_a_closed_index_says_so(path: Path) -> None:
+    index = Index.open(path)
+    index.close()
+    index.close()
+    with pytest.raises(ClickvecError, match="is closed; open it again"):
+        index.get("x")
+
+
+def test_create_refuses(encoder: Encoder, path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match="already holds an index"):
+        Index.create(path, encoder)
+    with pytest.raises(ClickvecError, match="search is 'fast'; it must be auto, exact or approximate"):
+        Index.create(tmp_path / "x", encoder, search="fast")
+    with pytest.raises(ClickvecError, match="the id 'a' is given to more than one title"):
+        Index.create(path, encoder, [Document("a", "x"), Document("a", "y")], overwrite=True)
+    with Index.open(path) as index:
+        assert len(index) == len(TITLES)
+    assert not (tmp_path / "x").exists()

@@ -225,7 +225,9 @@ class Words:
 
 def _frequencies(k1: float, b: float, mean_length: float) -> Scores:
     """Return f / (f + k1 * (1 - b + b * length / mean length)) for each code of a posting."""
-    counts = np.arange(MOST + 1, dtype=np.float64)
+    counts = np.arange(MOST + 1, dtype=np.float32)
+    saturation = (k1 * (1 - b + b * counts.astype(np.float64) / mean_length)).astype(np.float32)
     table = np.zeros((MOST + 1, MOST + 1), np.float32)
-    table[1:] = counts[1:, None] / (counts[1:, None] + k1 * (1 - b + b * counts / mean_length))
+    np.add(counts[1:, None], saturation, out=table[1:])
+    np.divide(counts[1:, None], table[1:], out=table[1:])
     return table.reshape(-1)

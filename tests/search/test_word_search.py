@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,28 @@ def test_a_delta_gives_the_scores_of_a_segment_while_it_grows() -> None:
     for query in QUERIES:
         after, whole = Words([delta]), Words([WordSegment.build(TITLES)])
         assert after.terms(query) == whole.terms(query)
+
+
+def test_titles_are_added_while_others_are_searched() -> None:
+    delta, wrong = WordDelta(["red car"]), list[str]()
+    finished = Event()
+
+    def search() -> None:
+        while not finished.is_set():
+            words = Words([delta])
+            positions, _ = words.best(words.terms("red"), 10**6)
+            if positions.tolist() != list(range(len(words))):
+                wrong.append(f"{len(positions)} of {len(words)}")
+
+    threads = [Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(2000):
+        delta.add([f"red car number {number}"])
+    finished.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_a_segment_opens_from_its_arrays(tmp_path: Path) -> None:

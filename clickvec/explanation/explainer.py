@@ -19,18 +19,20 @@ from clickvec.search.index import Index
 from clickvec.search.live_view import View
 from clickvec.search.retrieval import MODES, rank_in_view
 
-RANKED_TITLES = 50_000  # in a larger index, the rank by words or vectors alone is only known of their candidates
+RANKED_TITLES = 50_000  # in a larger index, not all titles are ranked:
+RANKED_DEPTH = 1_000  # the best by words and by vectors are; by one of them alone, the first 100
 
 
 class Rank(NamedTuple):
     """The position of a title among those of an index. 1 is the top hit."""
 
-    rank: int | None  # by the fused score; None if neither words nor vectors find the title
+    rank: int | None  # by the fused score; None if the title is not found, or not ranked
     of: int  # number of titles in the index
     id: str | None  # None if the title is not in the index; `rank` is then the position it would have
     first: str | None  # id of the top hit
     by_words: int | None = None  # by BM25 alone
     by_vectors: int | None = None  # by the cosine alone
+    depth: int | None = None  # of a large index, only this many titles by words and by vectors were ranked
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +171,7 @@ def _explain_in_index(
     other = None
     if compare_with is not None:
         other = _look_up(index, view, compare_with)
-    elif top and rank.rank not in (None, 1):
+    elif top and (rank.depth or rank.rank not in (None, 1)):
         other = top
     query_side, title_side = Side(view.encoder, "query", query), Side(view.encoder, "title", explained.text)
     fused = _fuse(fused_query, query_side, title_side, explained)
@@ -213,15 +215,17 @@ def _look_up(index: Index, view: View, title: str | int) -> _Title:
 
 def _rank(fused_query: FusedQuery, query: str, title: _Title, top: _Title | None) -> Rank:
     """Return the ranks of a title: from the candidates or, in a small index, by ranking all titles."""
+    view, is_large = fused_query.view, fused_query.view.size > RANKED_TITLES
+    if is_large and title.position not in fused_query.candidates.positions:
+        fused_query = FusedQuery(view, query, RANKED_DEPTH)
     ranked = (fused_query.candidates.positions, fused_query.by_words, fused_query.by_vectors)
-    view, places = fused_query.view, list[int | None]()
+    places = list[int | None]()
     for mode, positions in zip(MODES, ranked, strict=True):
         rows = np.flatnonzero(positions == title.position).tolist() if title.position is not None else []
-        if rows:
-            places.append(rows[0] + 1)
-        elif mode == "hybrid" or view.size <= RANKED_TITLES:
+        if rows or is_large:
+            places.append(rows[0] + 1 if rows else None)
+        else:
             target = title.text if title.position is None else title.position
             places.append(rank_in_view(view, query, fused_query.vector, target, mode))
-        else:
-            places.append(None)
-    return Rank(places[0], len(view), title.id, top.id if top else None, places[1], places[2])
+    depth = RANKED_DEPTH if is_large and places[0] is None else None
+    return Rank(places[0], len(view), title.id, top.id if top else None, places[1], places[2], depth)

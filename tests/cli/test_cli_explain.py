@@ -126,6 +126,7 @@ def test_the_first_hit_of_an_index(models: Path) -> None:
     by_words, by_vectors = (ids.index(top) + 1 if top in ids else None for ids in alone)
     assert found["rank"] == {
         "rank": 1, "of": 8, "id": top, "first": top, "by_words": by_words, "by_vectors": by_vectors,
+        "depth": None,
     }  # fmt: skip
     assert found["score"] == pytest.approx(hits[0].score, abs=1e-6)
     assert found["fused"]["cosine"] == pytest.approx(hits[0].parts.cosine, abs=1e-6)

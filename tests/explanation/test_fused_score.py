@@ -8,6 +8,7 @@ import pytest
 from tiny import TEXTS, tiny
 
 import clickvec
+from clickvec.explanation import explainer
 from clickvec.explanation.explainer import Explanation, explain_hits
 from clickvec.explanation.fused_score import FusedQuery
 from clickvec.model.encoder import Encoder
@@ -222,3 +223,23 @@ def test_titles_that_were_added_replaced_and_deleted() -> None:
     gone = clickvec.explain(index, "new york", "t5")  # no longer an id: it is explained as a text
     assert gone.rank
     assert (gone.pair.title, gone.rank.id) == ("t5", None)
+
+
+def test_in_a_large_index_only_the_best_titles_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_with(Fusion.default())
+    places = {hit.id: place for place, hit in enumerate(index.search("cheap hotels", k=99), 1)}
+    monkeypatch.setattr(explainer, "RANKED_TITLES", 5)
+    for doc_id, place in places.items():
+        rank = clickvec.explain(index, "cheap hotels", doc_id).rank
+        assert rank
+        assert (rank.rank, rank.depth) == (place, None)
+    monkeypatch.setattr(explainer, "RANKED_DEPTH", 1)
+    monkeypatch.setattr(explainer.FusedQuery.__init__, "__defaults__", (1,))
+    last = clickvec.explain(index, "cheap hotels", list(places)[-1])
+    assert last.rank
+    assert (last.rank.rank, last.rank.depth) == (None, 1)
+    assert last.why_not
+    assert f"below 1 of {len(TITLES)} titles" in told(last)
+    assert "not among the best 1 of" in explanation_page(last)
+    text = clickvec.explain(index, "cheap hotels", "hotels that are new")
+    assert "not in the index; it is not ranked" in told(text)

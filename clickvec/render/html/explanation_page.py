@@ -48,8 +48,10 @@ def _header(explanation: Explanation, model: str) -> Html:
 
 
 def _rank(rank: Rank) -> Html:
-    if rank.rank is None:
-        told: Html = joined(f"no rank among {rank.of:,} titles: neither words nor vectors find it")
+    if rank.depth:
+        told: Html = joined(f"not among the best {rank.depth:,} of {rank.of:,} titles by words or by vectors")
+    elif rank.rank is None:
+        told = joined(f"no rank among {rank.of:,} titles: neither words nor vectors find it")
     elif rank.id is None:
         told = joined(f"would be its rank among {rank.of:,} titles; it is not in the index")
     else:

@@ -27,9 +27,10 @@ def rank_text(rank: Rank) -> str:
     ]
     by = f"(by {', by '.join(alone)})"
     if rank.id is None:
-        would = "is not found" if rank.rank is None else f"would rank {rank.rank:,} of {rank.of + 1:,}"
-        return f"not in the index; it {would} {by}"
-    place = "not found" if rank.rank is None else f"{rank.rank:,}"
+        if rank.rank is None:
+            return "not in the index; it is not ranked" if rank.depth else "not in the index; it is not found"
+        return f"not in the index; it would rank {rank.rank:,} of {rank.of + 1:,} {by}"
+    place = f"{rank.rank:,}" if rank.rank else f"below {rank.depth:,}" if rank.depth else "not found"
     return f"{place} of {counted(rank.of, 'title')}, id {clip(rank.id, SHORT)} {by}"
 
 

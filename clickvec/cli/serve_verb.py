@@ -20,7 +20,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at. 0 takes any free port.")] = 8080,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that answer requests.")] = 1,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of each worker that search.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each worker that search.")] = 2,
     read_key_file: Annotated[Path | None, typer.Option(help=f"Keys for reading. Also: {READ_VARIABLE}.")] = None,
     write_key_file: Annotated[Path | None, typer.Option(help=f"Keys for writing. Also: {WRITE_VARIABLE}.")] = None,
     new_key: Annotated[Path | None, typer.Option(help="Print a new key, add its hash to this file, and exit.")] = None,
@@ -54,6 +54,8 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise missing_extra(str(error.name), "serve") from None
+    if os.name == "nt":
+        raise ClickvecError("the service needs Linux or macOS; on Windows, run it in WSL or in a container")
     from clickvec.serve import keys
 
     if new_key is not None:

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from msgspec import UNSET
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits
 from clickvec.explanation import explain as explain_pair
-from clickvec.explanation.topics import detect, random_sample, topics
+from clickvec.explanation.topics import detect, topics
 from clickvec.search.index import Hit
+from clickvec.search.live_view import View
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
@@ -217,12 +219,21 @@ def click(service: Service, call: Call) -> ClickResponse:
     return ClickResponse(len(impressions), list(unknown))
 
 
+def _sample_titles(view: View) -> list[str]:
+    """Return titles at random positions, the same ones each time."""
+    count = min(_TOPIC_TITLES, view.size)
+    positions = np.sort(np.random.default_rng(0).choice(view.size, count, replace=False))
+    if view.alive is not None:
+        positions = positions[view.alive[positions]]
+    return [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
+
+
 def cell_topics(service: Service, call: Call) -> TopicsResponse:
     """Return the words that each cell detects, over a sample of the titles."""
     encoder = service.index.encoder
     with service.topics_lock:  # computed once, even if many ask at once
         if encoder.fingerprint not in service.topics:
-            titles = random_sample([document.title for document in service.index], _TOPIC_TITLES)
+            titles = _sample_titles(service.index.view())
             found = topics(detect(encoder, titles, side="title"), 10) if titles else None
             listed = sorted(found.topics, key=lambda topic: topic.worth, reverse=True) if found else []
             service.topics = {

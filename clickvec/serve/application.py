@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -62,8 +63,8 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/models", openai_shape.models, response=openai_shape.ModelsResponse, at="loop"),
     Endpoint("POST", "/click", answers.click, schemas.ClickRequest, response=schemas.ClickResponse, at="write"),
     Endpoint("GET", "/healthz", answers.healthz, None, "open", schemas.Health, "loop"),
-    Endpoint("GET", "/readyz", answers.readyz, None, "open", schemas.Ready, "loop"),
-    Endpoint("GET", "/metrics", answers.metrics, at="loop"),
+    Endpoint("GET", "/readyz", answers.readyz, None, "open", schemas.Ready, "always"),
+    Endpoint("GET", "/metrics", answers.metrics, at="always"),
     Endpoint("GET", "/openapi.json", _openapi, None, "open", dict, "loop"),
 )  # fmt: skip
 NAMES = tuple(endpoint.name for endpoint in ENDPOINTS)
@@ -117,7 +118,7 @@ class Application:
         except ConnectionAbortedError:
             pass
         except Exception:
-            log.exception("%s failed", scope.get("clickvec.endpoint", OTHER))
+            log.error("%s failed: %s", scope.get("clickvec.endpoint", OTHER), traceback.format_exc())
             if not status:
                 await send_refusal(send_with_headers, RefusalError(500, "The service has a bug; its log tells where."))
         finally:

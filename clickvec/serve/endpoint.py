@@ -47,7 +47,8 @@ class Endpoint(NamedTuple):
     body: type[Any] | None = None
     access: Access = "read"
     response: type[Any] | None = None  # for OpenAPI
-    at: Literal["search", "write", "loop"] = "search"  # the thread that answers
+    # What answers: the event loop, a thread that searches or one that writes, or, even if those are busy, any thread.
+    at: Literal["loop", "search", "write", "always"] = "search"
 
     @property
     def name(self) -> str:
@@ -90,13 +91,10 @@ class PathEndpoint:
         service = self._service
         if endpoint.at == "loop":
             return _work(service, endpoint, call)
+        if endpoint.at == "always":
+            return await asyncio.get_running_loop().run_in_executor(service.writing, _work, service, endpoint, call)
         if not service.enter():
             raise too_many(service.limits.concurrent)
-        if endpoint.at == "search" and not service.settings.threads:
-            try:
-                return _work(service, endpoint, call)
-            finally:
-                service.leave()
         pool: ThreadPoolExecutor = service.writing if endpoint.at == "write" else service.searching
         future: Future[Text] = pool.submit(_work_and_leave, service, endpoint, call)
         try:
@@ -123,7 +121,7 @@ def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
     except (ClickvecError, OSError, sqlite3.Error) as error:
         if is_bad_input(error):
             raise RefusalError(422, _sentence(str(error))) from error
-        log.exception("%s failed", endpoint.name)
+        log.error("%s failed: %s", endpoint.name, error)
         raise RefusalError(503, _sentence(f"the service cannot do this now: {error}")) from error
     return answer if isinstance(answer, Text) else Text(_to_json(answer), JSON)
 

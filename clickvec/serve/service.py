@@ -9,6 +9,8 @@ from clickvec.serve.click_log import ClickLog
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
 
+_WRITING_THREADS = 8
+
 
 class Service:
     """One worker's view of the service."""
@@ -17,8 +19,9 @@ class Service:
         self.index, self.settings, self.limits = index, settings, settings.limits
         self.counters, self.worker = counters, worker
         self.click_log = ClickLog(settings.click_log)
-        self.searching = ThreadPoolExecutor(max(1, settings.threads), "search")
-        self.writing = ThreadPoolExecutor(1, "write")  # a commit waits for the disk, and searches must not wait for it
+        self.searching = ThreadPoolExecutor(settings.threads, "search")
+        # Changes have threads of their own: they wait for the disk, and all that wait are committed together.
+        self.writing = ThreadPoolExecutor(_WRITING_THREADS, "write")
         self.topics: dict[str, Any] = {}  # by fingerprint; they take a second to compute
         self.topics_lock = threading.Lock()
         self.body_bytes = 0  # of all bodies that are being read

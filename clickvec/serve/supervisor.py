@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -132,7 +133,7 @@ class Supervisor:
         except SystemExit as error:
             status = int(error.code or 0)
         except BaseException:
-            log.exception("Process %d failed.", number)
+            log.error("Process %d failed: %s", number, traceback.format_exc())
         finally:
             os._exit(status)
 

@@ -1,5 +1,6 @@
 """Adding, replacing and deleting documents, filters and facets, over real HTTP."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,28 @@ def test_explain_comes_with_each_hit_if_asked(reading: Running) -> None:
         assert hit["explanation"]["fused"]["cosine"] == pytest.approx(hit["parts"]["cosine"], abs=1e-5)
     words = reading.post("/search", {"query": "hotels in shanghai", "mode": "words", "explain": True})
     assert words.status_code == 422
+
+
+def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -> None:
+    from clickvec.model.encoder import Encoder
+    from clickvec.search.index import Index
+
+    Index.create(tmp_path / "empty", Encoder.load(model_folder)).close()
+    with running(tmp_path / "empty", tmp_path) as service:
+        assert service.post("/search", {"query": "a", "facets": ["x"]}).json() == {"hits": [], "facets": {"x": []}}
+        assert service.post("/search", {"query": "a", "explain": True}).json() == {"hits": []}
+        assert service.post("/explain", {"query": "a"}).status_code == 422
+        assert service.client.get("/topics").json() == {"titles": 0, "topics": []}
+        assert service.client.get("/readyz").json()["titles"] == 0
+        assert service.client.get("/documents/a").status_code == 404
+        assert service.post("/documents", {"documents": [{"id": 1, "title": ""}]}).json()["titles"] == 1
+        assert service.post("/search", {"query": ""}).json() == {"hits": []}
+
+
+def test_many_writers_at_once_lose_nothing(write_index: Path, tmp_path: Path) -> None:
+    with running(write_index, tmp_path) as service, ThreadPoolExecutor(8) as pool:
+        bodies = [{"documents": [{"id": f"{n}-{m}", "title": f"title {n} {m}"} for m in range(3)]} for n in range(40)]
+        assert {answer.status_code for answer in pool.map(lambda body: service.post("/documents", body), bodies)} == {
+            200
+        }
+        assert service.client.get("/readyz").json()["titles"] == len(TEXTS) + 120

@@ -1,8 +1,8 @@
 """The payload fields of documents, as columns that filters and facets read.
 
 A field has a path: "price", or "brand.name" within nested objects. Its values are strings, numbers and bools. A list
-gives several values, also a list of objects. null, an empty list and an empty object give none. Strings are cut after
-257 characters, one more than a filter may have, so no comparison can tell.
+gives several values, also a list of objects. null, an empty list and an empty object give none. A path has at most 256
+characters. Strings are cut after 257, one more than a filter may have, so no comparison can tell.
 """
 
 import json
@@ -21,7 +21,10 @@ from clickvec.storage.json_files import parse_json
 
 MAX_FIELDS = 1_000  # further fields, in order of appearance, cannot be filtered
 _SMALL = 64  # documents of the last part of `GrowingFields`, which are read again with each addition
-_ARRAYS = ("about", "bytes", "codes", "rows", "numbers", "offsets", "texts")
+_DTYPES = {  # of the stored arrays: codes of fields with at most 255 values, and of others; and what they refer to
+    "bytes": np.uint8, "codes": np.int32, "rows": np.int32,
+    "numbers": np.float64, "offsets": np.int64, "texts": np.uint8,
+}  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +50,8 @@ class Fields:
             for path, value in values:
                 column = columns.get(path)
                 if column is None:
+                    if len(path) > MAX_LENGTH:  # a filter cannot name it
+                        continue
                     if len(columns) == MAX_FIELDS:
                         ignored.add(path if len(ignored) < MAX_FIELDS else "")
                         continue
@@ -83,7 +88,7 @@ class Fields:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as a few arrays, to be stored."""
-        about = {"count": self.count, "complete": self.is_complete, "fields": {}}
+        about: dict[str, Any] = {"count": self.count, "complete": self.is_complete, "fields": {}}
         blocks: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0, dtype)] for name, dtype in _DTYPES.items()}
         ends = dict.fromkeys(_DTYPES, 0)
 
@@ -93,7 +98,7 @@ class Fields:
             return name, ends[name] - len(values), ends[name]
 
         for path, field in self._fields.items():
-            about["fields"][path] = {  # type: ignore[index]
+            about["fields"][path] = {
                 "codes": put("bytes" if field.codes.dtype == np.uint8 else "codes", field.codes),
                 "rows": None if field.rows is None else put("rows", field.rows),
                 "numbers": put("numbers", field.numbers.values),
@@ -131,9 +136,6 @@ class Fields:
             raise ClickvecError(
                 f"the payload fields of the index are damaged ({error}); build the index again"
             ) from None
-
-
-_DTYPES = {"bytes": np.uint8, "codes": np.int32, "rows": np.int32, "numbers": np.float64, "offsets": np.int64, "texts": np.uint8}  # fmt: skip  # noqa: E501
 
 
 class GrowingFields:

@@ -192,6 +192,8 @@ class _Parser:
         if self.condition_count > MAX_CONDITIONS:
             raise ClickvecError(f"the filter has more than {MAX_CONDITIONS} conditions; write it more simply")
         field = name[1:] if name.startswith("\\") else name
+        if len(field) > MAX_LENGTH:
+            raise ClickvecError(f"{inner}... has {len(field):,} characters; names of fields have at most {MAX_LENGTH}")
         if isinstance(value, Mapping):
             return self._operators(field, value, inner)
         return _Condition(inner, field, any_of=self._values(value, inner))

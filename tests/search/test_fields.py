@@ -95,6 +95,10 @@ def test_too_many_fields_are_told(caplog: pytest.LogCaptureFixture, monkeypatch:
         parse_filter({"d": 1}).mask(fields)  # type: ignore[union-attr]
 
 
+def test_long_names_are_left_out() -> None:
+    assert list(Fields.build([{"n" * 256: 1, "m" * 257: 1, "a": {"b" * 255: 1}}])) == ["n" * 256]
+
+
 def test_damaged_arrays_are_an_error() -> None:
     arrays = Fields.build([{"a": "text"}]).arrays()
     for name in ("about", "texts", "offsets"):

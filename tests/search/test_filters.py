@@ -187,6 +187,7 @@ def test_equal_filters_are_equal_and_hash_alike() -> None:
         ({"or": [{}] * 101}, ["where.or", "101", "100"]),
         ({str(number): 1 for number in range(101)}, ["100 conditions"]),
         ({1: 2}, ["where has the name 1"]),
+        ({"n" * 257: 2}, ["where.nnn", "257", "256"]),
     ],
 )
 def test_a_wrong_filter_is_named_by_its_path(where: Any, told: list[str]) -> None:  # noqa: ANN401

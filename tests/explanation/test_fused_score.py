@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from markup import check_page
 from tiny import TEXTS, tiny
 
 import clickvec
@@ -196,6 +197,7 @@ def test_json_and_the_page_hold_all_of_it(fusion: Fusion) -> None:
     assert [part["name"] for part in data["fused"]["parts"]] == [part.name for part in found.fused.parts]
     assert data["why_not"]["parts"]
     page = explanation_page(found)
+    check_page(page)
     for text in ("Parts of the score", "Why this cosine", "BM25: what each word of the query adds"):
         assert text in page
     assert ("probability of a click" in page) == (fusion is CLICKS)

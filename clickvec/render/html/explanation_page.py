@@ -65,7 +65,7 @@ def _why(pair: Pair, in_index: bool) -> Html:
     name = "cosine" if in_index else "score"
     limit = largest_contribution(pair)
     keywords = any(word.keyword for word in (*pair.query_words, *pair.title_words))
-    about = f"The number under a word is its contribution: {METHODS[pair.method]}. "
+    about = f"The number under a word is its contribution: {METHODS[pair.method].replace('score', name)}. "
     sides = {"query": pair.query_words, "title": pair.title_words}
     long = [name for name, words in sides.items() if len(words) > EXACT_WORDS]
     if long and pair.method == "shapley":

@@ -60,8 +60,8 @@ def _about(word: WordMatch) -> str:
 def compared_parts(compared: WhyNot, is_probability: bool) -> Html:
     """Return the terms of both scores, and what each word of the query adds to BM25 of both titles."""
     what = "log odds" if is_probability else "scores"
-    parts = [share for share in compared.parts if share.title or share.first]
-    tables = [shares_table(f"Parts of both scores; the differences add up to the gap of the {what}", parts, PARTS)]
+    parts = [share for share in compared.parts if share.difference]
+    tables = [shares_table(f"Parts that differ; the differences add up to the gap of the {what}", parts, PARTS)]
     if any(share.title or share.first for share in compared.bm25_words):
         tables.append(shares_table("What the query's words add to BM25 of both titles", compared.bm25_words))
     return joined(tables)

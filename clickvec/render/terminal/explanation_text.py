@@ -225,10 +225,11 @@ def _models(models: Mapping[str, Explanation], screen: Screen) -> Iterator[list[
 
 def _legend(look: Explanation, screen: Screen) -> list[str]:
     """What the columns of the tables of words mean."""
+    name = "cosine" if look.fused else "score"
     meanings = {
         "effect": "1 - cosine of the text with and without the word",
-        "contribution": METHODS[look.pair.method],
-        "without": "score without the word",
+        "contribution": METHODS[look.pair.method].replace("score", name),
+        "without": f"{name} without the word",
     }
     if any(word.gate is not None for word in look.query_words):
         meanings["gate"] = "mean input gate"

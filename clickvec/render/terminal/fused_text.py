@@ -88,7 +88,7 @@ def _misspelled(words: Sequence[WordMatch], screen: Screen) -> list[str]:
 
 def compared_tables(compared: WhyNot, is_probability: bool, screen: Screen) -> list[list[str]]:
     """Return the terms of both scores, and what each word of the query adds to BM25 of both titles."""
-    parts = [share for share in compared.parts if share.title or share.first]
+    parts = [share for share in compared.parts if share.difference]
     gap = sum(share.difference for share in compared.parts)
     equal = "= gap of the log odds" if is_probability else "= gap"
     tables = [[*shares_table("part of the score", parts, screen, PARTS), f"Total difference {signed(gap)} {equal}"]]

@@ -27,7 +27,7 @@ from clickvec.storage.temporary import is_at
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing prevents a second writer
+except ImportError:  # Windows: nothing prevents a second writer, and only the writer can change the index
     fcntl = None  # type: ignore[assignment]
 
 START_SECONDS = 10.0  # how long a writer may take to listen after it has taken the lock
@@ -184,9 +184,10 @@ class ChangeServer:
             self._queue.put(None)
         with contextlib.suppress(OSError):
             (self._folder / _SOCKET).unlink()
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self.listener.close()
+        if self.listener is not None:
+            with contextlib.suppress(OSError):
+                self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            self.listener.close()
         for thread in self._threads:
             thread.join(REPLY_SECONDS)
 
@@ -232,7 +233,7 @@ class ChangeServer:
         return results
 
     def _accept_all(self) -> None:
-        while not self._is_closed:
+        while self.listener is not None and not self._is_closed:
             try:
                 connection, _ = self.listener.accept()
             except OSError as error:
@@ -268,7 +269,7 @@ def _close_in_child() -> None:
     for held in list(_held):
         if isinstance(held, Lock):
             held.close()
-        else:
+        elif held.listener is not None:
             held.listener.close()
 
 

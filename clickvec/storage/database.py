@@ -9,7 +9,6 @@ import functools
 import os
 import sqlite3
 import threading
-import urllib.parse
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,7 +145,7 @@ class Database:
         if self.path is None:
             uri = ":memory:"
         else:
-            uri = f"file:{urllib.parse.quote(os.fsencode(self.path))}?mode={'rw' if self.writing else 'ro'}"
+            uri = f"{self.path.absolute().as_uri()}?mode={'rw' if self.writing else 'ro'}"
             self._check_identity(self.path)
             if not self.writing and not os.access(self.path.parent, os.W_OK):
                 # SQLite cannot create the files of the write-ahead log, and needs none while nobody writes.

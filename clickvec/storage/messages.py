@@ -22,8 +22,10 @@ _LENGTH = struct.Struct("!Q")
 Message = dict[str, Any]
 
 
-def listen(path: Path) -> socket.socket:
-    """Listen on a socket that only this user can open. Replace a file that is there."""
+def listen(path: Path) -> socket.socket | None:
+    """Listen on a socket that only this user can open. Replace a file that is there. Return None on Windows."""
+    if not hasattr(socket, "AF_UNIX"):
+        return None
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)
@@ -41,6 +43,8 @@ def listen(path: Path) -> socket.socket:
 
 def connect(path: Path, seconds: float) -> socket.socket:
     """Connect to a socket. Raise FileNotFoundError or ConnectionError if nobody listens."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise ConnectionError
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(seconds)

@@ -267,6 +267,16 @@ def test_a_file_that_was_replaced_is_not_mixed_with_the_new_one(path: Path) -> N
             pool.submit(len, store).result()
 
 
+def test_a_path_with_odd_characters(tmp_path: Path) -> None:
+    folder = tmp_path / 'a?mode=rw#b%20 "é\n'
+    folder.mkdir()
+    with DocumentStore.create(folder / "documents.sqlite") as store:
+        store.add([Document("a", "x")])
+    with DocumentStore.open(folder / "documents.sqlite") as store:
+        assert len(store) == 1
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 # --- model -----------------------------------------------------------------------------------------------------------
 
 ids = st.integers(-3, 3) | st.sampled_from(["-1", "0", "1", "a", "\ud800", ""])
@@ -407,21 +417,22 @@ def test_a_reader_who_cannot_write_to_the_folder(tmp_path_factory: pytest.TempPa
         folder.chmod(0o755)
     with DocumentStore.create(path) as store:
         store.add([Document("a", "x")])
-    reading, writing = os.pipe()
+    to_parent, to_child = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         os.setuid(65534)
         with DocumentStore.open(path) as reader:  # nobody has it open: no write-ahead log
             is_right, before = len(reader) == 1, reader.version()
-            os.write(1, b"")
-            os.read(reading, 1)
+            os.write(to_parent[1], b"x")
+            os.read(to_child[0], 1)
             is_right = is_right and reader.version() != before and len(reader) == 2
         os._exit(0 if is_right else 1)
+    os.read(to_parent[0], 1)
     with DocumentStore.open(path, writing=True) as store:
         store.add([Document("b", "y")])
-        os.write(writing, b"x")
+        os.write(to_child[1], b"x")
         assert os.waitpid(child, 0)[1] == 0
-    for end in (reading, writing):
+    for end in (*to_parent, *to_child):
         os.close(end)
 
 

@@ -246,3 +246,14 @@ def test_a_connection_that_ends_in_the_middle_changes_nothing(tmp_path: Path) ->
 def test_a_change_that_is_too_large(tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="more than 64,000,000 at once; send fewer documents"):
         send_changes(tmp_path, {"add": [["a", "x" * 70_000_000, None]]})
+
+
+def test_without_locks_and_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows: one process can write."""
+    monkeypatch.setattr(writer, "fcntl", None)
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with serving(tmp_path) as (store, server):
+        assert server.submit({"add": [["a", "x", None]]}) == 1
+        assert len(store) == 1
+    with pytest.raises(NoWriterError):
+        send_changes(tmp_path, {"delete": ["a"]})

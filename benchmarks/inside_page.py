@@ -236,7 +236,8 @@ def _outputs(inside: "Inside") -> dict[str, str]:
     names = "site-bilstm", "index", "site-long-lstm", "msrd-lstm"
     model, index, long, films = (str(inside.work / name) for name in names)
     clicks, titles = str(inside.folders["site"] / "clicks.tsv.gz"), str(inside.folders["msrd"] / "titles.tsv.gz")
-    missing = inside.program("explain", index, "bath tub wont turn off", PAIRS["bathtub"][1])
+    first = "shower valve cartridge explained by experts"
+    missing = inside.program("explain", model, "bath tub wont turn off", PAIRS["bathtub"][1], "--first", first)
     cells = inside.program("topics", long, clicks, "--words", "5", "--cells", "0,1,2,3,4,5,6,7")
     near = "nearest", index, "pizza", "infection", "infectoin", "-k", "6", "--least", "3"
     unlike = "nearest", films, "batman", "--catalogue", titles, "-k", "6", "--least", "2", "--unlike"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from command import ok
+from command import check_tells, ok, refused, run
 from serving import PROGRAM, Program, until
 
 
@@ -98,9 +98,9 @@ def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: 
     with Program(write_index) as first, Program(write_index) as second:
         assert any("only reads" in line for line in second.lines)
         assert not second.client.get("/readyz").json()["writable"]
-        refused = second.client.post("/documents", json={"documents": [{"id": "q", "title": "quiet zebra"}]})
-        assert refused.status_code == 403
-        assert "only reads" in refused.json()["error"]["message"]
+        answer = second.client.post("/documents", json={"documents": [{"id": "q", "title": "quiet zebra"}]})
+        assert answer.status_code == 403
+        assert "only reads" in answer.json()["error"]["message"]
         assert second.client.delete("/documents/t1").status_code == 403
         assert _add(first, "z", "zebra crossing") == 200
         assert _find(first, "zebra") == ["z"]
@@ -125,12 +125,9 @@ def test_a_damaged_index_is_told_and_derived_files_are_built_again(write_index: 
 
 
 def test_other_machines_need_keys(write_index: Path, tmp_path: Path) -> None:
-    refused = _run(write_index, "--host", "0.0.0.0")
-    assert refused.returncode == 1
-    assert "--read-key-file" in refused.stderr
-    key = _run("--new-key", tmp_path / "keys").stdout.strip()
-    half = _run(write_index, "--host", "0.0.0.0", "--read-key-file", tmp_path / "keys")
-    assert half.returncode == 1
+    check_tells(refused("serve", write_index, "--host", "0.0.0.0"), "--read-key-file", "--insecure")
+    key = ok("serve", "--new-key", tmp_path / "keys").strip()
+    check_tells(refused("serve", write_index, "--host", "0.0.0.0", "--read-key-file", tmp_path / "keys"), "--insecure")
     assert key.startswith("cv_")
     assert key not in (tmp_path / "keys").read_text()
 
@@ -144,16 +141,14 @@ def test_other_machines_need_keys(write_index: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_arguments(arguments: tuple[str, ...], told: str, code: int) -> None:
-    done = _run(*arguments)
-    assert done.returncode == code
-    assert told in done.stderr
+    done = run("serve", *arguments)
+    assert done.status == code
+    assert told in done.err
 
 
 def test_a_port_that_is_taken_is_told(write_index: Path) -> None:
     with Program(write_index) as program:
-        done = _run(write_index, "--port", program.port)
-        assert done.returncode == 1
-        assert str(program.port) in done.stderr
+        check_tells(refused("serve", write_index, "--port", str(program.port)), program.port)
 
 
 def test_it_imports_no_torch(read_index: Path) -> None:

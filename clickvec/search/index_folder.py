@@ -20,7 +20,7 @@ from pathlib import Path
 
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
-from clickvec.model.encoder import Encoder
+from clickvec.model.encoder import BATCH_SIZE, Encoder
 from clickvec.progress import Progress
 from clickvec.search.document_store import DocumentStore
 from clickvec.search.documents import Document
@@ -160,7 +160,7 @@ class IndexFolder:
         """Return the plan of a segment with all present documents. Use it within one read of the store."""
         last_seq, last_deletion = store.last()
         return Plan(
-            lambda: store.blocks(0, upto=last_seq), len(store), Coverage(last_seq, last_deletion), encoder,
+            lambda: store.blocks(0, BATCH_SIZE, last_seq), len(store), Coverage(last_seq, last_deletion), encoder,
             settings.vectors, settings.search, old,
         )  # fmt: skip
 

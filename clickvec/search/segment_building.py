@@ -11,12 +11,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import missing_extra
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import BATCH_SIZE, Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
 from clickvec.search.approximate import EXACT_UP_TO, LEAST_TITLES, ApproximateSearch
+from clickvec.search.consumer import Consumer
 from clickvec.search.documents import Document, distinct_texts
 from clickvec.search.fields import Fields
 from clickvec.search.segment import APPROXIMATE, FIELDS, MARKER, WORDS, Coverage, Segment, describe
@@ -75,12 +76,18 @@ def build_in_memory(plan: Plan, progress: Progress | None = None) -> Segment:
 
 def write_segment(plan: Plan, folder: Path, fingerprint: str, progress: Progress | None = None) -> int:
     """Write a segment into an empty folder and return the checksum of its segment.json."""
-    sample = _write_vectors(plan, folder, progress or ignore)
+    with Consumer(WordSegment.build) as words, Consumer(Fields.build) as fields:
+
+        def blocks() -> Iterator[Block]:
+            for seqs, documents in plan.blocks():
+                words.put([document.title for document in documents])
+                fields.put([document.payload for document in documents])
+                yield seqs, documents
+
+        sample = _write_vectors(plan, blocks(), folder, progress or ignore)
+        write_arrays(folder / WORDS, words.result().arrays())
+        write_arrays(folder / FIELDS, fields.result().arrays())
     approximate = _write_approximate(plan, folder, sample, progress)
-    titles = (document.title for _, block in plan.blocks() for document in block)
-    write_arrays(folder / WORDS, WordSegment.build(titles).arrays())
-    payloads = (document.payload for _, block in plan.blocks() for document in block)
-    write_arrays(folder / FIELDS, Fields.build(payloads).arrays())
     about = {
         "format": 1,
         "count": plan.title_count,
@@ -118,7 +125,7 @@ def _write_approximate(plan: Plan, folder: Path, sample: list[str], progress: Pr
     return search.settings
 
 
-def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> list[str]:
+def _write_vectors(plan: Plan, blocks: Iterable[Block], folder: Path, progress: Progress) -> list[str]:
     """Write seqs.npy, vectors.npy and scales.npy, block by block. Return a sample of the titles."""
     sample: list[str] = []
     step = max(1, plan.title_count // _SAMPLE)
@@ -131,13 +138,15 @@ def _write_vectors(plan: Plan, folder: Path, progress: Progress) -> list[str]:
 
     progress("encoding", 0, plan.title_count)
     with _array_file(folder / "vectors.npy", dtype, shape) as file:
-        for block_seqs, rows in map_in_threads(encode, plan.blocks()):
+        for block_seqs, rows in map_in_threads(encode, blocks):
             file.write(np.ascontiguousarray(rows).data)
             seqs.append(block_seqs)
             if dtype != np.float32:
                 scales.append(inverse_lengths(rows))
             done += len(rows)
             progress("encoding", done, plan.title_count)
+    if done != plan.title_count:
+        raise ClickvecError(f"there are {done:,} documents instead of {plan.title_count:,}; check documents.sqlite")
     write_array(folder / "seqs.npy", np.concatenate(seqs))
     if dtype != np.float32:
         write_array(folder / "scales.npy", np.concatenate(scales))
@@ -163,15 +172,3 @@ def _vectors(plan: Plan, seqs: NDArray[np.int64], titles: list[str], progress: P
     if new:
         stored[new] = encode_titles(plan.encoder, [titles[row] for row in new], plan.vector_type, progress)
     return stored
-
-
-def in_blocks(documents: Iterable[Document], first_seq: int, size: int = 10_000) -> Iterator[Block]:
-    """Yield documents that have consecutive sequence numbers as blocks."""
-    block: list[Document] = []
-    for document in documents:
-        block.append(document)
-        if len(block) == size:
-            yield np.arange(first_seq, first_seq + size), block
-            first_seq, block = first_seq + size, []
-    if block:
-        yield np.arange(first_seq, first_seq + len(block)), block

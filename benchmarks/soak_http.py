@@ -82,7 +82,7 @@ def slow(program: Program, options: argparse.Namespace) -> dict:
                         return
 
     def never_read() -> None:
-        request = as_http("POST", "/search", {"query": TEXTS[0], "k": 1000})
+        request = as_http("GET", "/openapi.json", None)
         while not is_over.is_set():
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", program.port)) as connection:
                 connection.settimeout(1)

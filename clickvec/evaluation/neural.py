@@ -10,7 +10,9 @@ from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import QueryTitles, Ranker
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
+from clickvec.search.exact import ExactSearch
 from clickvec.search.index import Index
+from clickvec.search.segment_building import encode_titles
 from clickvec.text.tokens import canonical
 
 Settings = dict[str, Any]  # of BM25: tokens, k1, b
@@ -46,13 +48,16 @@ class Neural(Ranker):
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
     ) -> Sequence[Sequence[str]]:
         """Search an index of the catalogue. Raise ClickvecError if there is one already, of another catalogue."""
-        index = self.index or Index.build(self.encoder, titles, ids, progress=progress)
-        if self.index and {str(document.id) for document in index} != set(ids):
+        if self.index is None:
+            vectors = encode_titles(self.encoder, list(titles), "float32", progress)
+            nearest = ExactSearch(vectors).nearest(self.encoder.encode_query(list(queries)), k)
+            return [[ids[position] for position in positions.tolist()] for positions, _ in nearest]
+        if {str(document.id) for document in self.index} != set(ids):
             raise ClickvecError(
-                f"{self.name} has {len(index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
+                f"{self.name} has {len(self.index):,} titles and the catalogue has {len(ids):,}, or their ids differ; "
                 "leave the catalogue out to search the titles of the index"
             )
-        return [[str(hit.id) for hit in hits] for hits in index.search(list(queries), k=k, mode="vectors")]
+        return [[str(hit.id) for hit in hits] for hits in self.index.search(list(queries), k=k, mode="vectors")]
 
 
 def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:

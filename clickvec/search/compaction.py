@@ -5,9 +5,13 @@ killed leaves nothing but a folder, which the next writer removes.
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,9 @@ from clickvec.progress import Progress, ignore
 from clickvec.search.document_store import DocumentStore
 from clickvec.search.index_folder import SEGMENTS, IndexFolder
 from clickvec.search.live_view import Settings
+
+_RETRY_SECONDS = 60.0  # after a compaction that has failed
+_log = logging.getLogger(__name__)
 
 Swap = dict[str, Any]  # the message that takes a segment into use
 
@@ -33,7 +40,7 @@ def build_segment(
     try:
         store.check_pages()  # opening a large file did not
         with store.reading():
-            settings = Settings(**store.state())
+            settings = Settings.of(store.state())
             if encoder is None:
                 model, fingerprint = folder.open_encoder(settings), settings.model
                 old = None if is_fresh else folder.open_segment(settings, model)
@@ -73,13 +80,51 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
     )
 
 
-def result_of(child: "subprocess.Popen[bytes]", path: Path) -> Swap:
-    """Wait for a child and return the message that takes its segment into use."""
-    output, errors = child.communicate()
-    if child.returncode:
-        reason = errors.decode(errors="replace").strip().splitlines()
-        raise ClickvecError(f"no new segment of {path}: {reason[-1] if reason else f'status {child.returncode}'}")
-    return dict(json.loads(output))
+class BackgroundCompaction:
+    """Build segments in child processes, one at a time, and take them into use with `submit`."""
+
+    def __init__(self, path: Path, submit: Callable[[Swap], object]) -> None:
+        self._path, self._submit, self._pid = path, submit, os.getpid()
+        self._starting, self._not_before = threading.Lock(), 0.0
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+        self.thread: threading.Thread | None = None
+
+    def start(self, is_fresh: bool = False) -> None:
+        """Start a child, unless one is at work or has failed a short time ago."""
+        with self._starting:
+            is_running = self.thread is not None and self.thread.is_alive()
+            if not is_running and time.monotonic() >= self._not_before:
+                self._is_stopped = False
+                self.thread = threading.Thread(target=self._run, args=(is_fresh,), name="clickvec-compact", daemon=True)
+                self.thread.start()
+
+    def stop(self) -> None:
+        """End the child. A later call of `start` starts another one."""
+        self._is_stopped = True
+        if self._child is not None and self._pid == os.getpid():
+            self._child.terminate()
+
+    def _run(self, is_fresh: bool) -> None:
+        try:
+            self._child = start_child(self._path, is_fresh)
+            swap = self._result(self._child)
+            if not self._is_stopped:
+                self._submit(swap)
+        except (ClickvecError, OSError) as error:
+            if not self._is_stopped:
+                self._not_before = time.monotonic() + _RETRY_SECONDS
+                _log.warning("%s", error)
+        finally:
+            self._child = None
+
+    def _result(self, child: "subprocess.Popen[bytes]") -> Swap:
+        output, errors = child.communicate()
+        if child.returncode:
+            reason = errors.decode(errors="replace").strip().splitlines()
+            said = reason[-1] if reason else f"status {child.returncode}"
+            raise ClickvecError(f"no new segment of {self._path} was built: {said}")
+        return dict(json.loads(output))
 
 
 def main() -> None:

@@ -46,7 +46,10 @@ def documents_of(
     if isinstance(titles, str):
         raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
     titles = list(titles)
-    ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
+    if ids is None:
+        ids = [str(number) for number in range(len(titles))]
+    else:
+        ids = [int(value) if isinstance(value, np.integer) else value for value in ids]
     payloads = [None] * len(titles) if payloads is None else list(payloads)
     for name, values in (("ids", ids), ("payloads", payloads)):
         if len(values) != len(titles):

@@ -69,7 +69,7 @@ def model_in(path: Path) -> Path:
         return path / "model"
     store = DocumentStore.open(IndexFolder(path).documents)
     try:
-        return path / MODELS / Settings(**store.state()).model
+        return path / MODELS / Settings.of(store.state()).model
     finally:
         store.close()
 

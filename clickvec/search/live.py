@@ -21,6 +21,7 @@ from clickvec.search.segment import Coverage, Segment, vectors_alone
 from clickvec.search.segment_building import Plan, build_in_memory
 
 MOST_ADDED = 10_000  # documents in the delta, or deleted ones in the segment, before a new segment is built
+BULK = 20_000  # so many documents in one call are not added to the delta
 MOST_SHARE = 0.05  # or this share of the segment, if it is more
 
 
@@ -71,7 +72,7 @@ class Live:
             with self.store.reading():
                 version = self.store.version()
                 was_broken, self._is_broken = self._is_broken, True
-                self._view = self._next_view(Settings(**self.store.state()), was_broken)
+                self._view = self._next_view(Settings.of(self.store.state()), was_broken)
                 self._version, self._is_broken = version, False
 
     def reading(self) -> AbstractContextManager[object]:
@@ -101,7 +102,7 @@ class Live:
         """Add documents, replacing those with the same id. Return how many were given."""
         with self._writing:
             count = self.store.add(documents)
-            if count > MOST_ADDED:
+            if is_bulk(count, self._view):
                 self.compact(progress)
         self.refresh()
         self._compact_if_due()
@@ -168,6 +169,11 @@ class Live:
 def view_of_segment(store: DocumentStore, encoder: Encoder, settings: Settings, segment: Segment) -> View:
     """Return a view of a segment as it was when it was built."""
     return View(store, encoder, settings, segment, Delta(encoder, settings.vectors), segment.coverage)
+
+
+def is_bulk(count: int, view: View) -> bool:
+    """Return whether so many documents are added that a new segment is built at once."""
+    return count > max(BULK, MOST_SHARE * len(view.segment))
 
 
 def is_due(view: View) -> bool:

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import logging
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Iterable
@@ -18,11 +17,11 @@ from typing import Any
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.compaction import Swap, build_segment, result_of, start_child
+from clickvec.search.compaction import BackgroundCompaction, Swap, build_segment
 from clickvec.search.document_store import DocumentStore
 from clickvec.search.documents import Document
 from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
-from clickvec.search.live import MOST_ADDED, Live, is_due, view_of_segment
+from clickvec.search.live import Live, is_bulk, is_due, view_of_segment
 from clickvec.search.live_view import Settings, View
 from clickvec.search.segment import DamagedSegmentError
 from clickvec.search.writer import (
@@ -53,9 +52,7 @@ class LiveFolder(Live):
         self._process = self._pid
         self._lock: Lock | None = None
         self._server: ChangeServer | None = None
-        self._child: subprocess.Popen[bytes] | None = None
-        self._compaction: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._compaction = BackgroundCompaction(path, self._submit)
         if writing and (lock := take_lock(path)):
             self._lock = lock
         elif writing:
@@ -83,6 +80,7 @@ class LiveFolder(Live):
                 time.sleep(0.001)
             else:
                 if self._identity == self._folder_identity():
+                    self._stores = [store]  # others are closed with the last view that reads them
                     return
                 store.close()
 
@@ -93,7 +91,7 @@ class LiveFolder(Live):
 
     def _open_view(self, store: DocumentStore, writing: bool) -> View:
         while True:
-            settings = Settings(**store.state())
+            settings = Settings.of(store.state())
             if self._given is None:
                 encoder = self.folder.open_encoder(settings)
             else:
@@ -101,7 +99,7 @@ class LiveFolder(Live):
             try:
                 return view_of_segment(store, encoder, settings, self.folder.open_segment(settings, encoder))
             except DamagedSegmentError as error:
-                if Settings(**store.state()).segment != settings.segment:
+                if Settings.of(store.state()).segment != settings.segment:
                     continue  # the writer has just replaced it
                 if not writing:
                     raise
@@ -135,7 +133,7 @@ class LiveFolder(Live):
             view.segment.check()
         except DamagedSegmentError:
             if self.is_writer:
-                self._start_compaction(is_fresh=True)
+                self._compaction.start(is_fresh=True)
             raise
         return view
 
@@ -177,7 +175,10 @@ class LiveFolder(Live):
             if server is not None:
                 return server.submit(message)
             with contextlib.suppress(NoWriterError):
-                result = send_changes(self.path, message)
+                try:
+                    result = send_changes(self.path, message)
+                except (TypeError, ValueError, RecursionError) as error:
+                    raise ClickvecError(f"a payload is not JSON: {error}") from None
                 self.refresh()
                 return result
 
@@ -206,8 +207,7 @@ class LiveFolder(Live):
     def _stop_writing(self) -> None:
         server, self._server = self._server, None
         lock, self._lock = self._lock, None
-        if self._child is not None and self._pid == os.getpid():
-            self._child.terminate()
+        self._compaction.stop()
         if server is not None:
             server.close()
         if lock is not None:
@@ -218,7 +218,7 @@ class LiveFolder(Live):
         match message.get("change"):
             case "add":
                 count = self.store.add(Document(*row) for row in message["documents"])
-                if count > MOST_ADDED:
+                if is_bulk(count, self._view):
                     self._build_within_transaction(message.get("progress"))
                 return count
             case "delete":
@@ -245,7 +245,7 @@ class LiveFolder(Live):
 
     def _build_within_transaction(self, progress: Progress | None) -> None:
         """Build a segment of all documents, also of those that are not committed yet."""
-        settings, view = Settings(**self.store.state()), self._view
+        settings, view = Settings.of(self.store.state()), self._view
         view.segment.check(wait=True)  # damage must not be copied
         plan = self.folder.plan(self.store, settings, view.encoder, view.segment)
         name, crc32 = self.folder.write_segment(plan, settings.model, progress)
@@ -298,29 +298,7 @@ class LiveFolder(Live):
 
     def _compact_if_due(self) -> None:
         if is_due(self._view):
-            self._start_compaction()
-
-    def _start_compaction(self, is_fresh: bool = False) -> None:
-        """Build a new segment in a child process, unless one is at work."""
-        with self._starting:
-            if self._compaction is None or not self._compaction.is_alive():
-                self._compaction = threading.Thread(
-                    target=self._compact_in_child, args=(is_fresh,), name="clickvec-compact", daemon=True
-                )
-                self._compaction.start()
-
-    def _compact_in_child(self, is_fresh: bool) -> None:
-        server = self._server
-        try:
-            self._child = start_child(self.path, is_fresh)
-            swap = result_of(self._child, self.path)
-            if server is not None:
-                server.submit(swap)
-        except ClickvecError as error:
-            if self._server is not None:  # else the index was closed
-                _log.warning("%s", error)
-        finally:
-            self._child = None
+            self._compaction.start()
 
     def close(self) -> None:
         """Release everything. The index cannot be used any more."""

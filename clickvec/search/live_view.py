@@ -4,7 +4,7 @@ A view never changes. A process makes the next one from the documents that were 
 threads use the old one. The position of a title counts through the segment, then through the delta.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -40,6 +40,11 @@ class Settings(NamedTuple):
     fusion_report: dict[str, Any] | None = None  # how it was chosen
     k1: float = K1
     b: float = B
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> "Settings":
+        """Return the settings that a store holds. Those of a newer version are ignored."""
+        return cls(**{name: state[name] for name in cls._fields if name in state})
 
 
 class Delta:

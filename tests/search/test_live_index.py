@@ -97,8 +97,7 @@ def test_any_changes_give_what_a_new_index_gives(
         elif change == "bulk":
             rows = {f"b{at}": Document(f"b{at}", f"hotel {at}", None) for at in range(12)}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(live, "MOST_ADDED", 10)
-                patch.setattr(live_folder, "MOST_ADDED", 10)
+                patch.setattr(live, "BULK", 10)
                 index.add(list(rows), [row.title for row in rows.values()])
             expected = {key: row for key, row in expected.items() if key not in rows} | rows
             is_compact = True
@@ -305,9 +304,9 @@ def test_many_changes_start_a_compaction_in_a_child(path: Path, monkeypatch: pyt
             index.add([f"x{number}"], [f"zebra {number}"])
         folder = index._live
         assert isinstance(folder, LiveFolder)
-        assert folder._compaction
+        assert folder._compaction.thread
         index.add(["during"], ["giraffe"])
-        folder._compaction.join()
+        folder._compaction.thread.join()
         after = {entry.name for entry in (path / "segments").iterdir()}
         assert len(after) == 1
         assert after != before

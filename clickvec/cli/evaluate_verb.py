@@ -177,9 +177,7 @@ def _of_index(
             )
             name = "BM25 (tuned)" if settings else "BM25"
             bm25 = BM25((document.title for document in index), name=name, **(settings or {}))
-            print_message(
-                f"{name}: {describe_settings(settings or {})}; {by}. The words of the index: words, k1 = 1.2, b = 0.75"
-            )
+            print_message(f"{name}: {describe_settings(settings or {})}; {by}")
         result = measure_index(index, test, bm25, Bar())
         print_message(f"{path}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
     return result

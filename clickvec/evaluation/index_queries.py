@@ -1,7 +1,7 @@
 """Queries with known relevant titles, as an index is measured and fitted on them: a judged set or held-out clicks.
 
-A relevant title is found by its id if the judged set has ids of the index; otherwise by its words. Titles with the same
-words are then one title, and the copies of a title that was already returned do not count.
+A relevant title is found by its id if most ids of the judged set that the index has mean titles of the same words;
+otherwise by its words. Titles with the same words are then one title, and its copies in a result do not count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def index_queries(index: Index, source: Source) -> IndexQueries:
         everything, by_id = list(map(_of_collection, source.queries, source.clicked)), True
     else:
         judged = list(source)
-        by_id = any(index.get(doc_id) is not None for query in judged for doc_id in query.doc_ids)
+        by_id = _has_ids_of(index, judged)
         everything = [_of_judged(query, by_id) for query in judged]
     queries = tuple(query for query in everything if query.gains)
     if not queries:
@@ -84,6 +84,16 @@ def index_queries(index: Index, source: Source) -> IndexQueries:
     if not known:
         raise ClickvecError("the index has none of the relevant titles, neither by id nor by words; use its own log")
     return IndexQueries(queries, by_id, len(everything) - len(queries), frozenset(known))
+
+
+def _has_ids_of(index: Index, judged: Sequence[JudgedQuery]) -> bool:
+    """Return whether ids of the judged set mean the same titles in the index, and not others by chance."""
+    same = found = 0
+    for doc_id, title in {pair for query in judged for pair in zip(query.doc_ids, query.titles, strict=True)}:
+        document = index.get(doc_id)
+        found += document is not None
+        same += document is not None and canonical(document.title) == canonical(title)
+    return 2 * same > found
 
 
 def _of_clicks(log: ClickLog) -> list[IndexQuery]:

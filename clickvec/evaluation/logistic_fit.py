@@ -17,6 +17,8 @@ NAMES = ("constant", *CLICK_FACTS)
 # Typical of the logs that we have measured. The ratios of cosine, words and codes are those of the default mixture.
 PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 3.5}
 PENALTY = 100.0  # of 10 to 1,000, the best on held-out queries of three logs
+BEND_FROM = -2.0  # log odds: a probability of 0.12
+_LEAST_SLOPE = 0.2
 _ROUNDS = 50
 _CONVERGED = 1e-9  # relative change of the loss
 
@@ -32,8 +34,24 @@ def fit_clicks(rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]]) -> 
     """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked."""
     facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
     prior = np.array([PRIOR.get(name, 0.0) for name in NAMES])
-    weights = fit_logistic(facts, labels, prior, PENALTY)
-    return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True))})
+    weights = fit_logistic(facts, labels, prior, PENALTY) if len(facts) else prior
+    weights, bend = _calibrate(facts, labels, weights) if len(facts) else (weights, {})
+    return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True)) | bend})
+
+
+def _calibrate(facts: Floats, labels: Floats, weights: Floats) -> tuple[Floats, dict[str, float]]:
+    """Return the weights, shifted and scaled, and the bend with which the probabilities fit best.
+
+    The log odds become a line with one bend. It always rises, so the order of titles is the same.
+    """
+    log_odds = facts @ weights
+    line = np.stack([np.ones(len(facts)), log_odds, np.maximum(log_odds - BEND_FROM, 0)], axis=1)
+    shift, slope, more = fit_logistic(line, labels, np.array([0.0, 1.0, 0.0]), 1.0).tolist()
+    if slope < _LEAST_SLOPE or slope + more < _LEAST_SLOPE:
+        return weights, {}
+    scaled = weights * slope
+    scaled[0] += shift
+    return scaled, {"bend": more / slope, "bend from": shift + slope * BEND_FROM}
 
 
 def fit_logistic(facts: Floats, labels: Floats, prior: Floats, penalty: float) -> Floats:

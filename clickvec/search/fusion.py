@@ -4,7 +4,7 @@ Candidates are the titles that either the words (BM25) or the vectors (cosine) f
 
     ranks     reciprocal rank fusion: the sum of 1 / (constant + rank) of the two rankings
     mixture   a weighted sum of the cosine, the share of the highest possible BM25, and matched codes; the default
-    clicks    the probability of a click: a logistic model of cosine, BM25 and facts about query and title
+    clicks    the probability of a click: a logistic model of cosine, BM25 and facts about query and title, calibrated
 
 Every method is additive. `terms_of` names the terms; `clicks` applies the logistic function to their sum. Scores of
 `mixture` and `clicks` depend on the query and the title alone, so they can be compared between queries.
@@ -104,6 +104,8 @@ CLICK_FACTS = {
     "query length": "the logarithm of the number of different words of the query",
 }
 _NAMES = {"ranks": ("constant",), "mixture": ("cosine", "words", "codes"), "clicks": ("constant", *CLICK_FACTS)}
+# The log odds change with another slope above some value: by 1 + bend. This corrects probabilities and keeps the order.
+BEND = ("bend", "bend from")
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
 
@@ -148,7 +150,12 @@ class Fusion:
         facts = facts_of(candidates)
         if self.method == "mixture":
             return {name: self.weights[name] * facts[name] for name in _NAMES["mixture"]}
-        return {"constant": self.weights["constant"]} | {name: self.weights[name] * facts[name] for name in CLICK_FACTS}
+        terms: dict[str, Floats | float] = {"constant": self.weights["constant"]}
+        terms |= {name: self.weights[name] * facts[name] for name in CLICK_FACTS}
+        bend = self.weights.get("bend", 0.0)
+        if bend:
+            terms["calibration"] = bend * np.maximum(sum(terms.values()) - self.weights.get("bend from", 0.0), 0)
+        return terms
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as `from_json` takes them."""
@@ -161,7 +168,8 @@ class Fusion:
             raise ClickvecError(f"a fusion has a method ({', '.join(_NAMES)}) and weights; this is {str(value)[:200]}")
         method, weights = str(value["method"]), value.get("weights")
         names = _NAMES[method]
-        if not isinstance(weights, Mapping) or set(weights) != set(names):
+        optional = BEND if method == "clicks" else ()
+        if not isinstance(weights, Mapping) or set(weights).difference(optional) != set(names):
             raise ClickvecError(
                 f"the fusion {method!r} needs the weights {', '.join(names)}; it has {str(weights)[:200]}"
             )
@@ -170,7 +178,9 @@ class Fusion:
                 raise ClickvecError(f"the weight {name!r} of the fusion {method!r} is {weight!r}; it must be a number")
         if method == "ranks" and weights["constant"] < 0:
             raise ClickvecError(f"the constant of the fusion 'ranks' is {weights['constant']}; it must not be negative")
-        return cls(method, {name: float(weights[name]) for name in names})
+        if weights.get("bend", 0.0) <= -1:
+            raise ClickvecError(f"the weight 'bend' of the fusion 'clicks' is {weights['bend']}; it must be above -1")
+        return cls(method, {name: float(weights[name]) for name in (*names, *optional) if name in weights})
 
     @classmethod
     def default(cls) -> "Fusion":

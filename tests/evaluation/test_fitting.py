@@ -66,6 +66,14 @@ def test_no_click_at_all_is_no_error() -> None:
     assert scores.max() < 0.01
 
 
+def test_queries_without_candidates_are_no_error() -> None:
+    query = some_queries(1)[0]
+    empty = query.candidates._replace(cosine=np.zeros(0), matches=query.candidates.matches[:0])
+    nothing = FittedQuery.of(empty, (), {"elsewhere": 1.0})
+    assert fitted([nothing]).weights["cosine"] == PRIOR["cosine"]
+    assert set(choose([nothing] * 10).report["figures"]["clicks"].values()) == {0.0}
+
+
 def test_probabilities_are_calibrated_on_queries_that_were_not_fitted() -> None:
     chosen = choose(some_queries(1_000))
     assert chosen.fusion.method == chosen.report["chosen"] == "clicks"
@@ -73,6 +81,15 @@ def test_probabilities_are_calibrated_on_queries_that_were_not_fitted() -> None:
     for part in chosen.report["reliability"]:
         if part["candidates"] > 500:
             assert part["predicted"] == pytest.approx(part["clicked"], abs=0.04)
+
+
+def test_clicks_that_a_straight_line_cannot_predict_are_calibrated_by_a_bend() -> None:
+    steep = Fusion("clicks", {**TRUE.weights, "bend": 1.5, "bend from": -2.0})
+    chosen = choose(some_queries(1_000, steep))
+    assert chosen.fusion.weights["bend"] > 0.5
+    for part in chosen.report["reliability"]:
+        if part["candidates"] > 500:
+            assert part["predicted"] == pytest.approx(part["clicked"], abs=0.06)
 
 
 def test_the_report_has_the_figures_of_every_method() -> None:

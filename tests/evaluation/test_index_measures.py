@@ -34,7 +34,9 @@ def judged(*rows: tuple[str, str, int], query: str = "pizza") -> JudgedQuery:
 
 
 def test_a_judged_set_with_ids_of_the_index_is_matched_by_id(index: Index) -> None:
-    queries = index_queries(index, [judged(("b", "x", 2), ("zz", "y", 1), ("c", "z", 0)), judged(("a", "x", 0))])
+    queries = index_queries(
+        index, [judged(("b", "best pizza", 2), ("zz", "y", 1), ("c", "A car", 0)), judged(("a", "x", 0))]
+    )
     assert queries.by_id
     assert queries.queries[0].gains == {"b": 3.0, "zz": 1.0}
     assert (queries.left_out, queries.absent) == (1, 1)
@@ -45,6 +47,12 @@ def test_other_ids_are_matched_by_the_words_of_the_title(index: Index) -> None:
     assert not queries.by_id
     assert queries.queries[0].gains == {"best pizza": 1.0, "no such title": 1.0}
     assert queries.absent == 1
+
+
+def test_an_id_that_means_another_title_by_chance_is_no_id_of_the_index(index: Index) -> None:
+    queries = index_queries(index, [judged(("c", "best pizza", 1), ("17", "blue tea", 1))])  # c is a car in the index
+    assert not queries.by_id
+    assert queries.absent == 0
 
 
 def test_clicks_are_matched_by_words_and_merged_by_query(index: Index) -> None:

@@ -21,7 +21,8 @@ class Term(NamedTuple):
 
 
 CLICKS = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-8, 7, 3, 2, 1, 1, -1, 0.3), strict=True)))
-METHODS = [Fusion.ranks(10), Fusion.default(), CLICKS]
+BENT = Fusion("clicks", {**CLICKS.weights, "bend": -0.5, "bend from": -2.0})
+METHODS = [Fusion.ranks(10), Fusion.default(), CLICKS, BENT]
 
 
 def candidates(cosine: list[float], matches: list[list[float]], terms: list[Term]) -> Candidates:
@@ -95,6 +96,15 @@ def test_no_candidates_and_no_words_are_no_error(fusion: Fusion) -> None:
     assert better > worse
 
 
+@given(of=some_candidates())
+def test_a_bend_keeps_the_order(of: Candidates) -> None:
+    straight, bent = CLICKS.scores(of), BENT.scores(of)
+    order = np.argsort(straight)
+    assert (np.diff(bent[order]) >= 0).all()
+    below = straight < 1 / (1 + math.exp(2)) - 1e-6
+    np.testing.assert_allclose(bent[below], straight[below], rtol=1e-5)
+
+
 def test_a_rare_code_beats_a_similar_title() -> None:
     terms = [Term(2.5), Term(9, is_code=True)]
     exact = candidates([0.55, 0.85], [[1.2, 4.5], [1.2, 0]], terms)
@@ -130,6 +140,11 @@ def test_settings_survive_json(fusion: Fusion) -> None:
         ({"method": "ranks", "weights": {"constant": True}}, "is True; it must be a number"),
         ({"method": "ranks", "weights": {"constant": math.nan}}, "is nan; it must be a number"),
         ({"method": "ranks", "weights": {"constant": -1}}, "it must not be negative"),
+        ({"method": "ranks", "weights": {"constant": 1, "bend": 1}}, "needs the weights constant; it has"),
+        (
+            {"method": "clicks", "weights": {**CLICKS.weights, "bend": -1}},
+            "'bend' of the fusion 'clicks' is -1; it must",
+        ),
     ],
 )
 def test_bad_settings_are_told_in_one_sentence(value: object, told: str) -> None:

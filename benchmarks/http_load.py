@@ -51,6 +51,8 @@ class Connection(asyncio.Protocol):
             self.load.free(self)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self in self.load.idle:
+            self.load.idle.remove(self)
         if not self.load.stopped:
             self.load.lost += 1
             if self.due:

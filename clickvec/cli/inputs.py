@@ -113,11 +113,9 @@ def is_index(folder: Path) -> bool:
 
 def model_folder(folder: Path) -> Path:
     """Return the model folder inside an index folder. Any other folder is returned as it is."""
-    if not is_index(folder):
-        return folder
     from clickvec.search.index_folder import model_in
 
-    return model_in(folder)
+    return model_in(folder) if is_index(folder) else folder
 
 
 def file_names(paths: Iterable[Path]) -> str:

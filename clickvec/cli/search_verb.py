@@ -60,16 +60,17 @@ def search(
             found = index.search(batch, k=k, where=condition, mode=mode, offset=offset, min_score=min_score)
             for query, hits in zip(batch, found, strict=True):
                 counts = index.facets(query, facets, where=condition) if facets else None
+                corrected = _corrections(index, query) if mode != "vectors" else {}
                 if as_json:
-                    print_json(_as_json(query, hits, counts))
+                    print_json(_as_json(query, hits, counts, corrected))
                     continue
                 heading = [f"{clean(query)}:"] if query.strip() and (not queries or len(queries) > 1) else []
                 if heading or hits:
                     print_result("\n".join([*heading, *(_hit_line(hit, parts) for hit in hits)]))
                 if counts and (queries or query.strip()):
                     print_result("\n".join(_facet_line(field, facet) for field, facet in counts.items()))
-                if mode != "vectors":
-                    _print_corrections(index, query)
+                for word, others in corrected.items():
+                    print_message(f"No title contains {word!r}; searching for {', '.join(others)} instead")
                 if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
                     reason = _why_no_hits(index, query, mode, is_limited=bool(where or offset or min_score is not None))
                     print_message(f"No hits for {query!r}: {reason}")
@@ -88,10 +89,15 @@ def _read_filter(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _as_json(query: str, hits: "list[Hit]", facets: "Mapping[str, Facet] | None") -> dict[str, Any]:
-    found = [hit._asdict() | {"parts": hit.parts._asdict()} for hit in hits]
-    counts = {field: facet._asdict() for field, facet in facets.items()} if facets else None
-    return {"query": query, "hits": found, **({"facets": counts} if counts else {})}
+def _as_json(
+    query: str, hits: "list[Hit]", facets: "Mapping[str, Facet] | None", corrected: dict[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"query": query, "hits": [hit._asdict() | {"parts": hit.parts._asdict()} for hit in hits]}
+    if facets:
+        found["facets"] = {field: facet._asdict() for field, facet in facets.items()}
+    if corrected:
+        found["corrected"] = corrected
+    return found
 
 
 def _hit_line(hit: "Hit", parts: bool) -> str:
@@ -106,11 +112,10 @@ def _facet_line(field: str, facet: "Facet") -> str:
     return clean(f"{field}: {counts or 'no values'}{more}")
 
 
-def _print_corrections(index: "Index", query: str) -> None:
-    """Say which words of the query stand for others, because no title contains them."""
-    for term in index.view().words.terms(query):
-        if not term.is_known and term.words:
-            print_message(f"No title contains {term.word!r}; searching for {', '.join(term.words)} instead")
+def _corrections(index: "Index", query: str) -> dict[str, tuple[str, ...]]:
+    """Return the words of the query that no title contains, with the words that they stand for."""
+    terms = index.view().words.terms(query)
+    return {term.word: term.words for term in terms if not term.is_known and term.words}
 
 
 def _why_no_hits(index: "Index", query: str, mode: str, is_limited: bool) -> str:

@@ -157,6 +157,8 @@ def test_a_misspelled_word_is_corrected_and_told(index: Path) -> None:
     assert done.out.split("  ")[1] == "a"
     check_tells(done.err, "No title contains 'shangai'", "shanghai")
     assert "shangai" not in run("search", index, "shangai", "--mode", "vectors").err
+    assert json.loads(ok("search", index, "shangai", "--json"))["corrected"] == {"shangai": ["shanghai"]}
+    assert "corrected" not in json.loads(ok("search", index, "shanghai", "--json"))
 
 
 def test_queries_that_find_nothing_say_why(index: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -17,9 +17,8 @@ Row = tuple[int, str | bytes, bool, str | bytes, str | bytes | None, int]  # tex
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def to_rows(documents: Iterable[Document], seq: int) -> list[Row]:
-    """Return the rows of documents, numbered from `seq`. Raise if a value has the wrong type or is too large."""
-    rows: list[Row] = []
+def to_rows(documents: Iterable[Document], seq: int) -> Iterator[Row]:
+    """Yield the rows of documents, numbered from `seq`. Raise if a value has the wrong type or is too large."""
     for doc_id, title, payload in documents:
         text, is_integer = (doc_id, False) if type(doc_id) is str else (id_text(doc_id), not isinstance(doc_id, str))
         if type(title) is not str or len(title) > MAX_BYTES:
@@ -27,13 +26,14 @@ def to_rows(documents: Iterable[Document], seq: int) -> list[Row]:
         json_text = None if payload is None else _payload(doc_id, payload)
         checked = f"{seq} {is_integer:d}\0{text}\0{title}\0{json_text or ''}"
         try:
-            rows.append((seq, text, is_integer, title, json_text, crc32(checked.encode())))
+            crc = crc32(checked.encode())
         except UnicodeEncodeError:
             crc = crc32(checked.encode("utf-8", "surrogatepass"))
             stored = None if json_text is None else storable(json_text)
-            rows.append((seq, storable(text), is_integer, storable(title), stored, crc))
+            yield seq, storable(text), is_integer, storable(title), stored, crc
+        else:
+            yield seq, text, is_integer, title, json_text, crc
         seq += 1
-    return rows
 
 
 def to_document(row: tuple[Any, ...]) -> Document:

@@ -119,14 +119,14 @@ class DocumentStore:
     def _add_block(
         self, connection: sqlite3.Connection, block: list[Document], counters: document_rows.Counters, before: int
     ) -> document_rows.Counters:
-        rows = document_rows.to_rows(block, counters.last_seq + 1)
-        added = counters._replace(last_seq=rows[-1][0], documents=counters.documents + len(rows))
+        added = counters._replace(last_seq=counters.last_seq + len(block), documents=counters.documents + len(block))
         statement = f"INSERT OR IGNORE INTO documents({document_rows.COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
-        if connection.executemany(statement, rows).rowcount == len(rows):
+        rows = document_rows.to_rows(block, counters.last_seq + 1)
+        if connection.executemany(statement, rows).rowcount == len(block):
             return added
         connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
         replaced: list[int] = []
-        for row, document in zip(rows, block, strict=True):
+        for row, document in zip(document_rows.to_rows(block, counters.last_seq + 1), block, strict=True):
             old = self._row_of_id(connection, row[1])
             if old is not None:
                 if old[0] > before:

@@ -24,7 +24,7 @@ ADDS_UP = ("shapley", "changes")
 PARTS = {
     "constant": "constant", "cosine": "cosine", "words": "BM25", "codes": "matching codes",
     "rarest match": "rarest matching word", "unknown words": "words in no title", "rarest word": "rarest query word",
-    "query length": "number of query words",
+    "query length": "number of query words", "calibration": "calibration",
 }  # fmt: skip
 NEGLIGIBLE = 0.005  # a contribution that two decimals show as zero
 

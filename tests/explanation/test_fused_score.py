@@ -26,7 +26,8 @@ QUERIES = [TEXTS[0], "cheap hotels", "лев", "лев hotels", "ab1234 paint"]
 CLICKS = Fusion.from_json(
     {"method": "clicks", "weights": {"constant": -2.0, **dict.fromkeys(CLICK_FACTS, 1.5), "unknown words": -1.0}}
 )
-FUSIONS = {"default": Fusion.default(), "ranks": Fusion.ranks(5), "clicks": CLICKS}
+CALIBRATED = Fusion.from_json({"method": "clicks", "weights": {**CLICKS.weights, "bend": -0.5, "bend from": -1.5}})
+FUSIONS = {"default": Fusion.default(), "ranks": Fusion.ranks(5), "clicks": CLICKS, "calibrated": CALIBRATED}
 
 
 def index_with(fusion: Fusion, vectors: str = "float32") -> Index:
@@ -52,7 +53,7 @@ def test_the_parts_of_every_hit_add_up(query: str, fusion: Fusion) -> None:
         assert rank
         assert found.score == fused.score == pytest.approx(hit.score, abs=1e-6)
         assert fused.total == pytest.approx(sum(part.contribution for part in fused.parts))
-        assert fused.is_probability == (fusion is CLICKS)
+        assert fused.is_probability == (fusion.method == "clicks")
         assert fused.score == pytest.approx(
             1 / (1 + math.exp(-fused.total)) if fused.is_probability else fused.total, abs=1e-6
         )
@@ -200,7 +201,7 @@ def test_json_and_the_page_hold_all_of_it(fusion: Fusion) -> None:
     check_page(page)
     for text in ("Parts of the score", "Why this cosine", "BM25: what each word of the query adds"):
         assert text in page
-    assert ("probability of a click" in page) == (fusion is CLICKS)
+    assert ("probability of a click" in page) == (fusion.method == "clicks")
     assert repr(found).startswith(f"Explanation(score {found.score:.3f}, cosine ")
 
 

@@ -41,7 +41,7 @@ _SELECT = f"SELECT {document_rows.COLUMNS} FROM documents"
 Seqs = NDArray[np.int64]
 
 
-class DocumentStore:
+class DocumentStore(AbstractContextManager["DocumentStore"]):
     """Documents by id, on disk or in memory. Changes are durable when a method returns.
 
     Threads and processes may share a store; at most one process should open it for writing (see writer.py). A store in
@@ -78,9 +78,6 @@ class DocumentStore:
     def close(self) -> None:
         """Close the file for all threads."""
         self._database.close()
-
-    def __enter__(self) -> "DocumentStore":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()

@@ -18,7 +18,6 @@ from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
 BUSY_SECONDS = 10.0  # how long to wait for another process that writes
-_CACHE_KIB = 32_768
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR)
 
@@ -157,7 +156,7 @@ class Database:
         )
         connection.text_factory = bytes
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        connection.execute("PRAGMA cache_size=-32768")  # KiB
         connection.execute(f"PRAGMA journal_size_limit={_KEPT_WAL_BYTES}")
         handle = _Handle(connection, unchanging)
         if self.path is not None:

@@ -57,6 +57,8 @@ def search(service: Service, call: Call) -> SearchResponse:
     check_count("queries", queries, limits.queries)
     check_lengths("query", queries, limits.query_characters)
     check_count("facets", request.facets, limits.queries)
+    if request.explain:
+        check_count("hits to explain", range(len(queries) * request.k), limits.queries)
     if request.explain and request.mode != "hybrid":
         raise RefusalError(422, f"explain needs the mode hybrid, and the mode is {request.mode}.")
     if request.offset + request.k > limits.hits:

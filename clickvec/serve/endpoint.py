@@ -1,10 +1,12 @@
 """One endpoint: check the key, read and validate the body, do the work in a thread, send the answer."""
 
 import asyncio
+import errno
 import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -47,7 +49,7 @@ class Endpoint(NamedTuple):
     body: type[Any] | None = None
     access: Access = "read"
     response: type[Any] | None = None  # for OpenAPI
-    # What answers: the event loop, a thread that searches or one that writes, or, even if those are busy, any thread.
+    # What answers: the event loop, a thread that searches or writes, or one that is free even if the service is busy.
     at: Literal["loop", "search", "write", "always"] = "search"
 
     @property
@@ -92,7 +94,7 @@ class PathEndpoint:
         if endpoint.at == "loop":
             return _work(service, endpoint, call)
         if endpoint.at == "always":
-            return await asyncio.get_running_loop().run_in_executor(service.writing, _work, service, endpoint, call)
+            return await asyncio.get_running_loop().run_in_executor(service.operating, _work, service, endpoint, call)
         if not service.enter():
             raise too_many(service.limits.concurrent)
         pool: ThreadPoolExecutor = service.writing if endpoint.at == "write" else service.searching
@@ -119,18 +121,22 @@ def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
     try:
         answer = endpoint.answer(service, call)
     except (ClickvecError, OSError, sqlite3.Error) as error:
-        if is_bad_input(error):
+        if is_bad_input(error, service.settings.index):
             raise RefusalError(422, _sentence(str(error))) from error
         log.error("%s failed: %s", endpoint.name, error)
-        raise RefusalError(503, _sentence(f"the service cannot do this now: {error}")) from error
+        is_full = "disk is full" in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+        reason = "its disk is full" if is_full else "its log tells why"
+        raise RefusalError(503, f"The service cannot do this now; {reason}.") from error
     return answer if isinstance(answer, Text) else Text(_to_json(answer), JSON)
 
 
-def is_bad_input(error: BaseException) -> bool:
-    """Tell whether the request is wrong, and not a file, the disk or the database."""
+def is_bad_input(error: BaseException, index: Path) -> bool:
+    """Tell whether the request is wrong, and not a file of the index or the disk, which errors name by their paths."""
     if isinstance(error, DamagedSegmentError | OSError | sqlite3.Error):
         return False
-    return error.__context__ is None or is_bad_input(error.__context__)
+    if any(f"{index / name}" in str(error) for name in ("documents.sqlite", "segments", "models", "lock")):
+        return False
+    return error.__context__ is None or is_bad_input(error.__context__, index)
 
 
 def _sentence(text: str) -> str:

@@ -22,6 +22,7 @@ class Service:
         self.searching = ThreadPoolExecutor(settings.threads, "search")
         # Changes have threads of their own: they wait for the disk, and all that wait are committed together.
         self.writing = ThreadPoolExecutor(_WRITING_THREADS, "write")
+        self.operating = ThreadPoolExecutor(1, "operate")  # for metrics and readiness, which never wait for requests
         self.topics: dict[str, Any] = {}  # by fingerprint; they take a second to compute
         self.topics_lock = threading.Lock()
         self.body_bytes = 0  # of all bodies that are being read
@@ -50,4 +51,5 @@ class Service:
         """Stop the threads and close the index."""
         self.searching.shutdown(wait=True, cancel_futures=True)
         self.writing.shutdown(wait=True)
+        self.operating.shutdown(wait=True)
         self.index.close()

@@ -1,9 +1,11 @@
 """Adding, replacing and deleting documents, filters and facets, over real HTTP."""
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from command import small_disk
 from serving import Running, running
 from tiny import TEXTS
 
@@ -134,3 +136,24 @@ def test_many_writers_at_once_lose_nothing(write_index: Path, tmp_path: Path) ->
             200
         }
         assert service.client.get("/readyz").json()["titles"] == len(TEXTS) + 120
+
+
+def test_a_full_disk_is_503_and_changes_nothing(write_index: Path, tmp_path: Path) -> None:
+    with running(write_index, tmp_path) as service:
+        documents = [{"id": f"d{number}", "title": f"title {number} " * 20} for number in range(5_000)]
+        with small_disk(200_000):
+            answer = service.post("/documents", {"documents": documents})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert str(tmp_path) not in answer.text
+        assert service.post("/search", {"query": "new york"}).json()["hits"]
+        assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
+
+
+def test_a_damaged_document_is_503(write_index: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(write_index / "documents.sqlite") as connection:
+        connection.execute("UPDATE documents SET title = 'new jersey' WHERE title = 'new york city guide'")
+    connection.close()
+    with running(write_index, tmp_path) as service:
+        answer = service.client.get("/documents/t5")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert service.client.get("/documents/t4").status_code == 200

@@ -3,40 +3,32 @@
 `index_folder.py` describes the folder of an index. Titles with the same words get the same score.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
 from clickvec.search.documents import Document
-from clickvec.search.fields import Facet, count_values
-from clickvec.search.filters import Filter, parse_filter
 from clickvec.search.fusion import Fusion
-from clickvec.search.hits import Hit, Parts, documents_of, is_vectors, page, read_hits, search_texts_or_vectors
+from clickvec.search.hits import Hit, Parts, documents_of
 from clickvec.search.index_folder import check_index_output, check_search, format_of, write_index
 from clickvec.search.live import Live
 from clickvec.search.live_folder import LiveFolder
-from clickvec.search.live_view import Settings, View
+from clickvec.search.live_view import Settings
 from clickvec.search.old_format import OLD_FORMAT, OldIndex
-from clickvec.search.retrieval import DEPTH, Proposed, check_mode, facts_of_texts, propose, rank_in_view
+from clickvec.search.searchable import Searchable
 from clickvec.search.segment import vectors_alone
-from clickvec.text.tokens import canonical
 
 __all__ = ["Document", "Hit", "Index", "Parts", "check_index_output"]
 
-_ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
 
-Where = Mapping[str, Any]
-
-
-class Index:
+class Index(Searchable):
     """Searchable titles. Iteration yields their documents in insertion order; a replaced document moves to the end.
 
     Threads may share an index, and search while others change it. An index in memory can be pickled and copied; the
@@ -180,215 +172,3 @@ class Index:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Index":
         """Do the same."""
         return self.__copy__()
-
-    def view(self) -> View:
-        """Return what a search uses now. A view does not change; the next call may return another one."""
-        return self._live.view()
-
-    # --- looking up ----------------------------------------------------------------------------------------------
-
-    @property
-    def encoder(self) -> Encoder:
-        """The model of the index."""
-        return self._live.view().encoder
-
-    @property
-    def fusion(self) -> Fusion:
-        """How words and vectors make a score."""
-        return self._live.view().fusion
-
-    @property
-    def fusion_report(self) -> dict[str, Any] | None:
-        """How the fusion was chosen: the figures of each method, and how well probabilities are calibrated."""
-        return self._live.view().fusion_report
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether the index cannot be changed, because it has an old format."""
-        return isinstance(self._live, OldIndex)
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process makes the changes of all processes."""
-        return self._live.is_writer
-
-    @property
-    def recall(self) -> float | None:
-        """The recall of the approximate search, measured when it was built; None if the search is exact."""
-        approximate = self._live.view().segment.approximate
-        return None if approximate is None else approximate.recall
-
-    @property
-    def precision(self) -> str:
-        """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
-        return self._live.view().segment.vector_type
-
-    @property
-    def unreachable(self) -> int:
-        """The number of titles that only words can find, because they have no known trigram and so no vector."""
-        return self._live.view().unreachable()
-
-    def __repr__(self) -> str:
-        """Show the number of titles, the number format and the encoder."""
-        return f"Index({len(self):,} titles, {self.precision}, {self.encoder!r})"
-
-    def __len__(self) -> int:
-        """Return the number of titles."""
-        return len(self._live.view())
-
-    def __iter__(self) -> Iterator[Document]:
-        """Yield the documents in insertion order."""
-        return iter(self._live.view().documents)
-
-    def get(self, doc_id: str | int) -> Document | None:
-        """Return a document by its id, or None. 7 and "7" are the same id."""
-        documents = self._live.view().documents
-        seq = documents.find(doc_id)
-        return None if seq is None else documents.get([seq]).get(seq)
-
-    def find(self, text: str | int) -> Document | None:
-        """Return a document by its id or, if there is no such id, the first one whose title has the same words."""
-        document = self.get(text)
-        if document is not None or isinstance(text, int):
-            return document
-        view, words = self._live.view(), canonical(text)
-        # The same words have nearly the same vector, or none, so only few titles need to be read.
-        for position in view.alike(view.encoder.encode_document(text)):
-            for document in view.documents.get(view.seqs_at(np.array([position]))).values():
-                if canonical(document.title) == words:
-                    return document
-        return None
-
-    # --- searching -----------------------------------------------------------------------------------------------
-
-    @overload
-    def search(  # type: ignore[overload-overlap]  # a str iterates
-        self,
-        query: str,
-        k: int = 10,
-        where: Where | None = None,
-        mode: str = "hybrid",
-        offset: int = 0,
-        min_score: float | None = None,
-    ) -> list[Hit]: ...
-
-    @overload
-    def search(
-        self,
-        query: NDArray[np.number[Any]],
-        k: int = 10,
-        where: Where | None = None,
-        mode: str = "hybrid",
-        offset: int = 0,
-        min_score: float | None = None,
-    ) -> list[Hit] | list[list[Hit]]: ...
-
-    @overload
-    def search(
-        self,
-        query: Iterable[str],
-        k: int = 10,
-        where: Where | None = None,
-        mode: str = "hybrid",
-        offset: int = 0,
-        min_score: float | None = None,
-    ) -> list[list[Hit]]: ...
-
-    def search(
-        self,
-        query: str | Iterable[str] | NDArray[np.number[Any]],
-        k: int = 10,
-        where: Where | None = None,
-        mode: str = "hybrid",
-        offset: int = 0,
-        min_score: float | None = None,
-    ) -> list[Hit] | list[list[Hit]]:
-        """Return the k best titles for a query, best first, or a list of such lists for several queries.
-
-        `mode` is hybrid (words and vectors), words or vectors. `where` is a filter on the payload (see `filters.py`).
-        Skip the best `offset` titles, and those with a score below `min_score`. If there are fewer than k titles, all
-        of them are returned; ties are in insertion order.
-
-        A query is a text or a vector, as `Encoder.encode_query` returns it: an array of (dimensions,), or of
-        (n, dimensions) for n queries. Vectors are scaled to length 1 and search by vectors alone.
-        """
-        if k < 1:
-            raise ClickvecError(f"k is {k}; it must be at least 1")
-        if offset < 0:
-            raise ClickvecError(f"offset is {offset}; it must be at least 0")
-        check_mode(mode)
-        condition = parse_filter(where)
-        queries: str | list[str] | NDArray[Any]
-        queries = query if isinstance(query, str) or is_vectors(query) else list(query)
-        is_single = isinstance(queries, str) or (isinstance(queries, np.ndarray) and queries.ndim == 1)
-        hits: list[list[Hit]] | None = None
-        for attempt in range(_ATTEMPTS):
-            view = self._live.view()
-            ranked = search_texts_or_vectors(view, queries, k + offset, condition, mode)
-            kept = [page(one, offset, k, min_score) for one in ranked]
-            hits = read_hits(view, kept, is_last=attempt == _ATTEMPTS - 1)
-            if hits is not None:
-                break
-            self._live.refresh()  # a document was deleted since
-        assert hits is not None
-        return hits[0] if is_single else hits
-
-    def facets(
-        self, query: str | None, fields: Iterable[str], where: Where | None = None, limit: int = 10
-    ) -> dict[str, Facet]:
-        """Count the values of payload fields among the candidates of a query, or among all titles without a query.
-
-        The candidates are the best 100 titles by words and the best 100 by vectors.
-        """
-        view = self._live.view()
-        condition = parse_filter(where)
-        if query is None:
-            allowed = view.allowed(condition)
-            positions = np.arange(view.size) if allowed is None else np.flatnonzero(allowed)
-        else:
-            positions = np.sort(self._propose(view, query, DEPTH, condition).positions)
-        return {field: count_values(view.fields(), field, positions, limit) for field in fields}
-
-    def candidates(self, query: str, where: Where | None = None, depth: int = DEPTH) -> Proposed:
-        """Return the candidates of hybrid search, best first: their documents, scores, and what the fusion knows.
-
-        They are the best `depth` titles by words and the best `depth` by vectors.
-        """
-        view = self._live.view()
-        proposed = self._propose(view, query, depth, parse_filter(where))
-        seqs = view.seqs_at(proposed.positions)
-        documents = view.documents.get(seqs)
-        if len(documents) < len(seqs):  # some were deleted since
-            self._live.refresh()
-            return self.candidates(query, where, depth)
-        return proposed._replace(documents=tuple(documents[seq] for seq in seqs))
-
-    def _propose(self, view: View, query: str, depth: int, condition: Filter | None) -> Proposed:
-        vector, allowed = view.encoder.encode_query(query), view.allowed(condition)
-        depth = min(depth, max(1, view.size))
-        nearest, _ = next(iter(view.nearest(vector[None], depth, allowed)))
-        return propose(view, query, vector, nearest, depth, allowed)
-
-    def scores(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
-        """Return the fused score of any titles for a query, as if they were in the index."""
-        view = self._live.view()
-        terms, vector = view.words.terms(query), view.encoder.encode_query(query)
-        return view.fusion.scores(facts_of_texts(view, terms, vector, titles))
-
-    def rank(self, query: str, title: Document | str, mode: str = "hybrid") -> int | None:
-        """Return the rank of a title among all hits of a query, from 1, or None if the query does not find it.
-
-        The title is a document of the index, or any text, which is ranked as if it were inserted last.
-        """
-        check_mode(mode)
-        view = self._live.view()
-        target: int | str
-        if isinstance(title, str):
-            target = title
-        else:
-            seq = view.documents.find(title.id)
-            positions = view.positions_of(np.array([] if seq is None else [seq], np.int64))
-            if not len(positions):
-                raise ClickvecError(f"the index has no title with the id {title.id!r}")
-            target = int(positions[0])
-        return rank_in_view(view, query, view.encoder.encode_query(query), target, mode)

@@ -109,6 +109,14 @@ class IndexFolder:
         """The path of the documents."""
         return not_a_link(self.path / DOCUMENTS)
 
+    def identity(self) -> tuple[int, int] | None:
+        """Return what tells this folder from another one that has replaced it; None if there is none."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
     # --- models --------------------------------------------------------------------------------------------------
 
     def add_model(self, encoder: Encoder) -> str:

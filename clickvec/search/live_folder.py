@@ -17,11 +17,12 @@ from typing import Any
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.compaction import BackgroundCompaction, Swap, build_segment
+from clickvec.search.changes import apply_change, take_into_use
+from clickvec.search.compaction import BackgroundCompaction, build_segment
 from clickvec.search.document_store import DocumentStore
 from clickvec.search.documents import Document
 from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
-from clickvec.search.live import Live, is_bulk, is_due, view_of_segment
+from clickvec.search.live import Live, is_due, view_of_segment
 from clickvec.search.live_view import Settings, View
 from clickvec.search.segment import DamagedSegmentError
 from clickvec.search.writer import (
@@ -69,17 +70,17 @@ class LiveFolder(Live):
         """Open what is at the path now, all of it of one version of the folder."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            self._identity = self._folder_identity()
+            self._identity = self.folder.identity()
             try:
                 store = self._open_store(writing)
                 self._start(store, self._open_view(store, writing))
             except (ClickvecError, OSError):  # perhaps because the folder was replaced meanwhile
-                is_same = self._identity == self._folder_identity() and self._identity is not None
+                is_same = self._identity == self.folder.identity() and self._identity is not None
                 if is_same or time.monotonic() > deadline:
                     raise
                 time.sleep(0.001)
             else:
-                if self._identity == self._folder_identity():
+                if self._identity == self.folder.identity():
                     self._stores = [store]  # others are closed with the last view that reads them
                     return
                 store.close()
@@ -104,14 +105,7 @@ class LiveFolder(Live):
                 if not writing:
                     raise
                 _log.warning("%s", error)
-                self._take_into_use(store, build_segment(self.path, is_fresh=True))
-
-    def _folder_identity(self) -> tuple[int, int] | None:
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+                take_into_use(store, self.folder, build_segment(self.path, is_fresh=True))
 
     # --- the view ------------------------------------------------------------------------------------------------
 
@@ -122,7 +116,7 @@ class LiveFolder(Live):
             try:
                 self._polled = now
                 is_reader = not self.is_writer
-                if is_reader and self._folder_identity() not in (None, self._identity):
+                if is_reader and self.folder.identity() not in (None, self._identity):
                     self._open(writing=False)  # another index has replaced it
                 elif is_reader or self._is_broken:
                     self.refresh()
@@ -189,7 +183,7 @@ class LiveFolder(Live):
         self._lock = lock
         try:
             with self._refreshing:
-                if self._folder_identity() != self._identity:
+                if self.folder.identity() != self._identity:
                     self._open(writing=True)
                 else:
                     self.store, self._version = self._open_store(writing=True), None
@@ -214,43 +208,7 @@ class LiveFolder(Live):
             lock.close()
 
     def _apply(self, message: dict[str, Any]) -> object:
-        """Make one change, within a transaction."""
-        match message.get("change"):
-            case "add":
-                count = self.store.add(Document(*row) for row in message["documents"])
-                if is_bulk(count, self._view):
-                    self._build_within_transaction(message.get("progress"))
-                return count
-            case "delete":
-                return self.store.delete(message["ids"])
-            case "state":
-                self.store.set_state(**message["state"])
-                return None
-            case "swap":
-                self._take_into_use(self.store, message)
-                return None
-        raise ClickvecError(f"the writer does not know the change {message.get('change')!r}; update clickvec")
-
-    def _take_into_use(self, store: DocumentStore, swap: Swap) -> None:
-        state = swap["state"]
-        for parent, name in ((MODELS, state["model"]), (SEGMENTS, state["segment"])):
-            if not (self.path / parent / name).is_dir():
-                raise ClickvecError(f"{self.path / parent / name} is missing; build it again")
-        with store.transaction():
-            if store.state()["segment"] != swap["replaces"]:
-                self.folder.remove(SEGMENTS, state["segment"])
-                raise ClickvecError(f"{self.path} has got another segment meanwhile; build it again")
-            store.set_state(**state)
-            store.forget_deletions(swap["last_deletion"])
-
-    def _build_within_transaction(self, progress: Progress | None) -> None:
-        """Build a segment of all documents, also of those that are not committed yet."""
-        settings, view = Settings.of(self.store.state()), self._view
-        view.segment.check(wait=True)  # damage must not be copied
-        plan = self.folder.plan(self.store, settings, view.encoder, view.segment)
-        name, crc32 = self.folder.write_segment(plan, settings.model, progress)
-        self.store.set_state(segment=name, segment_crc32=crc32)
-        self.store.forget_deletions(plan.coverage.deletion)
+        return apply_change(self.store, self.folder, self._view, message)
 
     def _committed(self) -> None:
         """Show the changes of a commit to the searches of this process, before they are acknowledged."""

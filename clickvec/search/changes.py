@@ -1,0 +1,59 @@
+"""The changes that the writer of an index makes, each within a transaction of the documents.
+
+A change is a message: {"change": "add", "documents": [[id, title, payload], ...]}, {"change": "delete", "ids": [...]},
+{"change": "state", "state": {...}}, or {"change": "swap", ...}, which takes a new segment into use (compaction.py).
+"""
+
+from typing import Any
+
+from clickvec.errors import ClickvecError
+from clickvec.progress import Progress
+from clickvec.search.compaction import Swap
+from clickvec.search.document_store import DocumentStore
+from clickvec.search.documents import Document
+from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
+from clickvec.search.live import is_bulk
+from clickvec.search.live_view import Settings, View
+
+
+def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message: dict[str, Any]) -> object:
+    """Make a change and return how many documents it concerns, if it concerns any. `view` is the present one."""
+    match message.get("change"):
+        case "add":
+            count = store.add(Document(*row) for row in message["documents"])
+            if is_bulk(count, view):
+                _build_segment(store, folder, view, message.get("progress"))
+            return count
+        case "delete":
+            return store.delete(message["ids"])
+        case "state":
+            store.set_state(**message["state"])
+            return None
+        case "swap":
+            take_into_use(store, folder, message)
+            return None
+    raise ClickvecError(f"the writer does not know the change {message.get('change')!r}; update clickvec")
+
+
+def take_into_use(store: DocumentStore, folder: IndexFolder, swap: Swap) -> None:
+    """Use a new segment from now on, unless another one has replaced the segment that it was built from."""
+    state = swap["state"]
+    for parent, name in ((MODELS, state["model"]), (SEGMENTS, state["segment"])):
+        if not (folder.path / parent / name).is_dir():
+            raise ClickvecError(f"{folder.path / parent / name} is missing; build it again")
+    with store.transaction():
+        if store.state()["segment"] != swap["replaces"]:
+            folder.remove(SEGMENTS, state["segment"])
+            raise ClickvecError(f"{folder.path} has got another segment meanwhile; build it again")
+        store.set_state(**state)
+        store.forget_deletions(swap["last_deletion"])
+
+
+def _build_segment(store: DocumentStore, folder: IndexFolder, view: View, progress: Progress | None) -> None:
+    """Build a segment of all documents, also of those that are not committed yet."""
+    settings = Settings.of(store.state())
+    view.segment.check(wait=True)  # damage must not be copied
+    plan = folder.plan(store, settings, view.encoder, view.segment)
+    name, crc32 = folder.write_segment(plan, settings.model, progress)
+    store.set_state(segment=name, segment_crc32=crc32)
+    store.forget_deletions(plan.coverage.deletion)

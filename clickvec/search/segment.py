@@ -209,8 +209,8 @@ def _difference(opened: Snapshot, name: str, recorded: dict[str, Any], is_small:
 def damaged(path: Path, reason: str) -> str:
     """Return the sentence for a damaged derived file."""
     return (
-        f"{path} is damaged: {reason}; the documents are not affected, and the next process that opens the index for "
-        "writing builds it again from them (clickvec index repair)"
+        f"{path} is damaged: {reason}; the documents are not affected, and it is built again from them when the index "
+        "is opened for writing (clickvec serve; Index.open(path, writing=True))"
     )
 
 

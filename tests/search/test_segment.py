@@ -3,7 +3,7 @@
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from tiny import TEXTS, tiny
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search import segment
+from clickvec.search.consumer import Consumer
 from clickvec.search.index import Document, Index
 from clickvec.search.live_folder import LiveFolder
 from clickvec.search.segment import DamagedSegmentError, Segment
@@ -159,3 +160,35 @@ def test_an_approximate_segment(tmp_path: Path) -> None:
     with Index.open(paths["approximate"], writing=True) as again:
         assert again.recall is not None
         assert len(again) == 3000
+
+
+# --- values that are consumed while they are produced ------------------------------------------------------------
+
+
+def test_a_consumer_gets_all_values_in_order() -> None:
+    with Consumer(list) as consumer:
+        for first in range(0, 100, 10):
+            consumer.put(list(range(first, first + 10)))
+        assert consumer.result() == list(range(100))
+
+
+def test_what_a_consumer_raises_is_raised_where_values_are_produced() -> None:
+    def fail(values: Iterator[int]) -> None:
+        next(values)
+        raise ZeroDivisionError
+
+    def produce() -> None:
+        with Consumer(fail) as consumer:
+            for _ in range(100):
+                consumer.put([1])
+
+    with pytest.raises(ZeroDivisionError):
+        produce()
+
+
+def test_a_consumer_ends_with_its_producer() -> None:
+    consumer = Consumer(sum)
+    consumer.put([1])
+    with pytest.raises(KeyError), consumer:
+        raise KeyError
+    assert consumer._future.done()

@@ -181,7 +181,7 @@ def main() -> None:
             path = options.out / f"{search}-{size}"
             built = build(path, options.model, options.logs, size, search)
             with served(service(path, options.port, options.workers, options.threads), options.port) as server:
-                server.load(bodies["hybrid"], min(2, options.seconds))  # warm up
+                server.load(bodies["hybrid"], options.seconds)  # warm up: touch the mapped pages, and meet the words
                 for mode in ("vectors", "hybrid") if search == "exact" else ("words", "vectors", "hybrid"):
                     keep(f"{size:,} {search} {mode}", server.load(bodies[mode], options.seconds))
             results[f"{size:,} {search} start"] = {"seconds": server.start_seconds} | built
@@ -190,13 +190,13 @@ def main() -> None:
             command = [sys.executable, str(HERE / "serve_baselines.py"), name, *map(str, options.logs),
                        "--size", str(size), "--port", str(options.port), "--out", str(options.out)]  # fmt: skip
             with served(command, options.port) as server:
-                server.load(bodies["hybrid"], min(2, options.seconds))
+                server.load(bodies["hybrid"], options.seconds)
                 keep(f"{size:,} {name}", server.load(bodies["hybrid"], options.seconds))
 
     print(f"\n{size:,} titles, approximate, hybrid, {options.rate:g} requests/s whatever happens", flush=True)
     path = options.out / f"approximate-{size}"
     with served(service(path, options.port, options.workers, options.threads), options.port) as server:
-        server.load(bodies["hybrid"], min(2, options.seconds))
+        server.load(bodies["hybrid"], options.seconds)
         keep("searches", server.load(bodies["hybrid"], options.seconds, 64, options.rate))
         with server.loading(bodies["writes"], options.seconds, 16, options.writes) as writes:
             keep("searches beside writes", server.load(bodies["hybrid"], options.seconds, 64, options.rate))

@@ -14,7 +14,7 @@ from clickvec.search.filters import Filter, parse_filter
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, is_vectors, page, read_hits, search_texts_or_vectors
 from clickvec.search.live import Live
-from clickvec.search.live_view import View
+from clickvec.search.live_view import Positions, View
 from clickvec.search.old_format import OldIndex
 from clickvec.search.retrieval import DEPTH, Proposed, check_mode, facts_of_texts, propose, rank_in_view
 from clickvec.text.tokens import canonical
@@ -234,9 +234,18 @@ class Searchable:
         if isinstance(title, str):
             target = title
         else:
-            seq = view.documents.find(title.id)
-            positions = view.positions_of(np.array([] if seq is None else [seq], np.int64))
+            positions = _positions(view, title.id)
+            if not len(positions):  # it may be newer than the view
+                self._live.refresh()
+                view = self._live.view()
+                positions = _positions(view, title.id)
             if not len(positions):
                 raise ClickvecError(f"the index has no title with the id {title.id!r}")
             target = int(positions[0])
         return rank_in_view(view, query, view.encoder.encode_query(query), target, mode)
+
+
+def _positions(view: View, doc_id: str | int) -> Positions:
+    """Return the position of an id in a view, or none."""
+    seq = view.documents.find(doc_id)
+    return view.positions_of(np.array([] if seq is None else [seq], np.int64))

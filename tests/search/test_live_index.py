@@ -391,6 +391,10 @@ def test_the_fusion_is_stored(path: Path) -> None:
 def test_a_refresh_that_fails_is_made_up_for(index: Index, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.open(path) as reader:
         assert index.search("zebra", mode="words") == []
+        reader.add(["new"], ["giraffe"])
+        document = index.get("new")
+        assert document is not None
+        assert index.rank("giraffe", document, "words") == 1  # it is newer than the view
         reader.add(["x", "y"], ["zebra", "zebra two"])
         with monkeypatch.context() as patch:
             patch.setattr(Encoder, "encode_document", lambda *_, **__: 1 / 0)
@@ -398,7 +402,7 @@ def test_a_refresh_that_fails_is_made_up_for(index: Index, path: Path, monkeypat
                 index.refresh()
         index.refresh()
         assert {hit.id for hit in index.search("zebra", mode="words")} == {"x", "y"}
-        assert len(index) == len(TITLES) + 2
+        assert len(index) == len(TITLES) + 3
 
 
 def test_a_closed_index_says_so(path: Path) -> None:

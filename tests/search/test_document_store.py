@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child import run_script
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -397,43 +399,70 @@ def test_a_pickle_of_a_file_opens_it(path: Path) -> None:
             assert list(again) == [Document("a", "x")]
 
 
-def test_a_forked_process_opens_its_own_connection(store: DocumentStore) -> None:
+FORKED = """
+    import os, sys
+    from pathlib import Path
+    from clickvec.search.document_store import DocumentStore
+    from clickvec.search.documents import Document
+    store = DocumentStore.create(Path(sys.argv[1]))
     store.add([Document("a", "x")])
     with store._database._writing:  # another thread could hold it
         child = os.fork()
         if child == 0:
-            is_right = list(store) == [Document("a", "x")]
-            store.close()
-            os._exit(0 if is_right else 1)
+            try:
+                assert list(store) == [Document("a", "x")]
+                store.close()
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     store.add([Document("b", "y")])
     assert len(store) == 2
+"""
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
-def test_a_reader_who_cannot_write_to_the_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("open") / "documents.sqlite"
-    for folder in path.parents[:3]:
-        folder.chmod(0o755)
-    with DocumentStore.create(path) as store:
-        store.add([Document("a", "x")])
+def test_a_forked_process_opens_its_own_connection(path: Path) -> None:
+    run_script(FORKED, path)
+
+
+# A reader that is another user, while root adds a document.
+OTHER_USER = """
+    import os, sys
+    from pathlib import Path
+    from clickvec.search.document_store import DocumentStore
+    from clickvec.search.documents import Document
+    path = Path(sys.argv[1])
     to_parent, to_child = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        os.setuid(65534)
-        with DocumentStore.open(path) as reader:  # nobody has it open: no write-ahead log
-            is_right, before = len(reader) == 1, reader.version()
-            os.write(to_parent[1], b"x")
-            os.read(to_child[0], 1)
-            is_right = is_right and reader.version() != before and len(reader) == 2
-        os._exit(0 if is_right else 1)
-    os.read(to_parent[0], 1)
+        try:
+            os.setuid(65534)
+            with DocumentStore.open(path) as reader:  # nobody has it open: no write-ahead log
+                count, before = len(reader), reader.version()
+                os.write(to_parent[1], b"x")
+                os.read(to_child[0], 1)
+                assert count == 1 and reader.version() != before and len(reader) == 2
+        except BaseException as error:
+            os.write(2, f"{error!r}".encode())
+            os._exit(1)
+        os._exit(0)
+    os.close(to_parent[1])
+    assert os.read(to_parent[0], 1), "the reader has failed"
     with DocumentStore.open(path, writing=True) as store:
         store.add([Document("b", "y")])
         os.write(to_child[1], b"x")
         assert os.waitpid(child, 0)[1] == 0
-    for end in (*to_parent, *to_child):
-        os.close(end)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
+def test_a_reader_who_cannot_write_to_the_folder() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # other users cannot enter the folders of pytest
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "documents.sqlite"
+        with DocumentStore.create(path) as store:
+            store.add([Document("a", "x")])
+        run_script(OTHER_USER, path)
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -558,18 +587,24 @@ def test_checks_find_what_opening_a_large_file_does_not(path: Path, monkeypatch:
         store.check()
 
 
+KILLED = """
+    import os, sys
+    from pathlib import Path
+    from clickvec.search.document_store import DocumentStore
+    from clickvec.search.documents import Document
+    store = DocumentStore.create(Path(sys.argv[1]))
+    for n in range(6):
+        store.add([Document(n, f"title {n}")])
+    os._exit(0)  # as a killed process: the log stays
+"""
+
+
 def test_a_flipped_byte_in_the_write_ahead_log(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_ahead_log.time, "sleep", lambda seconds: None)
     chance = random.Random(0)
-    child = os.fork()
-    if child == 0:
-        store = DocumentStore.create(path)
-        for n in range(6):
-            store.add([Document(n, f"title {n}")])
-        os._exit(0)  # as a killed process: the log stays
-    os.waitpid(child, 0)
+    run_script(KILLED, path)
     log = path.with_name("documents.sqlite-wal")
     main, good = path.read_bytes(), log.read_bytes()
     told = []

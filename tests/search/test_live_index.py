@@ -1,6 +1,5 @@
 """A live index: it finds what a new index of the same documents finds, whatever was changed, when and by whom."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child import run_script
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, tiny_model
@@ -279,18 +279,29 @@ def test_two_processes_change_the_same_index(path: Path) -> None:
             other.communicate()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_process_hands_its_changes_to_its_parent(path: Path) -> None:
-    with Index.open(path, writing=True) as index:
+FORKED = """
+    import os, sys
+    from clickvec import Index
+    with Index.open(sys.argv[1], writing=True) as index:
         child = os.fork()
-        if not child:
-            with contextlib.suppress(BaseException):
+        if child == 0:
+            try:
                 index.add(["child"], ["zebra of the child"])
-                os._exit(0 if index.search("zebra", 1)[0].id == "child" and not index.is_writer else 1)
-            os._exit(2)
+                assert index.search("zebra", 1)[0].id == "child"
+                assert not index.is_writer
+            except BaseException as error:
+                os.write(2, f"{error!r}".encode())
+                os._exit(1)
+            os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert index.is_writer
         assert index.search("zebra", 1)[0].id == "child"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_hands_its_changes_to_its_parent(path: Path) -> None:
+    run_script(FORKED, path)
 
 
 # --- segments ----------------------------------------------------------------------------------------------------

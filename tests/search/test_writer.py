@@ -89,26 +89,40 @@ def is_locked(folder: Path) -> bool:
     return lock is None
 
 
-def test_a_forked_child_neither_keeps_nor_releases_the_lock(tmp_path: Path) -> None:
-    lock = take_lock(tmp_path)
+FORKED = """
+    import os, sys
+    from pathlib import Path
+    from clickvec.search.writer import take_lock
+
+    def is_locked(folder):
+        lock = take_lock(folder)
+        if lock is not None:
+            lock.close()
+        return lock is None
+
+    folder = Path(sys.argv[1])
+    lock = take_lock(folder)
     assert lock is not None
     to_parent, to_child = os.pipe(), os.pipe()
     child = os.fork()
-    if child == 0:  # waits until the parent writes
+    if child == 0:  # waits until the parent ends
         os.close(to_child[1])
         lock.close()
         os.write(to_parent[1], b"x")
         os.read(to_child[0], 1)
         os._exit(0)
     os.read(to_parent[0], 1)
-    assert is_locked(tmp_path)
-    os.close(lock._handle or 0)  # as the end of the process does
+    assert is_locked(folder)
+    os.close(lock._handle)  # as the end of the process does
     lock._handle = None
-    assert not is_locked(tmp_path)
-    os.close(to_child[1])
-    os.waitpid(child, 0)
-    for handle in (*to_parent, to_child[0]):
-        os.close(handle)
+    assert not is_locked(folder)
+"""
+
+
+def test_a_forked_child_neither_keeps_nor_releases_the_lock(tmp_path: Path) -> None:
+    from child import run_script  # WRITER imports this module without the folder of `child`
+
+    run_script(FORKED, tmp_path)
 
 
 def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_out_of_memory_is_an_error(model: Path, titles: Path, tmp_path: Path, mo
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(Index, "build", full)
+    monkeypatch.setattr(Index, "create", full)
     done = run("index", model, titles, "--out", tmp_path / "index")
     assert done.status == 1
     assert "out of memory" in sentence(done.err)
@@ -335,7 +335,7 @@ def test_a_search_that_finds_nothing_says_why(model: Path, index: Path, tmp_path
 def test_messages_use_the_singular(model: Path, judged: Path, tmp_path: Path) -> None:
     (tmp_path / "one.tsv").write_text("doc_id\ttitle\n1\thotels\n")
     (tmp_path / "unknown.tsv").write_text("doc_id\ttitle\n1\tЖЖЖ\n")
-    assert ok("index", model, tmp_path / "one.tsv", "--out", tmp_path / "index").endswith(": 1 title\n")
+    assert ok("index", model, tmp_path / "one.tsv", "--out", tmp_path / "index").endswith(": 1 title, fusion mixture\n")
     assert "1 title has no" in run("index", model, tmp_path / "unknown.tsv", "--out", tmp_path / "other").err
     assert ": 1 vector of " in ok("encode", model, tmp_path / "one.tsv", "--out", tmp_path / "one.npy")
     assert run("evaluate", model, "--judged", judged).err == "1 query\n"

@@ -102,5 +102,5 @@ def test_files_are_the_same_byte_for_byte(tmp_path: Path, monkeypatch: pytest.Mo
         ok("encode", model, tmp_path / "titles.txt", "--out", tmp_path / f"{threads}.npy")
         ok("index", model, tmp_path / "titles.txt", "--out", tmp_path / f"{threads}.index")
     assert (tmp_path / "1.npy").read_bytes() == (tmp_path / "3.npy").read_bytes()
-    first, other = (tmp_path / f"{threads}.index" / "vectors.npy" for threads in ("1", "3"))
+    (first,), (other,) = (tmp_path.glob(f"{threads}.index/segments/*/vectors.npy") for threads in ("1", "3"))
     assert first.read_bytes() == other.read_bytes()

@@ -90,7 +90,7 @@ def test_it_encodes_indexes_and_searches_without_extras(bare: Path, tmp_path: Pa
         assert done.returncode == 0, done.stderr
     encoder = Encoder.load(model)
     np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), encoder.encode_document(TEXTS), atol=1e-6)
-    found = there(bare / "clickvec", "search", tmp_path / "index", "hotels in shanghai", "-k", "3")
+    found = there(bare / "clickvec", "search", tmp_path / "index", "hotels in shanghai", "-k", "3", "--mode", "vectors")
     assert found.returncode == 0, found.stderr
     cosines = encoder.similarity(encoder.encode_document(TEXTS), encoder.encode_query("hotels in shanghai"))
     best = np.argsort(-cosines)[:3]

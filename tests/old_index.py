@@ -10,7 +10,6 @@ import numpy as np
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import inverse_lengths, shrink_vectors
-from clickvec.search.documents import Documents
 from clickvec.storage.snapshot import describe_file
 
 
@@ -25,16 +24,18 @@ def save_old_index(
     """Write the folder and return its path."""
     (path / "model").mkdir(parents=True)
     fingerprint = folder.write_model(encoder.model, path / "model")
-    documents, encoded = Documents.of(list(titles), ids, payloads), encoder.encode_document(titles)
+    ids = [str(number) for number in range(len(titles))] if ids is None else list(ids)
+    lines = [_line(*row) for row in zip(ids, titles, payloads or [None] * len(titles), strict=True)]
+    encoded = encoder.encode_document(titles)
     stored = encoded.astype(np.float16) if vectors == "float16" else shrink_vectors(encoded, vectors)
     np.save(path / "vectors.npy", stored)
     if vectors != "float32":
         np.save(path / "scales.npy", inverse_lengths(stored))
-    np.save(path / "documents.offsets.npy", documents.offsets)
-    (path / "documents.jsonl").write_bytes(documents.lines.tobytes())
+    np.save(path / "documents.offsets.npy", np.cumsum([0, *map(len, lines)], dtype=np.int64))
+    (path / "documents.jsonl").write_bytes(b"".join(lines))
     written = sorted(file for file in path.rglob("*") if file.is_file())
     about = {
-        "format": 3 if documents.has_integer_ids else 1 if vectors == "float32" else 2,
+        "format": 3 if any(isinstance(doc_id, int) for doc_id in ids) else 1 if vectors == "float32" else 2,
         "count": len(titles),
         "dimensions": encoder.dimensions,
         "fingerprint": fingerprint,
@@ -44,3 +45,11 @@ def save_old_index(
         about["vectors"] = vectors
     (path / "index.json").write_text(json.dumps(about, indent=2))
     return path
+
+
+def _line(doc_id: str | int, title: str, payload: object) -> bytes:
+    value = {"id": doc_id, "title": title} | ({} if payload is None else {"payload": payload})
+    try:
+        return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can express and UTF-8 cannot
+        return json.dumps(value).encode() + b"\n"

@@ -10,6 +10,8 @@ Such a folder holds
 Format 3 has integer ids. The words are indexed in memory when they are first needed.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -20,12 +22,14 @@ import numpy as np
 from clickvec.errors import ClickvecError
 from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder
-from clickvec.search.documents import Document, Documents
+from clickvec.search.documents import Document
 from clickvec.search.fields import Fields
 from clickvec.search.live_view import Delta, Settings, View
 from clickvec.search.segment import Coverage, Segment
 from clickvec.search.word_segment import WordSegment
-from clickvec.storage.snapshot import open_folder
+from clickvec.storage.arrays import map_file
+from clickvec.storage.json_files import parse_json
+from clickvec.storage.snapshot import Snapshot, open_folder
 
 OLD_FORMAT = 3  # the newest of them
 _MARKER = "index.json"
@@ -36,22 +40,49 @@ _FILES = (
 
 
 class OldDocuments:
-    """The documents of an old folder. The sequence number of a document is its position."""
+    """The documents of an old folder, as memory-mapped lines of JSON. Their sequence numbers are their positions."""
 
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
+    def __init__(self, opened: Snapshot, count: int) -> None:
+        """Map the lines of an open folder."""
+        self._offsets = opened.array("documents.offsets.npy", "int64", (count + 1,))
+        self._lines = np.asarray(map_file(opened.file("documents.jsonl")))
+        if self._offsets[0] != 0 or self._offsets[-1] != len(self._lines):
+            raise ClickvecError(
+                f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
+            )
 
     def get(self, seqs: Sequence[int]) -> dict[int, Document]:
-        """Return documents by sequence number."""
-        return {seq: self._documents[seq] for seq in seqs}
+        """Return documents by sequence number. Only their lines are parsed."""
+        return {seq: self._document(seq) for seq in seqs}
 
     def find(self, doc_id: str | int) -> int | None:
-        """Return the sequence number of an id, or None."""
-        return self._documents.find(doc_id)
+        """Return the sequence number of an id, or None. 7 and "7" are the same id.
+
+        This compares the beginnings of the lines, which is far faster than parsing them.
+        """
+        text = str(doc_id)
+        ids = {json.dumps(text, ensure_ascii=False), json.dumps(text)}  # a line may escape it
+        if re.fullmatch("0|-?[1-9][0-9]*", text, re.ASCII):
+            ids.add(text)
+        beginnings = (f'{{"id": {value}, "title": '.encode("utf-8", "surrogatepass") for value in ids)
+        for match in re.finditer(b"|".join(map(re.escape, beginnings)), self._lines.data):
+            position = int(np.searchsorted(self._offsets, match.start()))
+            if self._offsets[position] == match.start():  # and not within a payload
+                return position
+        return None
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents in insertion order."""
-        return (self._documents[position] for position in range(len(self._documents)))
+        return map(self._document, range(len(self._offsets) - 1))
+
+    def _document(self, position: int) -> Document:
+        try:
+            value = parse_json(self._lines[self._offsets[position] : self._offsets[position + 1]].tobytes())
+            if type(value["id"]) not in (str, int) or type(value["title"]) is not str:
+                raise TypeError
+            return Document(value["id"], value["title"], value.get("payload"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
 
 
 def open_old_view(path: Path, encoder: Encoder | None = None) -> View:
@@ -80,7 +111,7 @@ def open_old_view(path: Path, encoder: Encoder | None = None) -> View:
             )
         vectors = opened.array("vectors.npy", vector_type, (count, dimensions))
         scales = None if vector_type == "float32" else opened.array("scales.npy", "float32", (count,))
-        documents = OldDocuments(Documents.open(opened, count, about["format"] >= 3))
+        documents = OldDocuments(opened, count)
     segment = Segment(
         np.arange(count),
         vectors,

@@ -59,13 +59,13 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
 def why_read_only(path: Path) -> str:
     """Return the sentence that tells why a service cannot change an index, or ""."""
     if format_of(path) <= OLD_FORMAT:
-        return f"{path} has an old format, so this service only reads it; build it again to change it."
+        return f"{path} has an old format, so this service is read-only; build the index again to change it."
     try:
         lock = take_lock(path)
     except ClickvecError as error:
         return f"This service only reads {path}: {error}."
     if lock is None:
-        return f"{lock_holder(path).capitalize()} writes {path}, so this service only reads it."
+        return f"{lock_holder(path).capitalize()} is writing to {path}, so this service is read-only."
     lock.close()
     return ""
 

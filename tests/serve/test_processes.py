@@ -96,11 +96,11 @@ def test_a_worker_and_a_writer_that_die_are_replaced(write_index: Path) -> None:
 
 def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: Path) -> None:
     with Program(write_index) as first, Program(write_index) as second:
-        assert any("only reads" in line for line in second.lines)
+        assert any("read-only" in line for line in second.lines)
         assert not second.client.get("/readyz").json()["writable"]
         answer = second.client.post("/documents", json={"documents": [{"id": "q", "title": "quiet zebra"}]})
         assert answer.status_code == 403
-        assert "only reads" in answer.json()["error"]["message"]
+        assert "read-only" in answer.json()["error"]["message"]
         assert second.client.delete("/documents/t1").status_code == 403
         assert _add(first, "z", "zebra crossing") == 200
         assert _find(first, "zebra") == ["z"]

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_suffix(".md")
 # A package may import those before it in this list, never those after it.
 LAYERS = (
-    "errors", "progress", "config", "storage", "text", "native", "data", "model", "search", "evaluation", "training",
-    "doctor", "explanation", "render", "serve", "lab", "cli",
+    "errors", "progress", "config", "storage", "text", "native", "data", "model", "search", "evaluation", "teacher",
+    "training", "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")

@@ -1,0 +1,24 @@
+"""What a teacher says about the texts of a dataset."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Teacher(NamedTuple):
+    """The teacher's vectors of all texts of a dataset, with fewer dimensions than its own, in int8.
+
+    A row times `scales` is about a unit vector, and the product of two of them about the cosine of the teacher's own
+    vectors. A text that the teacher does not know has a row of zeros.
+    """
+
+    name: str  # for the model card
+    queries: NDArray[np.int8]  # (queries of the dataset, dimensions); memory-mapped
+    titles: NDArray[np.int8]  # (titles of the dataset, dimensions), in the order of Dataset.titles
+    scales: NDArray[np.float32]  # (dimensions,)
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a row."""
+        return len(self.scales)

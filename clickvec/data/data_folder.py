@@ -54,17 +54,23 @@ def save(data: Dataset, path: Path, texts: Texts | None = None) -> None:
         arrays["pair_looks"] = data.pair_looks
     for field, name in _RAGGED.items():
         arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
-    write(path, arrays, data.trigrams, {"max_words": data.max_words, "clicked_titles": data.clicked_titles}, texts)
+    write(path, arrays, data.trigrams, counts_of(data.max_words, data.clicked_titles, data.catalogue_titles), texts)
+
+
+def counts_of(max_words: int, clicked_titles: int, catalogue_titles: int) -> dict[str, int]:
+    """Return what data.json says about the arrays. Without a catalogue, it is what earlier versions wrote."""
+    more = {"catalogue_titles": catalogue_titles} if catalogue_titles else {}
+    return {"max_words": max_words, "clicked_titles": clicked_titles, **more}
 
 
 def write(
-    path: Path, arrays: Mapping[str, AnyArray], trigrams: Sequence[str], about: Mapping[str, int], texts: Texts | None
+    path: Path, arrays: Mapping[str, AnyArray], trigrams: Sequence[str], counts: Mapping[str, int], texts: Texts | None
 ) -> None:
     """Write a data folder from its arrays, by their names on disk; they may themselves be on disk."""
     with files.replacing(path, "data.json", _FILES) as fresh:
         write_arrays(fresh / "data.safetensors", arrays)
         files.write_lines(fresh / "trigrams.txt", trigrams)
-        described: dict[str, Any] = {"format": FORMAT, **about}
+        described: dict[str, Any] = {"format": FORMAT, **counts}
         if texts:
             described["max_trigrams"] = texts.max_trigrams
             for name, lines in zip(_TEXTS, (texts.queries, texts.titles), strict=True):
@@ -152,4 +158,8 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], 
             )
     fields: dict[str, Any] = {name: arrays[name] for name in plain}
     fields |= {field: Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"]) for field, name in _RAGGED.items()}
-    return Dataset(trigrams, int(about["max_words"]), clicked_titles=int(about["clicked_titles"]), **fields)
+    fields |= {
+        "clicked_titles": int(about["clicked_titles"]),
+        "catalogue_titles": int(about.get("catalogue_titles", 0)),
+    }
+    return Dataset(trigrams, int(about["max_words"]), **fields)

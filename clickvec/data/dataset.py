@@ -1,6 +1,7 @@
 """A click log as arrays, ready for training. data_folder.py writes and reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,9 @@ class Dataset(NamedTuple):
     max_words: int
     tokens: Ragged  # the trigram ids of each token
     queries: Ragged  # the token ids of each distinct query
-    titles: Ragged  # the token ids of each distinct title: first the clicked titles, then those that were only shown
+    titles: (
+        Ragged  # the token ids of each distinct title: the clicked ones, those only shown, the rest of the catalogue
+    )
     clicked_titles: int  # the number of clicked titles
     pair_query: NDArray[np.int32]  # the distinct (query, clicked title) pairs
     pair_title: NDArray[np.int32]
@@ -34,6 +37,7 @@ class Dataset(NamedTuple):
     clicked: Ragged  # the clicked titles of each query
     shown: Ragged  # the titles of each query that were shown and not clicked; empty rows if that is not known
     pair_looks: NDArray[np.float32] | None = None  # how often readers looked at the pair; None if not known
+    catalogue_titles: int = 0  # the number of titles that were neither clicked nor shown
 
 
 class Texts(NamedTuple):
@@ -47,32 +51,35 @@ class Texts(NamedTuple):
     held_out: tuple[ClickLog, ClickLog] | None = None  # clicks for measuring: dev and test
 
 
-def prepare(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None) -> Dataset:
-    """Return the arrays of a click log, with the titles that were shown and not clicked.
+def prepare(
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, catalogue: Iterable[str] = ()
+) -> Dataset:
+    """Return the arrays of a click log, with the titles that were shown and not clicked, and those of a catalogue.
 
-    Those are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
+    Titles that were shown are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
+    A teacher can teach the titles of the catalogue. Each counts once when the trigrams are chosen.
     """
-    return prepare_with_texts(log, max_words, max_trigrams, shown)[0]
+    return prepare_with_texts(log, max_words, max_trigrams, shown, catalogue=catalogue)[0]
 
 
 def prepare_with_texts(
-    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, before: "Before | None" = None
-) -> tuple[Dataset, Texts]:
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, before: "Before | None" = None,
+    catalogue: Iterable[str] = (),
+) -> tuple[Dataset, Texts]:  # fmt: skip
     """Do the same as `prepare`, and return the texts too. `before` is a dataset that the log is appended to."""
     old, old_texts = before or _nothing(max_words)
     tokens = token_table(max_words)
     shown_queries, shown_titles, grades = _shown_lines(log, shown)
-    asked_before, width_before, all_before = (
-        len(old.queries.offsets) - 1,
-        old.clicked_titles,
-        len(old.titles.offsets) - 1,
-    )
+    asked_before, width_before = len(old.queries.offsets) - 1, old.clicked_titles
+    titles_before = len(old.titles.offsets) - 1
+    all_before = titles_before - old.catalogue_titles  # clicked or shown
     query, query_tokens, shown_query, queries = _read(
         old_texts.queries[:asked_before], log.queries, shown_queries, tokens
     )
-    title, title_tokens, shown_title, titles = _read(
+    title, title_tokens, shown_title, distinct_titles = _read(
         old_texts.titles[:width_before], log.titles, [*old_texts.titles[width_before:all_before], *shown_titles], tokens
     )
+    listed = _distinct(distinct_titles, chain(old_texts.titles[all_before:titles_before], catalogue))
     asked, width = len(query_tokens.lengths), len(title_tokens.lengths)
     sums_before: NDArray[Any] = old.pair_clicks if old_texts.pair_sums is None else np.asarray(old_texts.pair_sums)
     pair_query, pair_title, sums = distinct_pairs(
@@ -81,7 +88,7 @@ def prepare_with_texts(
         np.concatenate([sums_before.astype(np.float64), log.clicks]),
         width,
     )
-    clicked, passed = rows_of(pair_query, pair_title, asked), rows_of(_NONE, _NONE, asked)
+    clicked, passed, others = rows_of(pair_query, pair_title, asked), rows_of(_NONE, _NONE, asked), _NONE
     if len(shown_title) or len(old.shown.values):
         # Sorted by title, so that titles that were only shown keep their order.
         order = np.argsort(old.shown.values, kind="stable")
@@ -96,17 +103,22 @@ def prepare_with_texts(
             clicked,
             width,
         )
-        beyond = titles[width:]
-        others_texts = [beyond[number - width] for number in others.tolist()]
-        title_tokens = concatenate([title_tokens, tokens.read(others_texts)])
-        titles = [*titles[:width], *others_texts] if others_texts else titles
-    times = token_counts(query_tokens, pair_query, len(tokens)) + token_counts(title_tokens, pair_title, len(tokens))
+    listed = listed[(listed >= width) & ~np.isin(listed, others)]
+    titles: Tokens = distinct_titles
+    if len(others) or len(listed):
+        beyond = distinct_titles[width:]
+        more = [beyond[number - width] for number in np.concatenate([others, listed]).tolist()]
+        title_tokens = concatenate([title_tokens, tokens.read(more)])
+        titles = [*distinct_titles[:width], *more]
+    once = np.arange(width + len(others), width + len(others) + len(listed), dtype=np.int32)
+    times = token_counts(query_tokens, pair_query, len(tokens))
+    times += token_counts(title_tokens, np.concatenate([pair_title, once]), len(tokens))
     vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
     clicks = sums.astype(np.float32)
     data = Dataset(
         vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
         pair_query, pair_title, clicks, clicked, passed,
-        _looks(log, (query, title), (shown_query, shown_title), (pair_query, pair_title), old),
+        _looks(log, (query, title), (shown_query, shown_title), (pair_query, pair_title), old), len(listed),
     )  # fmt: skip
     query_times = _first_times(query, log.times, asked, before)
     return data, Texts(queries, titles, query_times, None if (clicks == sums).all() else sums, max_trigrams)
@@ -139,7 +151,7 @@ def _shown_lines(log: ClickLog, shown: Judged | None) -> tuple[list[str], list[s
 
 def _read(
     before: Sequence[str], texts: list[str], others: list[str], tokens: AnyTokenTable
-) -> tuple[Ints, Ragged, Ints, Tokens]:
+) -> tuple[Ints, Ragged, Ints, AnyTokenTable]:
     """Return the number of each text, the tokens of each distinct text, the numbers of other texts, and all texts.
 
     Distinct texts are numbered in order of first appearance, those `before` first. The tokens of the other texts are
@@ -153,6 +165,14 @@ def _read(
         numbers[first : first + _TEXTS_AT_ONCE] = distinct.read(texts[first : first + _TEXTS_AT_ONCE]).values
         rows.append(tokens.read_table(distinct, known))
     return numbers, concatenate(rows), distinct.read(others).values, distinct
+
+
+def _distinct(distinct: AnyTokenTable, texts: Iterator[str]) -> Ints:
+    """Return the numbers of the distinct ones of some texts, in order of first appearance."""
+    numbers = dict[int, None]()
+    while block := list(islice(texts, _TEXTS_AT_ONCE)):
+        numbers.update(dict.fromkeys(distinct.read(block).values.tolist()))
+    return np.fromiter(numbers, np.int32, len(numbers))
 
 
 def _looks(
@@ -187,7 +207,8 @@ _ROWS_AT_ONCE = 2**18  # to limit memory
 def check(data: Dataset) -> None:
     """Raise if an index is out of bounds, as in a damaged folder: compiled code does not check."""
     queries, titles, tokens = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.tokens))
-    ends = {"tokens": len(data.trigrams), "queries": tokens, "titles": tokens, "clicked": titles, "shown": titles}
+    ends = {"tokens": len(data.trigrams), "queries": tokens, "titles": tokens}
+    ends |= dict.fromkeys(("clicked", "shown"), titles - data.catalogue_titles)
     bad = [name for name, end in ends.items() if not _are_rows_below(getattr(data, name), end)]
     bad += [name for name in ("clicked", "shown") if len(getattr(data, name).offsets) != queries + 1]
     for name, end in (("pair_query", queries), ("pair_title", data.clicked_titles)):
@@ -196,6 +217,8 @@ def check(data: Dataset) -> None:
             bad.append(name)
     if not 0 <= data.clicked_titles <= titles:
         bad.append("clicked_titles")
+    if not 0 <= data.catalogue_titles <= titles - data.clicked_titles:
+        bad.append("catalogue_titles")
     if len(data.pair_clicks) and not (data.pair_clicks.min() > 0 and np.isfinite(data.pair_clicks.max())):
         bad.append("pair_clicks")
     looks = data.pair_looks
@@ -227,6 +250,6 @@ def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
         "trigrams": len(data.trigrams), "distinct tokens": len(data.tokens.offsets) - 1,
-        "shown": len(data.shown.values),
+        "shown": len(data.shown.values), **({"catalogue": data.catalogue_titles} if data.catalogue_titles else {}),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from clickvec.data import data_folder, dataset
@@ -20,6 +21,8 @@ from clickvec.data.secrets import mask
 from clickvec.progress import Progress, ignore
 from clickvec.text.trigrams import MAX_TRIGRAMS
 
+_TITLES_AT_ONCE = 2**15
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -32,6 +35,7 @@ class Preparation:
     hold_out: bool = False  # hold two parts of the queries out, for measuring
     append: bool = False  # to the data folder that is there; its max_words and max_trigrams are kept
     memory: int | None = None  # bytes that the process may use; None for a log that fits in memory
+    catalogue: Iterable[str] = ()  # titles for a teacher, beside those of the log; read once
 
 
 def write_data_folder(
@@ -51,17 +55,19 @@ def write_data_folder(
     max_trigrams = before[1].max_trigrams if before else settings.max_trigrams
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
+    catalogue = settings.catalogue if settings.cleaning.keep_secrets else _masked_titles(settings.catalogue)
     blocks = _counted(blocks, progress or ignore)
     if settings.memory is None:
         log = collect(blocks, BadLines())
         check(len(log))
         log, report = clean(log, settings.cleaning, before[1].queries if before else ())
         log, held_out = _split(log, settings.hold_out, before)
-        data, texts = dataset.prepare_with_texts(log, max_words, max_trigrams, shown, before)
+        data, texts = dataset.prepare_with_texts(log, max_words, max_trigrams, shown, before, catalogue)
         data_folder.save(data, out, texts._replace(held_out=held_out))
         return report
     with open_store(out, settings.memory) as store:
         _fill(store, blocks, shown, before)
+        store.add_catalogue(catalogue)
         check(store.clicked)
         store.finish(None if settings.cleaning.keep_secrets else report.mask)
         clean_store(store, settings.cleaning, report)
@@ -69,9 +75,9 @@ def write_data_folder(
         held_before = before[1].held_out if before else None
         held_out = hold_out_lines(store, held_before) if settings.hold_out or held_before else None
         made = assemble(store, max_words, max_trigrams)
-        about = {"max_words": max_words, "clicked_titles": made.clicked_titles}
+        counts = data_folder.counts_of(max_words, made.clicked_titles, made.catalogue_titles)
         texts = made.texts._replace(held_out=_with_before(held_out, before))
-        data_folder.write(out, made.arrays, made.trigrams, about, texts)
+        data_folder.write(out, made.arrays, made.trigrams, counts, texts)
     return report
 
 
@@ -107,6 +113,13 @@ def _counted(blocks: Iterable[Events], progress: Progress) -> Iterator[Events]:
         yield events
         lines += len(events.queries)
         progress("lines", lines, None)
+
+
+def _masked_titles(titles: Iterable[str]) -> Iterator[str]:
+    """Mask the secrets of a catalogue, so that its titles are still those of the log."""
+    remaining = iter(titles)
+    while block := list(islice(remaining, _TITLES_AT_ONCE)):
+        yield from mask(block)[0]
 
 
 def _masked(shown: Judged | None) -> Judged | None:

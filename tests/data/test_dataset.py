@@ -41,20 +41,25 @@ def log_of(pairs: Sequence[tuple[str, str, float]]) -> ClickLog:
     return ClickLog([q for q, _, _ in pairs], [t for _, t, _ in pairs], np.array([c for _, _, c in pairs], np.float64))
 
 
-def plainly_prepared(log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None) -> Dataset:
+def plainly_prepared(
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, catalogue: Sequence[str] = ()
+) -> Dataset:
     queries, titles, clicks = dict[str, int](), dict[str, int](), dict[tuple[int, int], float]()
     for query, title, count in zip(log.queries, log.titles, log.clicks.tolist(), strict=True):
         key = queries.setdefault(canonical(query), len(queries)), titles.setdefault(canonical(title), len(titles))
         clicks[key] = clicks.get(key, 0.0) + count
     clicked_titles, pairs = len(titles), sorted(clicks)
     passed = plainly_passed_over(shown, queries, titles) - set(clicks) if shown else set()
-    tokens = dict[str, int]()
+    tokens, others = dict[str, int](), len(titles)
+    for title in catalogue:
+        titles.setdefault(canonical(title), len(titles))
     rows = [[[tokens.setdefault(token, len(tokens)) for token in split_tokens(text, max_words)] for text in texts]
             for texts in (queries, titles)]  # fmt: skip
     names = list(queries), list(titles)
     counts = Counter(
         trigram for pair in pairs for side in (0, 1) for trigram in trigrams.trigrams(names[side][pair[side]])
     )
+    counts.update(trigram for title in names[1][others:] for trigram in trigrams.trigrams(title))
     vocabulary = Vocabulary(sorted(counts, key=lambda trigram: (-counts[trigram], trigram))[:max_trigrams])
     return Dataset(
         vocabulary.trigrams, max_words, ragged(map(vocabulary.ids, tokens)), ragged(rows[0]), ragged(rows[1]),
@@ -62,6 +67,7 @@ def plainly_prepared(log: ClickLog, max_words: int, max_trigrams: int, shown: Ju
         np.array([clicks[pair] for pair in pairs], np.float32),
         ragged([t for q, t in pairs if q == row] for row in range(len(queries))),
         ragged([t for q, t in sorted(passed) if q == row] for row in range(len(queries))),
+        catalogue_titles=len(titles) - others,
     )  # fmt: skip
 
 
@@ -127,9 +133,13 @@ FEW = st.sampled_from(["a", "A ", "b", "a b", "b  a", "c d e", "x", ""])
     st.lists(st.tuples(FEW, FEW, st.just(1.0)), max_size=8),
     st.lists(st.tuples(FEW | TEXTS, st.lists(st.tuples(FEW | TEXTS, st.integers(0, 2)), max_size=6)), max_size=5),
     st.integers(1, 4),
+    st.lists(FEW | TEXTS, max_size=6),
 )
-def test_what_was_shown_is_prepared_as_plainly(
-    pairs: list[tuple[str, str, float]], judged: list[tuple[str, list[tuple[str, int]]]], max_words: int
+def test_what_was_shown_and_the_catalogue_are_prepared_as_plainly(
+    pairs: list[tuple[str, str, float]],
+    judged: list[tuple[str, list[tuple[str, int]]]],
+    max_words: int,
+    catalogue: list[str],
 ) -> None:
     shown = Judged(
         tuple(
@@ -140,10 +150,22 @@ def test_what_was_shown_is_prepared_as_plainly(
         ),
         BadLines(),
     )
-    expected = plainly_prepared(log_of(pairs), max_words, 1000, shown)
-    assert_same(dataset.prepare(log_of(pairs), max_words, 1000, shown), expected)
+    expected = plainly_prepared(log_of(pairs), max_words, 1000, shown, catalogue)
+    assert_same(dataset.prepare(log_of(pairs), max_words, 1000, shown, catalogue), expected)
     with without_c():
-        assert_same(dataset.prepare(log_of(pairs), max_words, 1000, shown), expected)
+        assert_same(dataset.prepare(log_of(pairs), max_words, 1000, shown, iter(catalogue)), expected)
+
+
+def test_a_catalogue_title_counts_once_for_the_trigrams() -> None:
+    log = log_of([("ab", "ab", 9.0)])
+    found = dataset.prepare(log, 10, 4, catalogue=["xy", "xy xy", "AB", "xy"])
+    assert found.catalogue_titles == 2  # "AB" is clicked
+    assert set(found.trigrams) == {"#ab", "ab#", "#xy", "xy#"}
+    assert len(found.titles.offsets) - 1 == 3
+    assert dataset.describe(found)["catalogue"] == 2
+    assert "catalogue" not in dataset.describe(dataset.prepare(log, 10, 4))
+    with pytest.raises(ClickvecError, match="clicked has values out of range"):
+        dataset.check(found._replace(catalogue_titles=3))
 
 
 @settings(max_examples=60)

@@ -32,6 +32,7 @@ CLICKS = st.sampled_from([0.0, 1.0, 2.0]) | st.sampled_from([0.0, 0.1, 0.3, 1e12
 LINES = st.lists(st.tuples(TEXTS, TEXTS, CLICKS, st.integers(0, 10**10)), min_size=1, max_size=20)
 FEW = st.sampled_from(["a", "A ", "b", "a b", "b  a", "c d e", "x"])
 DAY = st.lists(st.tuples(FEW, FEW, CLICKS, st.integers(0, 10**10)), min_size=1, max_size=12)
+CATALOGUE = st.lists(FEW | st.sampled_from(["only here", "Only  HERE", "call 555-123-4567"]), max_size=6)
 LAST = ("last", "one", 1.0, 5)  # every log needs a click
 NO_SHRINK = (Phase.explicit, Phase.generate)  # each example takes half a second
 RULES = Cleaning(k_anonymous=0, merge_minutes=0)
@@ -46,9 +47,9 @@ def blocks_of(lines: Sequence[Line], size: int = 7, timed: bool = True) -> list[
 
 
 def write(lines: Sequence[Line], out: Path, on_disk: bool, block: int = 7, shown: Judged | None = None,
-          append: bool = False, hold_out: bool = False) -> dict[str, bytes]:  # fmt: skip
+          append: bool = False, hold_out: bool = False, catalogue: Sequence[str] = ()) -> dict[str, bytes]:  # fmt: skip
     memory = LEAST_MEMORY if on_disk else None
-    preparation = Preparation(4, 20, RULES, shown, hold_out, append, memory)
+    preparation = Preparation(4, 20, RULES, shown, hold_out, append, memory, catalogue)
     write_data_folder(blocks_of(lines, block), out, preparation, check=lambda _: None)
     dataset.check(data_folder.load(out))
     return {path.name: path.read_bytes() for path in out.iterdir()}
@@ -78,17 +79,22 @@ def test_the_folder_is_that_of_the_log_in_memory(
 
 
 @settings(max_examples=8, deadline=None, phases=NO_SHRINK)
-@given(DAY, DAY, st.tuples(st.booleans(), st.booleans()))
+@given(DAY, DAY, st.tuples(st.booleans(), st.booleans()), CATALOGUE, CATALOGUE)
 def test_appending_equals_preparing_both_logs(
-    tmp_path_factory: pytest.TempPathFactory, first: list[Line], second: list[Line], on_disk: tuple[bool, bool]
+    tmp_path_factory: pytest.TempPathFactory,
+    first: list[Line],
+    second: list[Line],
+    on_disk: tuple[bool, bool],
+    early: list[str],
+    late: list[str],
 ) -> None:
     clicked = {" ".join(query.lower().split()) for query, _, clicks, _ in first if clicks}
     # What was shown for a query without a click is not kept.
     first = [line for line in first if line[2] or " ".join(line[0].lower().split()) in clicked]
     folder = tmp_path_factory.mktemp("append")
-    expected = write([*first, LAST, *second, LAST], folder / "both", on_disk=False)
-    write([*first, LAST], folder / "data", on_disk[0])
-    assert write([*second, LAST], folder / "data", on_disk[1], append=True) == expected
+    expected = write([*first, LAST, *second, LAST], folder / "both", on_disk=False, catalogue=[*early, *late])
+    write([*first, LAST], folder / "data", on_disk[0], catalogue=early)
+    assert write([*second, LAST], folder / "data", on_disk[1], append=True, catalogue=late) == expected
 
 
 @settings(max_examples=4, deadline=None, phases=NO_SHRINK)

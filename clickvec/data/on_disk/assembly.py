@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Texts
-from clickvec.data.on_disk.log_store import Store, read_batches
+from clickvec.data.on_disk.log_store import CLICKED, LISTED, SHOWN, Store, read_batches
 from clickvec.data.on_disk.numbering import Numbered, Numbering, insert
 from clickvec.data.on_disk.sql_looks import looks_of_store
 from clickvec.data.pairs import pair_keys
@@ -25,11 +25,12 @@ _EXACT = 2.0**53  # sums of whole numbers below this do not depend on their orde
 _PASSED = """CREATE TABLE passed AS SELECT query, title, min(line) AS first FROM lines WHERE clicks <= 0
     GROUP BY query, title HAVING min(clicks) = 0"""
 _CLICKED_QUERIES = "SELECT query FROM lines WHERE clicks > 0 GROUP BY query ORDER BY min(line)"
-_CLICKED_TITLES = """SELECT title FROM (SELECT title, line FROM lines WHERE clicks > 0
-    UNION ALL SELECT title, line FROM seeds WHERE clicked) GROUP BY title ORDER BY min(line)"""
-_SHOWN_TITLES = """SELECT title FROM (SELECT title, first FROM passed SEMI JOIN clicked_queries USING (query)
-    UNION ALL SELECT title, line FROM seeds WHERE NOT clicked) ANTI JOIN clicked_titles USING (title)
+_CLICKED_TITLES = f"""SELECT title FROM (SELECT title, line FROM lines WHERE clicks > 0
+    UNION ALL SELECT title, line FROM seeds WHERE kind = {CLICKED}) GROUP BY title ORDER BY min(line)"""
+_SHOWN_TITLES = f"""SELECT title FROM (SELECT title, first FROM passed SEMI JOIN clicked_queries USING (query)
+    UNION ALL SELECT title, line FROM seeds WHERE kind = {SHOWN}) ANTI JOIN clicked_titles USING (title)
     GROUP BY title ORDER BY min(first)"""
+_LISTED_TITLES = f"SELECT title FROM seeds WHERE kind = {LISTED} GROUP BY title ORDER BY min(line)"
 _SUMS = "SELECT query, title, sum(clicks) FROM lines WHERE clicks > 0 GROUP BY query, title"
 _CLICKS = "SELECT query, title, clicks FROM lines WHERE clicks > 0 ORDER BY query, title, line"
 _TIMES = "SELECT query, min(time) FROM lines WHERE clicks > 0 GROUP BY query"
@@ -41,6 +42,7 @@ class Assembled(NamedTuple):
     arrays: dict[str, DiskArray]  # by their names in data.safetensors
     trigrams: tuple[str, ...]
     clicked_titles: int
+    catalogue_titles: int
     texts: Texts
 
 
@@ -53,7 +55,9 @@ class _Renumbered:
         self.number[:] = -1
 
     def add(self, batches: Iterator[list[NDArray[Any]]]) -> None:
-        for (numbers,) in batches:
+        """Number those texts that have no number yet."""
+        for (batch,) in batches:
+            numbers = batch[self.number[batch] < 0]
             self.number[numbers] = np.arange(len(self.order), len(self.order) + len(numbers))
             self.order.append(numbers)
 
@@ -87,7 +91,7 @@ class _Assembly:
         title_lines = self._titles.lines(self._folder / "titles.txt")
         trigrams = self._write_tokens(query_lines, title_lines, max_words, max_trigrams)
         texts = Texts(query_lines, title_lines, times, sums, max_trigrams)
-        return Assembled(self._arrays, trigrams, self._clicked_titles, texts)
+        return Assembled(self._arrays, trigrams, self._clicked_titles, self._catalogue_titles, texts)
 
     def _ragged(self, name: str) -> "_RaggedFile":
         return _RaggedFile(self._array(f"{name}.values", np.int32), self._array(f"{name}.offsets", np.int64))
@@ -102,7 +106,7 @@ class _Assembly:
     # --- numbers -------------------------------------------------------------------------------------------------
 
     def _number_texts(self) -> None:
-        """Number the texts of the lines that are left: clicked titles first, then those that were only shown."""
+        """Number the texts of the lines that are left: clicked titles, those only shown, the rest of the catalogue."""
         self._queries = _Renumbered(self._store.queries, self._folder / "queries.order")
         self._titles = _Renumbered(self._store.titles, self._folder / "titles.order")
         self._queries.add(self._rows(_CLICKED_QUERIES))
@@ -113,6 +117,9 @@ class _Assembly:
             table = "clicked_queries" if side == "query" else "clicked_titles"
             self._database.execute(f"CREATE TABLE {table} AS SELECT DISTINCT {side} FROM lines WHERE clicks > 0")
         self._titles.add(self._rows(_SHOWN_TITLES))
+        others = len(self._titles.order)
+        self._titles.add(self._rows(_LISTED_TITLES))
+        self._catalogue_titles = len(self._titles.order) - others
 
     def _query_times(self) -> NDArray[np.int64] | None:
         if not self._store.has_times:
@@ -137,6 +144,7 @@ class _Assembly:
         sums, exact = DiskArray(self._folder / "sums", np.float64), True
         self._pairs_of_query = zeros(self._folder / "pairs_of_query", len(self._queries.order), np.int64)
         self._pairs_of_title = zeros(self._folder / "pairs_of_title", len(self._titles.order), np.int64)
+        self._pairs_of_title[len(self._titles.order) - self._catalogue_titles :] = 1  # counts once, for the trigrams
         for key, clicks in self._rows("SELECT key, clicks FROM pairs ORDER BY key"):
             query, title = (key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32)
             np.add.at(self._pairs_of_query, query, 1)

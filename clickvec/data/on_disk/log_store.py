@@ -5,9 +5,10 @@ Our own readers parse the lines and our own code normalises the texts, so the da
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ _COLUMNS = {
     "line": "int64", "query": "int32", "title": "int32", "clicks": "float64", "client": "int64", "time": "int64",
     "position": "int32",
 }  # fmt: skip
-_SEEDS = {"title": "int32", "line": "int64", "clicked": "bool"}
+_SEEDS = {"title": "int32", "line": "int64", "kind": "int8"}
+CLICKED, SHOWN, LISTED = range(3)  # kinds of seeds; a listed title is one of the catalogue
 # Numbers of lines that are not in the log, in this order. No log has as many lines.
 _FIRST_SEED, _FIRST_PAIR, _FIRST_SHOWN, _FIRST_JUDGED = (-rank * 10**15 for rank in (4, 3, 2, 1))
 
@@ -49,7 +51,7 @@ class Store:
     Its columns are line, query, title (numbers of the texts in `queries` and `titles`), clicks, client (NO_CLIENT if
     unknown), time (null if unknown) and position (0 if unknown). A line with 0 clicks is a title that was shown and not
     clicked; with fewer, one that was judged relevant. Negative lines are not in the log. The table `seeds` has the
-    titles of a data folder that the log is appended to, in their order.
+    titles of a data folder that the log is appended to, in their order, and then those of a catalogue.
     """
 
     queries: Numbered
@@ -125,9 +127,22 @@ class Store:
             self._add_numbers(lines, np.zeros(len(query)), np.zeros(len(query)), times[query])
             self._columns["query"].append(queries[query])
             self._columns["title"].append(titles[rows.values])
-        self._seeds["title"].append(titles)
-        self._seeds["line"].append(_FIRST_SEED + np.arange(len(titles)))
-        self._seeds["clicked"].append(np.arange(len(titles)) < data.clicked_titles)
+        kinds = np.full(len(titles), SHOWN, np.int8)
+        kinds[: data.clicked_titles] = CLICKED
+        kinds[len(titles) - data.catalogue_titles :] = LISTED
+        self._add_seeds(titles, _FIRST_SEED, kinds)
+
+    def add_catalogue(self, titles: Iterable[str]) -> None:
+        """Add the titles of a catalogue."""
+        self._wait()
+        remaining, line = iter(titles), 0
+        while block := list(islice(remaining, _TEXTS_AT_ONCE)):
+            self._add_seeds(self._titles.read(block).values, line, np.full(len(block), LISTED, np.int8))
+            line += len(block)
+
+    def _add_seeds(self, titles: NDArray[np.int32], first: int, kinds: NDArray[np.int8]) -> None:
+        for name, values in (("title", titles), ("line", first + np.arange(len(titles))), ("kind", kinds)):
+            self._seeds[name].append(values)
 
     def _add_numbers(
         self, lines: NDArray[Any], clicks: NDArray[Any], clients: NDArray[Any], times: NDArray[np.int64],
@@ -155,7 +170,7 @@ class Store:
         self.database.execute(
             "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT,"
             " position INTEGER);"
-            "CREATE TABLE seeds (title INTEGER, line BIGINT, clicked BOOLEAN)"
+            "CREATE TABLE seeds (title INTEGER, line BIGINT, kind TINYINT)"
         )
         self._fill("lines", self._columns)
         self._fill("seeds", self._seeds)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from clickvec.evaluation.result import text_table
-from clickvec.search.fields import Fields, count_values
-from clickvec.search.filters import parse_filter
+from clickvec.search.payload.fields import Fields, count_values
+from clickvec.search.payload.filters import parse_filter
 
 FILTERS: dict[str, dict[str, Any]] = {
     "country is a": {"country": "a"},

@@ -32,8 +32,8 @@ from typer.testing import CliRunner
 
 from clickvec.cli.app import app
 from clickvec.model import folder
-from clickvec.search import segment
-from clickvec.search.document_store import DocumentStore
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.segments import segment
 from clickvec.storage.snapshot import describe_file
 
 SECONDS = 60.0  # after which a command hangs

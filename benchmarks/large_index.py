@@ -19,7 +19,7 @@ import numpy as np
 from vectors import make_titles, read_pairs
 
 from clickvec import Encoder, Index
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 
 
 def measure(index: Index, queries: list[str], mode: str) -> dict[str, float]:

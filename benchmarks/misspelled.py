@@ -19,8 +19,8 @@ import numpy as np
 from clickvec.data.clicks import read_clicks
 from clickvec.data.judged import JudgedQuery, read_judged
 from clickvec.data.titles import read_titles
-from clickvec.search.word_search import Words
-from clickvec.search.word_segment import WordSegment
+from clickvec.search.lexical.word_search import Words
+from clickvec.search.lexical.word_segment import WordSegment
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ def texts_of(logs: list[Path]) -> Iterator[str]:
 def build(path: Path, model: Path, logs: list[Path], size: int, search: str) -> dict:
     """Build an index, unless it is there already."""
     from clickvec.model.encoder import Encoder
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
 
     if path.exists():

@@ -38,10 +38,10 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.search import live, live_folder
-from clickvec.search.approximate import LEAST_TITLES
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
+from clickvec.search.live import live_folder, live_index
+from clickvec.search.vectors.approximate import LEAST_TITLES
 
 IDS = 400  # documents that the changes are about
 SMALL_SEGMENT = 50  # changes before a compaction
@@ -88,7 +88,7 @@ def what_is_there(index: Index) -> Versions:
 
 def write(path: Path, seed: int, version: int, first_id: int, own_lock: bool) -> None:
     """Change documents until this process is killed. Print each change before and after."""
-    live.MOST_ADDED = live_folder.MOST_ADDED = SMALL_SEGMENT
+    live_index.MOST_ADDED = live_folder.MOST_ADDED = SMALL_SEGMENT
     chance = random.Random(seed)
     index = Index.open(path, writing=own_lock)
     for number in range(version, version + 1_000_000):

@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.writer import send_changes, serve_changes, take_lock
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.writer import send_changes, serve_changes, take_lock
 
 SENT = 200  # changes per process
 

@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 from clickvec import Encoder
 from clickvec.evaluation.result import text_table
 from clickvec.model.shrink import inverse_lengths, shrink_vectors
-from clickvec.search.approximate import ApproximateSearch, import_faiss, recall_of
-from clickvec.search.exact import ExactSearch
+from clickvec.search.vectors.approximate import ApproximateSearch, import_faiss, recall_of
+from clickvec.search.vectors.exact import ExactSearch
 from clickvec.storage.arrays import npy_header, read_array
 
 K = 10

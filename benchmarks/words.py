@@ -22,9 +22,9 @@ import numpy as np
 
 from clickvec.data.clicks import read_clicks
 from clickvec.native import postings
-from clickvec.search.word_search import Words
-from clickvec.search.word_segment import WordSegment
-from clickvec.search.word_tokens import extra_words, indexed, plain_words
+from clickvec.search.lexical.word_search import Words
+from clickvec.search.lexical.word_segment import WordSegment
+from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_words
 
 K, K1, B = 100, 1.2, 0.75
 SLOW = 50  # queries for what takes long

@@ -20,6 +20,8 @@ LAYERS = (
     "errors", "progress", "config", "storage", "text", "native", "data", "model", "search", "evaluation", "teacher",
     "training", "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
+# The packages within search, and their layers: each package may import those of lower layers.
+SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2}
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")
 BEFORE = "fc400a0"  # the commit before the packages; its laboratory was in these folders and files
@@ -74,6 +76,18 @@ class Tree:
             if module not in PROGRAMS and used not in PROGRAMS and position[package(used)] > position[package(module)]
         ]
 
+    def wrong_way_in_search(self) -> list[str]:
+        """Return the imports between packages within search that do not point to a lower layer."""
+        return [
+            f"{module} imports {used}"
+            for module, all_used in self.imports.items()
+            for used in sorted(all_used)
+            if (user := search_package(module)) != (other := search_package(used))
+            and user in SEARCH
+            and other in SEARCH
+            and SEARCH[other] >= SEARCH[user]
+        ]
+
     def same_names(self) -> list[str]:
         """Return the file names that several modules share."""
         counts = Counter(name.rpartition(".")[2] for name in self.modules)
@@ -87,6 +101,12 @@ class Tree:
 def package(module: str) -> str:
     """Return the package that a module is in, or its own name if it is beside the packages."""
     return module.split(".")[1] if "." in module else module
+
+
+def search_package(module: str) -> str:
+    """Return the package within search that a module is in; an empty string if it is in none."""
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["search"] and len(parts) > 3 else ""
 
 
 def import_table(tree: Tree) -> str:

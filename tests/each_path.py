@@ -19,7 +19,7 @@ SANITIZED = ROOT / "build" / "sanitize"
 TESTS = (
     "model/test_about", "model/test_encoder", "model/test_fast", "model/test_threads", "native/test_compiled",
     "native/test_postings", "native/test_products", "native/test_words", "search/test_exact", "search/test_index",
-    "search/test_vectors", "search/test_word_search",
+    "search/test_vector_file", "search/test_word_search",
     "training/test_compiled_training", "training/test_fast_training",
     "training/test_learning", "training/test_parity",
 )  # fmt: skip

@@ -22,6 +22,11 @@ def test_layers_import_one_way() -> None:
     assert TREE.wrong_way() == []
 
 
+def test_packages_within_search_import_one_way() -> None:
+    assert set(architecture.SEARCH) == {architecture.search_package(name) for name in TREE.modules} - {""}
+    assert TREE.wrong_way_in_search() == []
+
+
 def test_no_import_cycle_lazy_imports_included() -> None:
     assert TREE.cycle() == []
 

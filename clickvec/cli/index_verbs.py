@@ -17,7 +17,7 @@ from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
     from clickvec.data import ClickLog, Columns, Judged, Title
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
@@ -187,7 +187,7 @@ def _ids(ids: list[str]) -> Iterator[str]:
 
 def _documents(titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns") -> "Iterator[Document]":
     """Yield the documents of a catalogue. Columns in `numbers` become numbers in the payload, or null if blank."""
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document import Document
 
     wanted = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
     for title in titles:

@@ -113,7 +113,7 @@ def is_index(folder: Path) -> bool:
 
 def model_folder(folder: Path) -> Path:
     """Return the model folder inside an index folder. Any other folder is returned as it is."""
-    from clickvec.search.index_folder import model_in
+    from clickvec.search.live.index_folder import model_in
 
     return model_in(folder) if is_index(folder) else folder
 

@@ -13,8 +13,8 @@ from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.text.printable import clean
 
 if TYPE_CHECKING:
-    from clickvec.search.fields import Facet
     from clickvec.search.index import Hit, Index
+    from clickvec.search.payload.fields import Facet
 
 
 def search(
@@ -41,8 +41,8 @@ def search(
     from clickvec.data import BadLines
     from clickvec.data.parsing.lines import stream_lines
     from clickvec.data.parsing.open_files import standard_input
-    from clickvec.search.filters import parse_filter
     from clickvec.search.index import Index
+    from clickvec.search.payload.filters import parse_filter
     from clickvec.search.retrieval import MODES
 
     if mode not in MODES:

@@ -66,7 +66,7 @@ def encode(
     from clickvec.data import BadLines
     from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
-    from clickvec.search.vectors import check_vectors_output, write_vectors
+    from clickvec.search.vectors.vector_file import check_vectors_output, write_vectors
 
     check_vectors_output(out, vectors, overwrite, [model, catalogue])
     columns = inputs.read_columns(column_names, no_header, [catalogue])

@@ -14,7 +14,7 @@ from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.evaluation.metrics import ndcg_of_gains, recall_at, reciprocal_rank
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 from clickvec.search.hits import Hit
 from clickvec.search.index import Index
 from clickvec.text.tokens import canonical

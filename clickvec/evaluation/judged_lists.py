@@ -18,7 +18,7 @@ from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
 
 T = TypeVar("T")

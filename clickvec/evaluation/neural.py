@@ -10,9 +10,9 @@ from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import QueryTitles, Ranker
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.exact import ExactSearch
 from clickvec.search.index import Index
-from clickvec.search.segment_building import encode_titles
+from clickvec.search.segments.building import encode_titles
+from clickvec.search.vectors.exact import ExactSearch
 from clickvec.text.tokens import canonical
 
 Settings = dict[str, Any]  # of BM25: tokens, k1, b

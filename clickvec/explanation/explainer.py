@@ -16,7 +16,7 @@ from clickvec.explanation.why_not import FusedTitles, WhyNot, why_not
 from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
-from clickvec.search.live_view import View
+from clickvec.search.live.view import View
 from clickvec.search.retrieval import MODES, rank_in_view
 
 RANKED_TITLES = 50_000  # in a larger index, not all titles are ranked:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from clickvec.explanation.reading import Floats
 from clickvec.search.fusion import Candidates, candidates_of
-from clickvec.search.live_view import View
+from clickvec.search.lexical.word_tokens import title_words
+from clickvec.search.live.view import View
 from clickvec.search.retrieval import DEPTH, fuse
-from clickvec.search.word_tokens import title_words
 
 
 @dataclass(frozen=True)

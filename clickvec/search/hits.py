@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
-from clickvec.search.documents import Document
-from clickvec.search.filters import Filter
-from clickvec.search.live_view import View
+from clickvec.search.documents.document import Document
+from clickvec.search.live.view import View
+from clickvec.search.payload.filters import Filter
 from clickvec.search.retrieval import Ranked, search_view
 
 _UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled

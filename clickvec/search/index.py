@@ -1,6 +1,6 @@
 """Index: the titles of a catalogue, to search by words and vectors while they change.
 
-`index_folder.py` describes the folder of an index. Titles with the same words get the same score.
+`live/index_folder.py` describes the folder of an index. Titles with the same words get the same score.
 """
 
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, Parts, documents_of
-from clickvec.search.index_folder import check_index_output, check_search, format_of, write_index
-from clickvec.search.live import Live
-from clickvec.search.live_folder import LiveFolder
-from clickvec.search.live_view import Settings
+from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
+from clickvec.search.live.live_folder import LiveFolder
+from clickvec.search.live.live_index import Live
+from clickvec.search.live.view import Settings
 from clickvec.search.old_format import OLD_FORMAT, OldIndex
 from clickvec.search.searchable import Searchable
-from clickvec.search.segment import vectors_alone
+from clickvec.search.segments.segment import vectors_alone
 
 __all__ = ["Document", "Hit", "Index", "Parts", "check_index_output"]
 

@@ -22,11 +22,11 @@ import numpy as np
 from clickvec.errors import ClickvecError
 from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder
-from clickvec.search.documents import Document
-from clickvec.search.fields import Fields
-from clickvec.search.live_view import Delta, Settings, View
-from clickvec.search.segment import Coverage, Segment
-from clickvec.search.word_segment import WordSegment
+from clickvec.search.documents.document import Document
+from clickvec.search.lexical.word_segment import WordSegment
+from clickvec.search.live.view import Delta, Settings, View
+from clickvec.search.payload.fields import Fields
+from clickvec.search.segments.segment import Coverage, Segment
 from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot, open_folder

@@ -12,7 +12,7 @@ from clickvec.data.parsing.lines import MAX_BAD, BadLines, stream_lines
 from clickvec.data.parsing.records import wrong_width
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.search.documents import distinct_texts
+from clickvec.search.documents.document import distinct_texts
 
 COLUMNS = ("query", "id", "title")
 # Weight of the engine's score. With BM25 as the engine on msrd dev, a weight of 0.1 raises NDCG by 0.1 to 0.6 points,

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
-from clickvec.search.documents import Document
-from clickvec.search.exact import exact_scores
+from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Candidates, candidates_of
-from clickvec.search.live_view import Mask, Positions, View
-from clickvec.search.segment_building import encode_titles
-from clickvec.search.word_search import Term
+from clickvec.search.lexical.word_search import Term
+from clickvec.search.live.view import Mask, Positions, View
+from clickvec.search.segments.building import encode_titles
+from clickvec.search.vectors.exact import exact_scores
 
 MODES = ("hybrid", "words", "vectors")
 DEPTH = 100  # titles that words and vectors each propose, if no more are asked for

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.search.documents import Document
-from clickvec.search.fields import Facet, count_values
-from clickvec.search.filters import Filter, parse_filter
+from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, is_vectors, page, read_hits, search_texts_or_vectors
-from clickvec.search.live import Live
-from clickvec.search.live_view import Positions, View
+from clickvec.search.live.live_index import Live
+from clickvec.search.live.view import Positions, View
 from clickvec.search.old_format import OldIndex
+from clickvec.search.payload.fields import Facet, count_values
+from clickvec.search.payload.filters import Filter, parse_filter
 from clickvec.search.retrieval import DEPTH, Proposed, check_mode, facts_of_texts, propose, rank_in_view
 from clickvec.text.tokens import canonical
 
@@ -153,9 +153,9 @@ class Searchable:
     ) -> list[Hit] | list[list[Hit]]:
         """Return the k best titles for a query, best first, or a list of such lists for several queries.
 
-        `mode` is hybrid (words and vectors), words or vectors. `where` is a filter on the payload (see `filters.py`).
-        Skip the best `offset` titles, and those with a score below `min_score`. If there are fewer than k titles, all
-        of them are returned; ties are in insertion order.
+        `mode` is hybrid (words and vectors), words or vectors. `where` is a filter on the payload (see
+        `payload/filters.py`). Skip the best `offset` titles, and those with a score below `min_score`. If there are
+        fewer than k titles, all of them are returned; ties are in insertion order.
 
         A query is a text or a vector, as `Encoder.encode_query` returns it: an array of (dimensions,), or of
         (n, dimensions) for n queries. Vectors are scaled to length 1 and search by vectors alone.

@@ -11,7 +11,7 @@ from clickvec.explanation import Explanation, explain_hits
 from clickvec.explanation import explain as explain_pair
 from clickvec.explanation.topics import detect, topics
 from clickvec.search.index import Hit
-from clickvec.search.live_view import View
+from clickvec.search.live.view import View
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text

@@ -13,7 +13,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from clickvec.errors import ClickvecError
-from clickvec.search.segment import DamagedSegmentError
+from clickvec.search.segments.segment import DamagedSegmentError
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import ErrorBody, ErrorResponse
 from clickvec.serve.service import Service

@@ -22,9 +22,9 @@ from types import FrameType
 
 from clickvec.errors import ClickvecError
 from clickvec.search.index import Index
-from clickvec.search.index_folder import format_of
+from clickvec.search.live.index_folder import format_of
+from clickvec.search.live.writer import lock_holder, take_lock
 from clickvec.search.old_format import OLD_FORMAT
-from clickvec.search.writer import lock_holder, take_lock
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings

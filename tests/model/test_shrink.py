@@ -21,8 +21,8 @@ from clickvec.model.encoder import Encoder
 from clickvec.model.folder import open_model
 from clickvec.model.projection import project
 from clickvec.model.shrink import inverse_lengths, shrink_model, shrink_vectors, to_int8, write_shrunk
-from clickvec.search.exact import ExactSearch
 from clickvec.search.index import Index
+from clickvec.search.vectors.exact import ExactSearch
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.snapshot import describe_file
 from clickvec.text.ragged import ragged

@@ -17,7 +17,7 @@ from clickvec.model import fast
 from clickvec.model.encoder import Encoder
 from clickvec.model.threads import map_in_threads, thread_count
 from clickvec.native import lstm
-from clickvec.search import vectors
+from clickvec.search.vectors import vector_file
 
 numbers_of_threads = pytest.mark.parametrize("threads", ["1", "2", "3"])
 
@@ -92,7 +92,7 @@ def test_vectors_are_the_same_to_the_last_bit(
 
 
 def test_files_are_the_same_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "BATCH_SIZE", 50)
+    monkeypatch.setattr(vector_file, "BATCH_SIZE", 50)
     model = tiny_model(tmp_path / "model", cells=32)
     (tmp_path / "titles.txt").write_text(
         "title\n" + "".join(f"{TEXTS[k % len(TEXTS)]} {k % 701}\n" for k in range(2000))

@@ -8,8 +8,8 @@ import pytest
 
 from clickvec.errors import ClickvecError
 from clickvec.model.shrink import inverse_lengths, to_int8
-from clickvec.search import approximate
-from clickvec.search.approximate import ApproximateSearch
+from clickvec.search.vectors import approximate
+from clickvec.search.vectors.approximate import ApproximateSearch
 
 pytest.importorskip("faiss")
 

@@ -24,9 +24,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
-from clickvec.search import document_store
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
+from clickvec.search.documents import document_store
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
 from clickvec.storage import database, write_ahead_log
 
 ODD_DOCUMENTS = [
@@ -402,8 +402,8 @@ def test_a_pickle_of_a_file_opens_it(path: Path) -> None:
 FORKED = """
     import os, sys
     from pathlib import Path
-    from clickvec.search.document_store import DocumentStore
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.search.documents.document import Document
     store = DocumentStore.create(Path(sys.argv[1]))
     store.add([Document("a", "x")])
     with store._database._writing:  # another thread could hold it
@@ -429,8 +429,8 @@ def test_a_forked_process_opens_its_own_connection(path: Path) -> None:
 OTHER_USER = """
     import os, sys
     from pathlib import Path
-    from clickvec.search.document_store import DocumentStore
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.search.documents.document import Document
     path = Path(sys.argv[1])
     to_parent, to_child = os.pipe(), os.pipe()
     child = os.fork()
@@ -471,8 +471,8 @@ def test_a_reader_who_cannot_write_to_the_folder() -> None:
 ADDER = """
     import sys
     from pathlib import Path
-    from clickvec.search.document_store import DocumentStore
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.search.documents.document import Document
     store = DocumentStore.open(Path(sys.argv[1]), writing=True)
     n = int(sys.argv[2])
     while True:
@@ -590,8 +590,8 @@ def test_checks_find_what_opening_a_large_file_does_not(path: Path, monkeypatch:
 KILLED = """
     import os, sys
     from pathlib import Path
-    from clickvec.search.document_store import DocumentStore
-    from clickvec.search.documents import Document
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.search.documents.document import Document
     store = DocumentStore.create(Path(sys.argv[1]))
     for n in range(6):
         store.add([Document(n, f"title {n}")])

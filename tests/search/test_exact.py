@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
 from clickvec.model.shrink import inverse_lengths, to_int8
-from clickvec.search import exact
-from clickvec.search.exact import ExactSearch
+from clickvec.search.vectors import exact
+from clickvec.search.vectors.exact import ExactSearch
 
 
 def titles(rng: np.random.Generator, count: int, kind: str) -> ExactSearch:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
-from clickvec.search.fields import Fields, GrowingFields
-from clickvec.search.filters import Filter, parse_filter
+from clickvec.search.payload.fields import Fields, GrowingFields
+from clickvec.search.payload.filters import Filter, parse_filter
 
 BIG = 2**53
 NAMES = st.sampled_from(["a", "b", "and", "\\x", "ä"])

@@ -22,9 +22,11 @@ from tiny import TEXTS, TOWERS, tiny, tiny_model
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
-from clickvec.search import exact, live_folder, segment_building
 from clickvec.search.index import Document, Hit, Index, Parts
+from clickvec.search.live import live_folder
 from clickvec.search.retrieval import MODES
+from clickvec.search.segments import building
+from clickvec.search.vectors import exact
 from clickvec.storage import files
 
 FILES = ("documents.sqlite", "index.json", "models", "segments")
@@ -511,7 +513,7 @@ def test_a_full_disk_leaves_the_old_index(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for module, place in ((segment_building, "write_array"), (files, "write_json"), (folder, "write_arrays")):
+    for module, place in ((building, "write_array"), (files, "write_json"), (folder, "write_arrays")):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
             with pytest.raises(ClickvecError, match=r"index: No space left on device.*unchanged"):

@@ -21,11 +21,11 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.search import live, live_folder
-from clickvec.search.compaction import start_child
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Document, Index
-from clickvec.search.live_folder import LiveFolder
+from clickvec.search.live import live_folder, live_index
+from clickvec.search.live.compaction import start_child
+from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.retrieval import MODES
 
 TITLES = [*TEXTS, "", "hotels in new york", "paint", "ЖЖЖ"]
@@ -97,7 +97,7 @@ def test_any_changes_give_what_a_new_index_gives(
         elif change == "bulk":
             rows = {f"b{at}": Document(f"b{at}", f"hotel {at}", None) for at in range(12)}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(live, "BULK", 10)
+                patch.setattr(live_index, "BULK", 10)
                 index.add(list(rows), [row.title for row in rows.values()])
             expected = {key: row for key, row in expected.items() if key not in rows} | rows
             is_compact = True
@@ -308,7 +308,7 @@ def test_a_forked_process_hands_its_changes_to_its_parent(path: Path) -> None:
 
 
 def test_many_changes_start_a_compaction_in_a_child(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_ADDED", 5)
+    monkeypatch.setattr(live_index, "MOST_ADDED", 5)
     with Index.open(path) as index, Index.open(path) as reader:
         before = {entry.name for entry in (path / "segments").iterdir()}
         for number in range(6):

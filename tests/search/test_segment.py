@@ -12,12 +12,12 @@ from tiny import TEXTS, tiny
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
-from clickvec.search import segment
-from clickvec.search.consumer import Consumer
 from clickvec.search.index import Document, Index
-from clickvec.search.live_folder import LiveFolder
-from clickvec.search.segment import DamagedSegmentError, Segment
-from clickvec.search.segment_building import encode_titles
+from clickvec.search.live.live_folder import LiveFolder
+from clickvec.search.segments import segment
+from clickvec.search.segments.building import encode_titles
+from clickvec.search.segments.consumer import Consumer
+from clickvec.search.segments.segment import DamagedSegmentError, Segment
 
 FILES = ("segment.json", "seqs.npy", "vectors.npy", "scales.npy", "words.safetensors", "fields.safetensors")
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.search.spelling import LONGEST, Spelling, distances, is_one_edit
-from clickvec.search.word_search import MOST_NEAR, Words
-from clickvec.search.word_segment import WordDelta, WordSegment
+from clickvec.search.lexical.spelling import LONGEST, Spelling, distances, is_one_edit
+from clickvec.search.lexical.word_search import MOST_NEAR, Words
+from clickvec.search.lexical.word_segment import WordDelta, WordSegment
 
 letters = st.text("abc", max_size=7)
 

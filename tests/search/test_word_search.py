@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from clickvec.evaluation.bm25 import BM25
-from clickvec.search.word_search import MOST_TERMS, Words
-from clickvec.search.word_segment import WordDelta, WordSegment
+from clickvec.search.lexical.word_search import MOST_TERMS, Words
+from clickvec.search.lexical.word_segment import WordDelta, WordSegment
 
 TITLES = ["red car", "blue car car", "the red house", "", "a house for a car", "tree", "red red red tree"]
 QUERIES = ["red car", "car", "house tree red", "car car", "unknown", ""]

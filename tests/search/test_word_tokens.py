@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickvec.search.word_tokens import LONGEST, extra_words, indexed, is_code, plain_words, word_hash
+from clickvec.search.lexical.word_tokens import LONGEST, extra_words, indexed, is_code, plain_words, word_hash
 
 
 def extra(title: str) -> list[str]:

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from clickvec.errors import ClickvecError
-from clickvec.search import writer
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.writer import ChangeServer, NoWriterError, send_changes, serve_changes, take_lock
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live import writer
+from clickvec.search.live.writer import ChangeServer, NoWriterError, send_changes, serve_changes, take_lock
 
 
 def apply_to(store: DocumentStore, message: dict[str, Any]) -> int:
@@ -92,7 +92,7 @@ def is_locked(folder: Path) -> bool:
 FORKED = """
     import os, sys
     from pathlib import Path
-    from clickvec.search.writer import take_lock
+    from clickvec.search.live.writer import take_lock
 
     def is_locked(folder):
         lock = take_lock(folder)

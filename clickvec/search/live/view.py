@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths
-from clickvec.search.documents import Document
-from clickvec.search.exact import ExactSearch
-from clickvec.search.fields import Fields, GrowingFields
-from clickvec.search.filters import Filter
+from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
-from clickvec.search.segment import Coverage, Segment
-from clickvec.search.segment_building import encode_titles
-from clickvec.search.word_search import K1, B, Words
-from clickvec.search.word_segment import WordDelta
+from clickvec.search.lexical.word_search import K1, B, Words
+from clickvec.search.lexical.word_segment import WordDelta
+from clickvec.search.payload.fields import Fields, GrowingFields
+from clickvec.search.payload.filters import Filter
+from clickvec.search.segments.building import encode_titles
+from clickvec.search.segments.segment import Coverage, Segment
+from clickvec.search.vectors.exact import ExactSearch
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]

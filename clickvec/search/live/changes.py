@@ -8,12 +8,12 @@ from typing import Any
 
 from clickvec.errors import ClickvecError
 from clickvec.progress import Progress
-from clickvec.search.compaction import Swap
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
-from clickvec.search.live import is_bulk
-from clickvec.search.live_view import Settings, View
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.compaction import Swap
+from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
+from clickvec.search.live.live_index import is_bulk
+from clickvec.search.live.view import Settings, View
 
 
 def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message: dict[str, Any]) -> object:

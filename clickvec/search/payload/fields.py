@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.search.field_values import MAX_LENGTH, Field, Numbers, Scalar, Texts, make_field
+from clickvec.search.payload.field_values import MAX_LENGTH, Field, Numbers, Scalar, Texts, make_field
 from clickvec.storage.json_files import parse_json
 
 MAX_FIELDS = 1_000  # further fields, in order of appearance, cannot be filtered

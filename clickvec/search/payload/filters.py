@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.search.field_values import MAX_LENGTH, Field, Mask, Scalar
-from clickvec.search.fields import Fields
+from clickvec.search.payload.field_values import MAX_LENGTH, Field, Mask, Scalar
+from clickvec.search.payload.fields import Fields
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 100

@@ -16,12 +16,12 @@ from clickvec.model.encoder import BATCH_SIZE, Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths, shrink_vectors
 from clickvec.model.threads import map_in_threads
 from clickvec.progress import Progress, ignore
-from clickvec.search.approximate import EXACT_UP_TO, LEAST_TITLES, ApproximateSearch
-from clickvec.search.consumer import Consumer
-from clickvec.search.documents import Document, distinct_texts
-from clickvec.search.fields import Fields
-from clickvec.search.segment import APPROXIMATE, FIELDS, MARKER, WORDS, Coverage, Segment, describe
-from clickvec.search.word_segment import WordSegment
+from clickvec.search.documents.document import Document, distinct_texts
+from clickvec.search.lexical.word_segment import WordSegment
+from clickvec.search.payload.fields import Fields
+from clickvec.search.segments.consumer import Consumer
+from clickvec.search.segments.segment import APPROXIMATE, FIELDS, MARKER, WORDS, Coverage, Segment, describe
+from clickvec.search.vectors.approximate import EXACT_UP_TO, LEAST_TITLES, ApproximateSearch
 from clickvec.storage import files
 from clickvec.storage.arrays import npy_header, read_array, write_array, write_arrays
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.native.postings import Postings, best_titles
-from clickvec.search.spelling import can_be_corrected, distances, is_one_edit, most_edits, splits
-from clickvec.search.word_segment import MOST, WordDelta, WordSegment
-from clickvec.search.word_tokens import code_pieces, indexed, is_code, plain_words, title_words, word_hash
+from clickvec.search.lexical.spelling import can_be_corrected, distances, is_one_edit, most_edits, splits
+from clickvec.search.lexical.word_segment import MOST, WordDelta, WordSegment
+from clickvec.search.lexical.word_tokens import code_pieces, indexed, is_code, plain_words, title_words, word_hash
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used

@@ -18,9 +18,9 @@ from typing import Any
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.index_folder import SEGMENTS, IndexFolder
-from clickvec.search.live_view import Settings
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.index_folder import SEGMENTS, IndexFolder
+from clickvec.search.live.view import Settings
 
 _RETRY_SECONDS = 60.0  # after a compaction that has failed
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
     command = [
         sys.executable,
         "-m",
-        "clickvec.search.compaction",
+        "clickvec.search.live.compaction",
         str(path.resolve()),
         str(os.getpid()),
         *(["fresh"] if is_fresh else []),

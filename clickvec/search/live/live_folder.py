@@ -17,15 +17,14 @@ from typing import Any
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.changes import apply_change, take_into_use
-from clickvec.search.compaction import BackgroundCompaction, build_segment
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.index_folder import MODELS, SEGMENTS, IndexFolder
-from clickvec.search.live import Live, is_due, view_of_segment
-from clickvec.search.live_view import Settings, View
-from clickvec.search.segment import DamagedSegmentError
-from clickvec.search.writer import (
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.changes import apply_change, take_into_use
+from clickvec.search.live.compaction import BackgroundCompaction, build_segment
+from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
+from clickvec.search.live.live_index import Live, is_due, view_of_segment
+from clickvec.search.live.view import Settings, View
+from clickvec.search.live.writer import (
     ChangeServer,
     Lock,
     NoWriterError,
@@ -34,6 +33,7 @@ from clickvec.search.writer import (
     serve_changes,
     take_lock,
 )
+from clickvec.search.segments.segment import DamagedSegmentError
 from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2

@@ -4,7 +4,7 @@
       index.json             {"format": 4}: the marker, written once
       documents.sqlite       the documents, which ones were deleted, and the settings: the only source of truth
       models/FINGERPRINT/    a copy of the model folder
-      segments/NUMBER/       what is derived from the documents (see `segment.py`)
+      segments/NUMBER/       what is derived from the documents (see `segments/segment.py`)
       lock, writer.sock      the one process that changes the index, and where it takes changes from others
 
 The settings name the model and the segment in use, and one transaction changes them. A folder in models/ or segments/
@@ -22,12 +22,12 @@ from clickvec.errors import ClickvecError
 from clickvec.model import folder
 from clickvec.model.encoder import BATCH_SIZE, Encoder
 from clickvec.progress import Progress
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.live_view import Settings
-from clickvec.search.segment import Coverage, Segment, empty_segment, open_segment
-from clickvec.search.segment_building import Plan, write_segment
-from clickvec.search.writer import lock_holder, take_lock
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.view import Settings
+from clickvec.search.live.writer import lock_holder, take_lock
+from clickvec.search.segments.building import Plan, write_segment
+from clickvec.search.segments.segment import Coverage, Segment, empty_segment, open_segment
 from clickvec.storage import files, temporary
 from clickvec.storage.snapshot import open_folder
 

@@ -14,11 +14,11 @@ import numpy as np
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress
-from clickvec.search.document_store import DocumentStore
-from clickvec.search.documents import Document
-from clickvec.search.live_view import Delta, Settings, View
-from clickvec.search.segment import Coverage, Segment, vectors_alone
-from clickvec.search.segment_building import Plan, build_in_memory
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.live.view import Delta, Settings, View
+from clickvec.search.segments.building import Plan, build_in_memory
+from clickvec.search.segments.segment import Coverage, Segment, vectors_alone
 
 MOST_ADDED = 10_000  # documents in the delta, or deleted ones in the segment, before a new segment is built
 BULK = 20_000  # so many documents in one call are not added to the delta

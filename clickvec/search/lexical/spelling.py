@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.search.word_tokens import is_code
+from clickvec.search.lexical.word_tokens import is_code
 
 SHORTEST, LONGEST = 3, 32  # letters of words that are corrected
 MOST_WORDS = 500_000  # of a vocabulary: the most frequent ones

@@ -5,8 +5,8 @@ A segment folder holds
     seqs.npy                 int64 (titles,): the sequence numbers of its documents, rising
     vectors.npy              float32 or int8 (titles, dimensions)
     scales.npy               float32 (titles,): the factor that scales each int8 vector to length 1
-    words.safetensors        the postings (see `word_segment.py`)
-    fields.safetensors       the fields of the payloads (see `fields.py`)
+    words.safetensors        the postings (see `lexical/word_segment.py`)
+    fields.safetensors       the fields of the payloads (see `payload/fields.py`)
     approximate.faiss        the approximate search, if there is one
 A folder is never changed after it was written. It can always be built again from the documents.
 """
@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
-from clickvec.search.approximate import ApproximateSearch
-from clickvec.search.exact import ExactSearch
-from clickvec.search.fields import Fields
-from clickvec.search.word_segment import WordSegment
+from clickvec.search.lexical.word_segment import WordSegment
+from clickvec.search.payload.fields import Fields
+from clickvec.search.vectors.approximate import ApproximateSearch
+from clickvec.search.vectors.exact import ExactSearch
 from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot, open_folder, sample

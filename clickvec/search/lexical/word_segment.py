@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.native.postings import Codes, Positions, Postings, sort_postings
-from clickvec.search.spelling import RecentSpelling, Spelling
-from clickvec.search.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
+from clickvec.search.lexical.spelling import RecentSpelling, Spelling
+from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
 
 Hashes = NDArray[np.uint64]
 MOST = 255  # the largest frequency and length in a code

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
-from clickvec.search import document_rows
-from clickvec.search.documents import Document
+from clickvec.search.documents import document_rows
+from clickvec.search.documents.document import Document
 from clickvec.storage.database import Database
 
 VERSION = 1  # of the tables
@@ -44,8 +44,8 @@ Seqs = NDArray[np.int64]
 class DocumentStore(AbstractContextManager["DocumentStore"]):
     """Documents by id, on disk or in memory. Changes are durable when a method returns.
 
-    Threads and processes may share a store; at most one process should open it for writing (see writer.py). A store in
-    memory can be pickled with its content. The pickle of a store on disk holds its path.
+    Threads and processes may share a store; at most one process should open it for writing (see live/writer.py). A
+    store in memory can be pickled with its content. The pickle of a store on disk holds its path.
     """
 
     def __init__(self, database: Database) -> None:

@@ -17,7 +17,7 @@ from clickvec.errors import ClickvecError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress, ignore
-from clickvec.search.exact import BLOCK_QUERIES, ExactSearch, Positions
+from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch, Positions
 
 EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
 RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it

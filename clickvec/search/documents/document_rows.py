@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.search.documents import Document
+from clickvec.search.documents.document import Document
 from clickvec.storage.json_files import MAX_BYTES, MAX_DEPTH, parse_json
 
 COLUMNS = "seq, id, is_integer, title, payload, crc"

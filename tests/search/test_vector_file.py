@@ -16,8 +16,8 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, shrink_vectors
-from clickvec.search import vectors
-from clickvec.search.vectors import write_vectors
+from clickvec.search.vectors import vector_file
+from clickvec.search.vectors.vector_file import write_vectors
 
 ROWS = 24_000
 ReadTable = Callable[[Path], Any]
@@ -37,7 +37,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model and a dozen titles, in batches of three."""
-    monkeypatch.setattr(vectors, "BATCH_SIZE", 3)
+    monkeypatch.setattr(vector_file, "BATCH_SIZE", 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so that a test knows which batch comes when
     tiny_model(tmp_path / "model")
     (tmp_path / "titles.txt").write_text("".join(f"{text}\n" for text in ["title", *TEXTS, *TEXTS[:4]]))
@@ -192,7 +192,7 @@ def test_parquet_has_ids_titles_and_the_same_vectors(
     read_parquet: ReadTable,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vectors, "GROUP_BATCHES", 2)
+    monkeypatch.setattr(vector_file, "GROUP_BATCHES", 2)
     titles = few / "titles.tsv"
     titles.write_text("id\ttitle\n" + "".join(f"x{number}\t{text}\n" for number, text in enumerate(TEXTS)) + "bad\n")
     call = ("encode", few / "model", titles, "--vectors", precision, "--max-bad", "0.5", "--out")

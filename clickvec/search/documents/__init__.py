@@ -1,0 +1,1 @@
+"""The documents of an index: the source of truth, in SQLite."""

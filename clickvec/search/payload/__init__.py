@@ -1,0 +1,1 @@
+"""The payloads of documents: their fields as columns, filters, and facet counts."""

@@ -1,0 +1,1 @@
+"""Segments: what is derived from the documents, in immutable memory-mapped files."""

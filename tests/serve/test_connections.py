@@ -1,5 +1,6 @@
 """Clients that are slow, many, or do not speak HTTP."""
 
+import contextlib
 import json
 import socket
 import time
@@ -112,3 +113,85 @@ def test_a_client_that_never_reads_its_answer_is_cut_off(
         until(lambda: not service.server.server_state.connections)  # that of the search is idle by then
         connection.close()
     assert "failed" not in caplog.text
+
+
+SEARCH = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def test_a_body_that_nobody_reads_does_not_keep_a_connection_open(read_index: Path, tmp_path: Path) -> None:
+    limits = {"read_seconds": 0.3, "idle_seconds": 0.3}
+    with running(read_index, tmp_path, limits) as service:
+        slow, ended = service.connect(), service.connect()
+        slow.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+        ended.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
+        assert slow.recv(100).startswith(b"HTTP/1.1 404 ")
+        assert ended.recv(100).startswith(b"HTTP/1.1 404 ")
+        ended.sendall(b"{}")
+
+        def is_cut_off() -> bool:
+            try:
+                slow.sendall(b"x")  # which counts as activity
+            except OSError:
+                return not service.server.server_state.connections
+            return False
+
+        until(is_cut_off, 5)
+        slow.close()
+        ended.close()
+
+
+def test_trailers_are_not_headers_and_are_limited(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, {"body_bytes": 10_000}) as service:
+        chunked = b'Transfer-Encoding: chunked\r\nConnection: close\r\n\r\nd\r\n{"query":"a"}\r\n0\r\n'
+        connection = service.connect()
+        connection.sendall(SEARCH.replace(b"Content-Type", b"X") + chunked + b"Content-Type: application/json\r\n\r\n")
+        assert read_all(connection).startswith(b"HTTP/1.1 415 ")
+        connection = service.connect()
+        connection.sendall(SEARCH + chunked)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 10**8:
+                sent += connection.send(b"a:b\r\n" * 1000)
+        assert sent < 10**8
+        assert read_all(connection)[:13] in (b"HTTP/1.1 431 ", b"")  # it may be lost, if the client sends on
+
+
+def test_what_follows_a_request_does_not_spoil_its_answer(reading: Running) -> None:
+    connection = reading.connect()
+    connection.sendall(SEARCH + b'Content-Length: 13\r\n\r\n{"query":"a"}garbage\r\n\r\n')
+    first, second = read_all(connection).split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"200 OK")
+    assert second.startswith(b"400 ")
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_a_client_that_would_rather_speak_another_protocol_is_answered(reading: Running, protocol: str) -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABk\r\n" % protocol.encode()
+    request = SEARCH + upgrade + b'Content-Length: 13\r\n\r\n{"query":'
+    connection = reading.connect()
+    connection.sendall(request)
+    time.sleep(0.05)
+    connection.sendall(
+        b'"a"}' + request + b'"b"}' + b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    assert read_all(connection).count(b"HTTP/1.1 200 OK") == 3
+
+
+def test_answers_that_wait_for_their_clients_are_limited(
+    read_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clickvec.serve.connections._UNREAD", 8_000_000)
+    with running(read_index, tmp_path, {"title_characters": 10**7}) as service:
+        service.post("/rerank", {"query": "a", "documents": ["x"]})
+        body = json.dumps({"query": "a", "documents": ["x" * 7_000_000]}).encode()
+        head = SEARCH.replace(b"/search", b"/rerank") + b"Content-Length: %d\r\n\r\n" % len(body)
+        connections = [service.connect() for _ in range(4)]
+        for connection in connections:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(head + body)
+            until(lambda: service.service._running == 0)
+        answers = [read_all(connection) for connection in connections[:-1]]
+        assert sum(len(answer) > 7_000_000 for answer in answers) < 3
+        connections[-1].settimeout(10)
+        assert len(connections[-1].recv(4096))
+        connections[-1].close()

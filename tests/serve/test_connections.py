@@ -187,11 +187,7 @@ def test_answers_that_wait_for_their_clients_are_limited(
         head = SEARCH.replace(b"/search", b"/rerank") + b"Content-Length: %d\r\n\r\n" % len(body)
         connections = [service.connect() for _ in range(4)]
         for connection in connections:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.sendall(head + body)
-            until(lambda: service.service._running == 0)
-        answers = [read_all(connection) for connection in connections[:-1]]
-        assert sum(len(answer) > 7_000_000 for answer in answers) < 3
-        connections[-1].settimeout(10)
-        assert len(connections[-1].recv(4096))
-        connections[-1].close()
+            connection.sendall(head + body)  # and never read
+        until(lambda: len(service.server.server_state.connections) < 4, 20)
+        for connection in connections:
+            connection.close()

@@ -1,6 +1,6 @@
 """One worker of a service: an index, a listening socket, and the server that answers requests.
 
-SIGTERM and SIGINT finish running requests, then stop; a second signal stops at once.
+SIGTERM, SIGINT and SIGHUP finish running requests, then stop; a second signal stops at once.
 """
 
 import contextlib
@@ -27,6 +27,12 @@ from clickvec.serve.service import Service
 _BACKLOG = 2048
 
 
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a service. One that is ignored is none of them: `nohup` ignores SIGHUP."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
 class _Server(uvicorn.Server):
     """uvicorn with our signals: the first one finishes running requests, the second one stops at once."""
 
@@ -34,7 +40,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGINT and SIGTERM while requests are answered. Only the main thread gets signals."""
+        """Stop at signals while requests are answered. Only the main thread gets signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -44,7 +50,7 @@ class _Server(uvicorn.Server):
                 os._exit(128 + number)
             self.should_exit = self.service.is_stopping = True
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, stop) for number in stop_signals()}
         try:
             yield
         finally:

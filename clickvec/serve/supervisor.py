@@ -2,8 +2,9 @@
 
 The supervisor only forks, waits and forwards signals; it opens no index and starts no thread, so forking is safe. The
 workers accept connections from the same socket and map the same index. The writer process holds the lock of the index,
-and workers hand their changes to it. A process that dies is replaced. After SIGTERM or SIGINT, the workers finish
-running requests, then the writer stops; a second signal stops all at once.
+and workers hand their changes to it. A process that dies is replaced. After SIGTERM, SIGINT or SIGHUP, the workers
+finish running requests, then the writer stops; a second signal stops all at once. If the supervisor is killed, the
+others stop too.
 """
 
 import contextlib
@@ -13,12 +14,14 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from clickvec.errors import ClickvecError
 from clickvec.search.index import Index
@@ -28,7 +31,7 @@ from clickvec.search.old_format import OLD_FORMAT
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
-from clickvec.serve.server import listen, work
+from clickvec.serve.server import listen, stop_signals, work
 
 log = logging.getLogger(__name__)
 _WRITER = -1  # the number of the writer process, in place of that of a worker
@@ -77,10 +80,11 @@ class Supervisor:
         self._settings, self._listener, self._counters = settings, listener, counters
         self._children: dict[int, tuple[int, float]] = {}  # process id: number, and when it was started
         self._signals, self._is_started, self._has_failed = 0, False, False
+        self._alive = os.pipe()  # nothing is written to it; it ends with this process
 
     def run(self, started: Callable[[], None]) -> None:
         """Start all processes and replace those that die, until a signal comes and all have stopped."""
-        for caught in (signal.SIGINT, signal.SIGTERM):
+        for caught in stop_signals():
             signal.signal(caught, self._on_signal)
         if not self._settings.read_only:
             readable, writable = os.pipe()
@@ -90,7 +94,8 @@ class Supervisor:
             os.close(readable)
         for worker in range(self._settings.workers):
             self._start(worker)
-        started()
+        if not self._signals:
+            started()
         while self._children:
             self._wait()
         if self._has_failed:
@@ -99,6 +104,8 @@ class Supervisor:
     def _wait(self) -> None:
         """Wait until a process ends, and replace it unless all shall stop."""
         child, status = os.wait()
+        if child not in self._children:  # as process 1 of a container, we inherit those that have lost their parent
+            return
         number, since = self._children.pop(child)
         code, seconds = os.waitstatus_to_exitcode(status), time.monotonic() - since
         if not self._signals and code == _CANNOT_OPEN and not self._is_started:
@@ -114,20 +121,32 @@ class Supervisor:
             self._send(signal.SIGTERM, _WRITER)  # no worker needs it any more
 
     def _start(self, number: int, ready: int | None = None) -> None:
-        """Fork a worker or the writer. The writer writes to `ready` when it has opened the index."""
+        """Fork a worker or the writer, unless all shall stop. The writer writes to `ready` when the index is open."""
         sys.stdout.flush()
         sys.stderr.flush()
-        child = os.fork()
-        if child:
-            self._children[child] = number, time.monotonic()
-            return
+        caught = stop_signals()
+        signal.pthread_sigmask(signal.SIG_BLOCK, caught)  # until we know the child, and the child handles them itself
+        try:
+            if not self._signals:
+                child = os.fork()
+                if not child:
+                    self._run_child(number, ready, caught)
+                self._children[child] = number, time.monotonic()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
+
+    def _run_child(self, number: int, ready: int | None, caught: list[signal.Signals]) -> NoReturn:
+        """Be a worker or the writer."""
         status = 1
         try:
-            for caught in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(caught, signal.SIG_DFL)
+            os.close(self._alive[1])
+            threading.Thread(target=_end_with_parent, args=(self._alive[0],), daemon=True).start()  # gets no signals
+            for signal_number in caught:
+                signal.signal(signal_number, signal.SIG_DFL)
             if number == _WRITER:
                 write(self._settings.index, ready)
             else:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
                 work(self._settings, _open(self._settings.index), self._listener, self._counters, number)
             status = 0
         except SystemExit as error:
@@ -154,6 +173,12 @@ class Supervisor:
                     os.kill(child, signal_number)
 
 
+def _end_with_parent(alive: int) -> None:
+    """Stop this process when the supervisor has ended in any way, which closes its end of the pipe."""
+    os.read(alive, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _open(path: Path, writing: bool = False) -> Index:
     """Open the index, or log why it cannot be opened and end the process."""
     try:
@@ -165,8 +190,7 @@ def _open(path: Path, writing: bool = False) -> Index:
 
 def write(path: Path, ready: int | None = None) -> None:
     """Be the writer of an index until SIGTERM comes. Ctrl-C in a terminal reaches all processes; the parent decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
     while (lock := take_lock(path)) is None:  # a worker writes while there is no writer
         if signal.sigtimedwait([signal.SIGTERM], _RETRY) is not None:
             return

@@ -349,6 +349,19 @@ def test_a_killed_compaction_leaves_nothing(path: Path) -> None:
         assert not [name for name in names if name.startswith(".") or "abandoned" in name]
 
 
+def test_a_compaction_imports_nothing_from_the_current_directory(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('code of a stranger')")
+    (tmp_path / "clickvec.py").write_text("raise SystemExit('code of a stranger')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    child = start_child(path)
+    output, errors = child.communicate()
+    assert child.returncode == 0, errors
+    assert json.loads(output)["change"] == "swap"
+
+
 def test_a_compaction_that_was_overtaken_is_not_used(path: Path) -> None:
     with Index.open(path, writing=True) as index:
         folder = index._live

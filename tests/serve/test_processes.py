@@ -13,12 +13,25 @@ import pytest
 from command import check_tells, ok, refused, run
 from serving import PROGRAM, Program, until
 
+from clickvec.serve.application import NAMES
+from clickvec.serve.counters import Counters
+from clickvec.serve.limits import Settings
+from clickvec.serve.server import listen
+from clickvec.serve.supervisor import Supervisor
+
 
 def children(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     if not path.exists():
         pytest.skip("needs /proc")
     return [int(child) for child in path.read_text().split()]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_it_answers_stops_and_leaves_nothing(write_index: Path, tmp_path: Path) -> None:
@@ -92,6 +105,33 @@ def test_a_worker_and_a_writer_that_die_are_replaced(write_index: Path) -> None:
         until(lambda: _find(program, "submarine") == ["y"])
         assert program.stop() == 0
     assert any("is replaced" in line for line in program.lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_no_process_outlives_the_supervisor(number: int, write_index: Path) -> None:
+    with Program(write_index, "--workers", 2) as program:
+        _wait_until_ready(program)
+        processes = children(program.process.pid)
+        assert len(processes) == 3
+        assert program.stop(number) == (0 if number == signal.SIGHUP else -number)
+        until(lambda: not any(map(_is_running, processes)))
+
+
+def test_it_stops_while_it_is_about_to_replace_a_worker(write_index: Path) -> None:
+    with Program(write_index, "--workers", 2) as program:
+        os.kill(children(program.process.pid)[-1], signal.SIGKILL)
+        until(lambda: any("is replaced" in line for line in program.lines))
+        assert program.stop() == 0
+
+
+def test_the_supervisor_ignores_children_that_it_did_not_start(write_index: Path, tmp_path: Path) -> None:
+    settings = Settings(index=write_index, click_log=tmp_path / "clicks.jsonl")
+    with listen("127.0.0.1", 0) as listener:
+        supervisor = Supervisor(settings, listener, Counters(NAMES))
+        orphan = subprocess.Popen(["true"])  # process 1 of a container inherits such ones
+        supervisor._wait()
+        orphan.returncode = 0
+        assert not supervisor._children
 
 
 def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: Path) -> None:

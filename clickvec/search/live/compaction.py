@@ -7,6 +7,7 @@ killed leaves nothing but a folder, which the next writer removes.
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import clickvec
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
@@ -62,13 +64,14 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
     """Do the same in a child process with low priority and one thread, so that searches go on."""
     command = [
         sys.executable,
+        "-P",  # import nothing from the directory where the service was started
         "-m",
         "clickvec.search.live.compaction",
         str(path.resolve()),
         str(os.getpid()),
         *(["fresh"] if is_fresh else []),
     ]
-    packages = str(Path(__file__).resolve().parents[2])
+    packages = str(Path(clickvec.__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
     return subprocess.Popen(
@@ -138,6 +141,7 @@ def main() -> None:
 
     if hasattr(os, "nice"):
         os.nice(19)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a writer process waits for it, and blocks it
     try:
         swap = build_segment(path, is_fresh="fresh" in sys.argv[3:], progress=check_parent)
     except ClickvecError as error:

@@ -1,7 +1,7 @@
 """The verb index: build an index, add titles to it, delete titles from it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,15 +132,19 @@ def add(
 ) -> None:
     """Add titles to an index, and replace those with the same id. Either all are added, or none.
 
-    A running service finds them within a second.
+    The catalogue needs a column doc_id. Columns that hold only numbers in the index are read as numbers.
+
+    A running service finds the titles within a second.
     """
     from clickvec.data.parsing.open_files import name_of
+    from clickvec.search.payload.fields import number_fields
     from clickvec.search.index import Index
 
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     with Index.open(index) as opened:
-        titles = inputs.read_catalogue(catalogue, max_bad, columns)
-        documents = list(_documents(titles, numbers, name_of(catalogue), columns))
+        titles = inputs.read_catalogue(catalogue, max_bad, columns, need_ids=True)
+        known = number_fields(opened.view().fields())
+        documents = list(_documents(titles, numbers, name_of(catalogue), columns, known))
         ids, texts, payloads = zip(*documents, strict=True)
         opened.add(ids, texts, payloads, progress=Bar())
         print_summary(f"{index}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
@@ -185,35 +189,37 @@ def _ids(ids: list[str]) -> Iterator[str]:
             raise ClickvecError(bad.examples[0])
 
 
-def _documents(titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns") -> "Iterator[Document]":
-    """Yield the documents of a catalogue. Columns in `numbers` become numbers in the payload, or null if blank."""
+def _documents(
+    titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns", known: Collection[str] = ()
+) -> "Iterator[Document]":
+    """Yield the documents of a catalogue. Columns in `numbers` and `known` become numbers in the payload."""
     from clickvec.search.documents.document import Document
 
-    wanted = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
+    asked = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
     for title in titles:
         payload: dict[str, Any] = title.payload
-        for column in wanted:
-            if column in payload:
-                wanted[column] = True
-                payload = payload | {column: _number(payload[column], column, title.id, name)}
+        for column in payload.keys() & {*asked, *known}:
+            asked[column] = True
+            payload = payload | {column: _number(payload[column], column, title.id, name)}
         yield Document(title.id, title.title, payload or None)
-    missing = next((column for column, is_there in wanted.items() if not is_there), None)
+    missing = next((column for column, is_there in asked.items() if not is_there), None)
     if missing is not None:
-        raise ClickvecError(f"{name} has no further column {missing!r}; correct --numbers")
+        raise ClickvecError(f"no title of {name} has a value in a further column {missing!r}; correct --numbers")
     columns.check_used()
 
 
 def _number(value: Any, column: str, doc_id: str, name: str) -> int | float | None:  # noqa: ANN401
-    """Return a cell as a number; None if it is blank."""
+    """Return a cell as a number."""
     if not isinstance(value, str):
         return value  # type: ignore[no-any-return]  # JSON and Parquet have types
     text = value.strip()
-    if not text:
-        return None
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ClickvecError(f"{name}: {column} of id {doc_id} is {value!r}, not a number; correct it, or --numbers")
+        raise ClickvecError(
+            f"{name}: {column} of id {doc_id} is {value!r}, not a number. Correct or clear the cell, or build the "
+            f"index without --numbers {column}, so that it is text"
+        )
     return int(text) if text.lstrip("+-").isdecimal() else number

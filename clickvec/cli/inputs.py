@@ -279,11 +279,11 @@ def read_judged_set(
     return judged
 
 
-def read_catalogue(path: Path, max_bad: float, columns: "Columns") -> "Rows[Title]":
+def read_catalogue(path: Path, max_bad: float, columns: "Columns", need_ids: bool = False) -> "Rows[Title]":
     """Read titles with their ids and report the bad lines."""
     from clickvec.data import read_titles
 
-    titles = read_titles(path, max_bad, columns)
+    titles = read_titles(path, max_bad, columns, need_ids)
     report_bad_lines(titles.bad)
     return titles
 

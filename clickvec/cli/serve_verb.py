@@ -99,6 +99,9 @@ def retrain(
     old_clicks: Annotated[
         Path | None, typer.Option(help="The log that the model was trained on, to measure it on old days too.")
     ] = None,
+    k_anonymous: Annotated[
+        int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
+    ] = 3,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -120,6 +123,7 @@ def retrain(
 
     with tuned_for_training():
         outcome = retrain_index(
-            index, click_log or default_path(index), clicks or (), old_clicks, device=device, progress=Bar()
-        )
+            index, click_log or default_path(index), clicks or (), old_clicks, k_anonymous=k_anonymous, device=device,
+            progress=Bar(),
+        )  # fmt: skip
     print_outcome(f"{index}: {outcome.reason}", {"index": str(index), **outcome._asdict()}, as_json)

@@ -14,6 +14,7 @@ from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.parsing.records import read_table
 from clickvec.data.parsing.source import Source, open_source
 from clickvec.data.parsing.usual_names import USUAL
+from clickvec.errors import ClickvecError
 
 TITLES = Schema(
     columns=("doc_id", "title"),
@@ -32,11 +33,16 @@ class Title(NamedTuple):
     payload: dict[str, Any]
 
 
-def read_titles(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Rows[Title]:
-    """Read a catalogue. A line with an id that an earlier line has is bad."""
+def read_titles(
+    path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, need_ids: bool = False
+) -> Rows[Title]:
+    """Read a catalogue. A line with an id that an earlier line has is bad.
+
+    Titles without ids are numbered from 0. With `need_ids`, a table without ids is an error, and so is a JSON line.
+    """
     bad, titles = BadLines(), dict[str, Title]()
     source = open_source(path, bad, columns)
-    for block in _title_blocks(source):
+    for block in _title_blocks(source, need_ids):
         for line, title in zip(block.lines, block.entries(), strict=True):
             if title.id in titles:
                 bad.add(source.name, line, "id given twice", f"id {title.id} is given twice")
@@ -101,23 +107,28 @@ class _Block(NamedTuple):
         return map(Title, ids, self.titles, self.payloads)
 
 
-def _title_blocks(source: Source) -> Iterator[_Block]:
-    blocks = _json_blocks(source) if source.format == "jsonl" else _table_blocks(source)
+def _title_blocks(source: Source, need_ids: bool = False) -> Iterator[_Block]:
+    blocks = _json_blocks(source, need_ids) if source.format == "jsonl" else _table_blocks(source, need_ids)
     return (_without_blanks(source, block) for block in blocks)
 
 
-def _table_blocks(source: Source) -> Iterator[_Block]:
+def _table_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
+    """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
     schema, source = catalogue_schema(TITLES, *look_at(source))
     header, blocks = read_table(source, schema)
     title, doc_id = header.at["title"], header.at.get("doc_id")
+    if need_ids and doc_id is None:
+        raise ClickvecError(f"{source.name} has no ids; add a column doc_id, or name it with --columns doc_id=COLUMN")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
     for lines, columns in blocks:
-        payloads = ({name: columns[at][row] for name, at in others} for row in range(len(lines)))
+        payloads = (
+            {name: cell for name, at in others if (cell := columns[at][row]).strip()} for row in range(len(lines))
+        )
         ids = None if doc_id is None else columns[doc_id]
         yield _Block(lines, columns[title], ids, payloads, 1 + header.lines)
 
 
-def _json_blocks(source: Source) -> Iterator[_Block]:
+def _json_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
     keys = Keys(source.name, TITLES, source.columns)
     for objects in json_objects(source):
         rows = []
@@ -125,7 +136,9 @@ def _json_blocks(source: Source) -> Iterator[_Block]:
             key_of = keys.find(line, value)
             title = json_cell(value[key_of["title"]]) if "title" in key_of else None
             doc_id = json_cell(value[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
-            if title is None or doc_id is None:
+            if need_ids and "doc_id" not in key_of:
+                source.bad.add(source.name, line, "no doc_id")
+            elif title is None or doc_id is None:
                 source.bad.add(source.name, line, "no title" if title is None else "id is not text")
             else:
                 payload = {name: cell for name, cell in value.items() if name not in key_of.values()}

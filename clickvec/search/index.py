@@ -135,13 +135,19 @@ class Index(Searchable):
         constants = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
         self._live.set_state(fusion=fusion.as_json(), fusion_report=report, **constants)
 
-    def use_model(self, encoder: Encoder, fusion: Fusion | None = None, progress: Progress | None = None) -> None:
+    def use_model(
+        self,
+        encoder: Encoder,
+        fusion: Fusion | None = None,
+        progress: Progress | None = None,
+        report: dict[str, Any] | None = None,
+    ) -> None:
         """Encode all titles with another model, then use it and the fusion from one moment on.
 
-        Without a fusion, that of the model is used, or the default.
+        Without a fusion, that of the model is used, or the default. `report` says how the fusion was chosen.
         """
         chosen = None if fusion is None else fusion.as_json()
-        self._live.use_model(encoder, progress, fusion=chosen, fusion_report=None)
+        self._live.use_model(encoder, progress, fusion=chosen, fusion_report=report)
 
     def compact(self, progress: Progress | None = None) -> None:
         """Write everything that is derived from the documents again. This happens by itself after many changes."""

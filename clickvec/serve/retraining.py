@@ -3,10 +3,13 @@
 import logging
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clickvec.data.held_out import fewest_queries
+from clickvec.data import ClickLog, read_clicks
+from clickvec.data.cleaning import Cleaning, CleaningReport, clean
+from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.errors import ClickvecError
 from clickvec.progress import Progress
 from clickvec.search.index import Index
@@ -31,6 +34,7 @@ def retrain(
     clicks: Sequence[Path] = (),
     old_clicks: Path | None = None,
     *,
+    k_anonymous: int = Cleaning.k_anonymous,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Retrained:
@@ -38,7 +42,9 @@ def retrain(
 
     The new model is swapped in if it was compared with the old one on held-out clicks and is not significantly worse.
     Otherwise the old model and the logs stay, and the next call reads the logs again. A running service goes on
-    answering; it has the new model a moment after the swap.
+    answering; it has the new model a moment after the swap. The fusion stays, so scores keep their meaning.
+
+    Queries that fewer than `k_anonymous` clients typed are dropped, if the logs have clients.
     """
     from clickvec.training.continuing import continue_training
 
@@ -46,12 +52,17 @@ def retrain(
     if not logs and not clicks:
         raise ClickvecError(f"there are no new clicks at {click_log}; send clicks to the service first (POST /click)")
     names = [str(name) for name in (*logs, *clicks)]
+    new_clicks, report = clean(read_clicks(names), Cleaning(k_anonymous=k_anonymous))
     index = Index.open(path)
     try:
         old = index.encoder
+        if old_clicks is None and hold_out(new_clicks) is None:
+            return Retrained(False, old.fingerprint, _too_few(new_clicks, report, k_anonymous), [], names)
         with tempfile.TemporaryDirectory(prefix="clickvec-retrain-") as folder:
+            # Paths, where possible: the model card names the files.
+            source = names if k_anonymous == Cleaning.k_anonymous else _without_clients(new_clicks)
             new = continue_training(
-                [*logs, *clicks], _model_folder(index), Path(folder) / "model", old_clicks=old_clicks, device=device,
+                source, _model_folder(index), Path(folder) / "model", old_clicks=old_clicks, device=device,
                 progress=progress,
             )  # fmt: skip
             compared = list(new.model.training.get("continued", {}).get("compared", []))
@@ -59,16 +70,33 @@ def retrain(
                 reason = "The new model is significantly worse on held-out clicks, so the old one stays."
                 return Retrained(False, old.fingerprint, reason, compared, names)
             if not compared:
-                reason = (
-                    "There are too few clicks to compare the new model with the old one, so the old one stays. "
-                    f"At least {fewest_queries()} different queries are needed."
-                )
-                return Retrained(False, old.fingerprint, reason, compared, names)
-            index.use_model(new)
+                return Retrained(False, old.fingerprint, _too_few(new_clicks, report, k_anonymous), compared, names)
+            index.use_model(new, index.fusion, report=index.fusion_report)
         mark_used(logs)
         return Retrained(True, new.fingerprint, "The new model is in use.", compared, names)
     finally:
         index.close()
+
+
+def _too_few(clicks: ClickLog, report: CleaningReport, k_anonymous: int) -> str:
+    """Say why the new model cannot be compared with the old one."""
+    dropped = next((drop.queries for drop in report.dropped if drop.rule == "k_anonymous"), 0)
+    reason = (
+        f"There are too few clicks to compare a new model with the old one, so the old one stays: "
+        f"{len(set(clicks.queries)):,} different queries, and at least {fewest_queries()} are needed."
+    )
+    if dropped:
+        reason += (
+            f" {dropped:,} queries were dropped because fewer than {k_anonymous} clients typed them; "
+            "--k-anonymous 0 keeps them."
+        )
+    return reason
+
+
+def _without_clients(clicks: ClickLog) -> ClickLog:
+    """Return clicks that training does not drop by its own rules about clients."""
+    shown = None if clicks.shown is None else replace(clicks.shown, clients=None)
+    return replace(clicks, clients=None, shown=shown)
 
 
 def _model_folder(index: Index) -> Path:

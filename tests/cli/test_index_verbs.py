@@ -57,7 +57,7 @@ def test_numbers_of_a_table(index: Path, model: Path, tmp_path: Path) -> None:
     assert [document.payload for document in Index.open(index)] == [
         {"price": 20, "brand": "acme"},
         {"price": 9.5, "brand": "acme"},
-        {"price": None, "brand": "other"},
+        {"brand": "other"},  # a blank cell
         {"price": -3, "brand": "other"},
     ]
     assert ids(index, "new york hotels", "--where", '{"price": {"gte": 9, "lt": 20}}') == ["b"]
@@ -107,6 +107,24 @@ def test_add_replaces_and_delete_removes(index: Path, tmp_path: Path) -> None:
     check_tells(done.err, "no title with the id: x")
     assert ok("index", "delete", index, "-", stdin="c\n\nd\n") == f"{index}: 2 titles deleted, 1 left\n"
     assert [one.id for one in Index.open(index)] == ["a"]
+
+
+def test_titles_without_ids_are_not_added(index: Path, tmp_path: Path) -> None:
+    before = list(Index.open(index))
+    (tmp_path / "more.tsv").write_text("title\nhotels in new york\n")
+    check_tells(refused("index", "add", index, tmp_path / "more.tsv"), "more.tsv", "no ids", "doc_id", "--columns")
+    (tmp_path / "more.jsonl").write_text('{"title": "hotels in new york"}\n')
+    check_tells(refused("index", "add", index, tmp_path / "more.jsonl"), "more.jsonl:1", "no doc_id")
+    assert list(Index.open(index)) == before
+
+
+def test_added_columns_are_numbers_if_they_are_numbers_in_the_index(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("doc_id\ttitle\tprice\tbrand\ne\thotels\t15\t7\nf\tmotels\t\t\n")
+    ok("index", "add", index, tmp_path / "more.tsv")
+    assert [document.payload for document in Index.open(index)][-2:] == [{"price": 15, "brand": "7"}, None]
+    assert ids(index, "hotels", "--where", '{"brand": {"exists": false}}') == ["f"]
+    (tmp_path / "bad.tsv").write_text("doc_id\ttitle\tprice\ng\thotels\tn/a\n")
+    check_tells(refused("index", "add", index, tmp_path / "bad.tsv"), "price of id g", "'n/a'", "not a number")
 
 
 def test_ids_that_are_not_text_delete_nothing(index: Path) -> None:

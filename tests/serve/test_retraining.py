@@ -6,13 +6,16 @@ import threading
 from pathlib import Path
 
 import pytest
-from command import ok, refused
+from command import check_tells, ok, refused
 from serving import Running, running, until
 from tiny import TEXTS, tiny_model
 
 from clickvec.data import read_clicks
 from clickvec.model.encoder import Encoder
+from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
+
+FUSION = Fusion("mixture", {"cosine": 0.5, "words": 0.4, "codes": 0.1})
 
 
 def ask(service: Running) -> str:
@@ -81,3 +84,24 @@ def test_too_few_clicks_keep_the_old_model_and_the_log(indexed: Path, tmp_path: 
         outcome = json.loads(ok("retrain", index, "--json"))
         assert not outcome["swapped"]
         assert "too few clicks" in outcome["reason"]
+        assert "5 different queries" in outcome["reason"]
+
+
+def test_retrain_keeps_the_fusion_and_tells_what_k_anonymity_drops(indexed: Path, site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    index = shutil.copytree(indexed, tmp_path / "index")
+    clicks = read_clicks(site / "clicks.tsv.gz")
+    with Index.open(index) as opened:
+        opened.use_fusion(FUSION, report={"queries": 7})
+    lines = list(zip(clicks.queries, clicks.titles, strict=True))[:2_000]
+    with (tmp_path / "new.jsonl").open("w") as file:
+        for number, (query, title) in enumerate(lines):
+            file.write(json.dumps({"query": query, "title": title, "client": f"c{number}"}) + "\n")
+    outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--json"))
+    assert not outcome["swapped"]
+    check_tells(outcome["reason"], "too few clicks", "fewer than 3 clients", "--k-anonymous 0")
+    outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--k-anonymous", "0", "--json"))
+    assert outcome["compared"]
+    with Index.open(index) as opened:
+        assert opened.encoder.fingerprint == outcome["fingerprint"]
+        assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})

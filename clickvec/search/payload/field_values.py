@@ -85,6 +85,10 @@ class Field:
         self.count, self.codes, self.rows, self.numbers, self.strings = count, codes, rows, numbers, strings
         self.missing = _BOOLS + len(numbers) + len(strings)  # one more than the largest code of a value
 
+    def has_only_numbers(self) -> bool:
+        """Tell whether no value is a string or a bool."""
+        return not len(self.strings) and not bool((self.codes < _BOOLS).any())
+
     def value(self, code: int) -> Scalar:
         """Return the value of a code."""
         if code < _BOOLS:

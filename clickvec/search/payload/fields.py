@@ -207,6 +207,17 @@ def count_values(parts: Sequence[Fields], path: str, positions: NDArray[np.int64
     return Facet([(value, count) for (_, value), count in chosen], distinct, least, largest)
 
 
+def number_fields(parts: Sequence[Fields]) -> set[str]:
+    """Return the paths of the fields that have numbers, and neither strings nor bools."""
+    found: dict[str, bool] = {}
+    for part in parts:
+        for path in part:
+            field = part.get(path)
+            if field is not None:
+                found[path] = found.get(path, True) and field.has_only_numbers()
+    return {path for path, only_numbers in found.items() if only_numbers}
+
+
 def _most_frequent(counts: NDArray[np.int64], limit: int) -> list[int]:
     """Return the codes with the largest counts; of equal counts those with the smallest codes."""
     codes = np.flatnonzero(counts)

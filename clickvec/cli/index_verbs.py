@@ -137,8 +137,8 @@ def add(
     A running service finds the titles within a second.
     """
     from clickvec.data.parsing.open_files import name_of
-    from clickvec.search.payload.fields import number_fields
     from clickvec.search.index import Index
+    from clickvec.search.payload.fields import number_fields
 
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     with Index.open(index) as opened:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 class Teacher(NamedTuple):
     """The teacher's vectors of all texts of a dataset, with fewer dimensions than its own, in int8.
 
-    A row times `scales` is about a unit vector, and the product of two of them about the cosine of the teacher's own
-    vectors. A text that the teacher does not know has a row of zeros.
+    A row times `scales` is the projection of a unit vector, and the product of two of them is about the cosine of the
+    teacher's own vectors. A text that the teacher does not know has a row of zeros.
     """
 
     name: str  # for the model card

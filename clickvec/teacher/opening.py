@@ -1,0 +1,56 @@
+"""From what a user names as a teacher to its vectors of all texts of a dataset."""
+
+from pathlib import Path
+
+from clickvec.data.dataset import Dataset, Texts
+from clickvec.errors import ClickvecError
+from clickvec.progress import Progress
+from clickvec.storage.outputs import resolve
+from clickvec.teacher import teacher_folder
+from clickvec.teacher.given_vectors import StoredVectors, open_npy, open_parquet
+from clickvec.teacher.sentence_source import SentenceSource
+from clickvec.teacher.taught_texts import TaughtTexts
+from clickvec.teacher.teacher_source import Source
+from clickvec.teacher.teacher_vectors import Teacher
+from clickvec.teacher.teaching import teach
+from clickvec.teacher.token_source import TokenSource
+
+
+def folder_of(path: Path) -> Path:
+    """Return where the teacher's vectors are kept, beside a data folder or a model."""
+    return path.with_name(f"{path.name}.teacher")
+
+
+def open_teacher(
+    data: Dataset, texts: Texts, teacher: str | Path, beside: Path, progress: Progress | None = None
+) -> Teacher:
+    """Return the vectors of all texts of a dataset, and keep them in the folder `BESIDE.teacher`.
+
+    `teacher` is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt or .tsv
+    beside it, or .parquet), or a teacher folder: one that `prepare --tokens` wrote, or that of other data.
+    """
+    if not len(data.titles.offsets) - 1:
+        raise ClickvecError("there are no titles to teach")
+    folder, taught = folder_of(beside), TaughtTexts(data, texts)
+    if resolve(Path(teacher)) == resolve(folder) and teacher_folder.kind_of_teacher(folder) == "vectors":
+        stored = teacher_folder.load(folder)
+        if stored.digest == taught.digest:
+            return stored.teacher
+    source = open_source(teacher, folder)
+    if isinstance(source, TokenSource):
+        source.check_texts(taught)
+    return teach(taught, source, folder, progress)
+
+
+def open_source(teacher: str | Path, folder: Path) -> Source:
+    """Return the source that a user names. `folder` is where its vectors will be kept."""
+    path = Path(teacher)
+    if teacher_folder.is_teacher_folder(path):
+        return TokenSource(path) if teacher_folder.kind_of_teacher(path) == "tokens" else StoredVectors(path)
+    if path.suffix == ".npy" and path.is_file():
+        return open_npy(path)
+    if path.suffix == ".parquet" and path.is_file():
+        scratch = resolve(folder).parent
+        scratch.mkdir(parents=True, exist_ok=True)
+        return open_parquet(path, scratch)
+    return SentenceSource(str(teacher))

@@ -1,0 +1,218 @@
+"""Get the teacher's vectors of all texts of a dataset, in blocks, and keep each block that is finished."""
+
+import json
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.errors import ClickvecError, Interrupted
+from clickvec.progress import Progress, ignore
+from clickvec.storage import files
+from clickvec.storage.arrays import read_arrays, write_arrays
+from clickvec.storage.json_files import parse_json
+from clickvec.storage.outputs import resolve
+from clickvec.storage.temporary import locked
+from clickvec.teacher import teacher_folder
+from clickvec.teacher.reduction import DIMENSIONS, Floats, Reduction, fit, unit
+from clickvec.teacher.taught_texts import TaughtTexts
+from clickvec.teacher.teacher_folder import StoredRows, StoredTeacher
+from clickvec.teacher.teacher_source import Source
+from clickvec.teacher.teacher_vectors import Teacher
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 8_192  # texts that the reduction is fitted on
+LEAST_KNOWN = 0.5  # of the titles; a teacher that knows fewer is for other texts
+_RUN_FILES = ("plan.json", "reduction.safetensors", "rows", "done.txt")
+
+
+def teach(taught: TaughtTexts, source: Source, folder: Path, progress: Progress | None = None) -> Teacher:
+    """Return the teacher's vectors of all texts of a dataset, and keep them in `folder`.
+
+    If the folder has them already, they are read from there. Those of a part of the texts, as before the dataset was
+    appended to, are used again. Until all are there, finished blocks are in `FOLDER.run`, and the next call continues
+    with them, also after a kill.
+    """
+    folder = resolve(folder)
+    earlier = _earlier(folder, source)
+    if earlier and earlier.digest == taught.digest:
+        return earlier.teacher
+    files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
+    run = folder.with_name(f"{folder.name}.run")
+    try:
+        with locked(run, str(folder)):
+            _Teaching(run, taught, source, earlier, progress or ignore).finish(folder)
+            _clear(run)
+    except OSError as error:
+        raise files.cannot_write(folder, error) from None
+    shutil.rmtree(run, ignore_errors=True)
+    return teacher_folder.load(folder).teacher
+
+
+def _earlier(folder: Path, source: Source) -> StoredTeacher | None:
+    """Return what a folder holds of the same source."""
+    if not teacher_folder.is_teacher_folder(folder):
+        return None
+    try:
+        if teacher_folder.kind_of_teacher(folder) == "tokens":
+            return None
+        earlier = teacher_folder.load(folder)
+    except ClickvecError as error:
+        log.warning("The vectors of the teacher are computed again: %s.", error)
+        return None
+    if earlier.identity != source.identity:
+        log.warning("%s has the vectors of another teacher, %s; they are replaced.", folder, earlier.teacher.name)
+        return None
+    return earlier
+
+
+def _clear(run: Path) -> None:
+    """Remove what a run keeps, the plan first: without it, nothing is continued."""
+    for name in _RUN_FILES:
+        (run / name).unlink(missing_ok=True)
+
+
+class _Teaching:
+    """An unfinished teacher folder: the file `rows` has the rows of all texts, and `done.txt` tells which are there."""
+
+    def __init__(
+        self, run: Path, taught: TaughtTexts, source: Source, earlier: StoredTeacher | None, progress: Progress
+    ) -> None:
+        self._run, self._taught, self._source, self._earlier, self._progress = run, taught, source, earlier, progress
+        self._stored = StoredRows(earlier) if earlier else None
+        self._start()
+        self._reduction = self._read_reduction() or self._fit()
+        shape = (len(taught), len(self._reduction.scales))
+        path, size = run / "rows", shape[0] * shape[1]
+        if not path.exists() or path.stat().st_size != size:
+            (run / "done.txt").unlink(missing_ok=True)
+            with path.open("wb") as file:
+                file.truncate(size)
+        self._rows = np.memmap(path, np.int8, "r+", shape=shape) if size else np.zeros(shape, np.int8)
+
+    def finish(self, folder: Path) -> None:
+        """Compute what is missing, and write the folder."""
+        total, done = len(self._taught), self._finished()
+        count = sum(stop - first for first, stop in self._blocks() if first in done)
+        self._progress("teacher's texts", count, total)
+        try:
+            for first, stop in self._blocks():
+                if first not in done:
+                    self._compute(first, stop)
+                    count += stop - first
+                    self._progress("teacher's texts", count, total)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"Stopped after {count:,} of {total:,} texts of the teacher. Run the same command again to continue"
+            ) from None
+        self._check_known()
+        teacher_folder.save(folder, self._source.name, self._source.identity, self._taught, self._rows, self._reduction)
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        size = self._source.texts_at_once
+        return ((first, min(first + size, len(self._taught))) for first in range(0, len(self._taught), size))
+
+    def _compute(self, first: int, stop: int) -> None:
+        if self._stored:
+            rows = self._stored.find(self._taught.keys[first:stop])
+        else:
+            rows = np.zeros((stop - first, self._rows.shape[1]), np.int8)
+        missing = np.flatnonzero(~rows.any(1))
+        if len(missing):
+            texts = self._taught.block(first, stop)
+            rows[missing] = self._reduction.rows(self._vectors(first + missing, [texts[at] for at in missing.tolist()]))
+        self._rows[first:stop] = rows
+        if isinstance(self._rows, np.memmap):
+            self._rows.flush()
+        with (self._run / "done.txt").open("a", encoding="ascii") as file:
+            file.write(f"{first} {zlib.crc32(rows.data)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _vectors(self, numbers: NDArray[np.int64], texts: list[str]) -> Floats:
+        vectors = unit(self._source.vectors(numbers, texts))
+        if not np.isfinite(vectors).all():
+            row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
+            raise ClickvecError(f"the teacher {self._source.name} gives NaN for {texts[row][:80]!r}; use another one")
+        return vectors
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Continue an interrupted run if it had the same source and texts. Otherwise, remove what it left."""
+        plan = {
+            "identity": self._source.identity, "texts": self._taught.digest, "dimensions": DIMENSIONS,
+            "texts_at_once": self._source.texts_at_once, "earlier": self._earlier.digest if self._earlier else "",
+        }  # fmt: skip
+        path = self._run / "plan.json"
+        if path.exists():
+            try:
+                if parse_json(path.read_bytes()) == plan:
+                    return
+            except ValueError:
+                pass
+            log.warning("%s has what an interrupted run left for another teacher or other texts; removed.", self._run)
+        _clear(self._run)
+        with files.replacing_file(path) as file:
+            file.write(json.dumps(plan).encode())
+
+    def _read_reduction(self) -> Reduction | None:
+        path = self._run / "reduction.safetensors"
+        if not path.exists():
+            return None
+        try:
+            with path.open("rb") as file:
+                arrays = read_arrays(file, str(path))
+            return Reduction(np.array(arrays["projection"], np.float32), np.array(arrays["scales"], np.float32))
+        except (ClickvecError, KeyError):
+            (self._run / "done.txt").unlink(missing_ok=True)
+            return None
+
+    def _fit(self) -> Reduction:
+        """Fit the reduction on a random sample of the texts, unless the vectors are small already."""
+        reduction = self._source.reduction or (self._earlier.reduction if self._earlier else None)
+        if reduction is None:
+            rng, count = np.random.default_rng(0), len(self._taught)
+            numbers = np.sort(rng.choice(count, min(SAMPLE, count), replace=False))
+            texts, size, blocks = self._taught.take(numbers), self._source.texts_at_once, []
+            for first in range(0, len(numbers), size):
+                self._progress("teacher's sample", first, len(numbers))
+                blocks.append(self._vectors(numbers[first : first + size], texts[first : first + size]))
+            reduction = fit(np.concatenate(blocks))
+        with files.replacing_path(self._run / "reduction.safetensors") as path:
+            write_arrays(path, reduction._asdict())
+        return reduction
+
+    def _finished(self) -> set[int]:
+        """Return the first numbers of the blocks that are finished and undamaged."""
+        path, done, sizes = self._run / "done.txt", set[int](), dict(self._blocks())
+        for line in path.read_text("ascii", "replace").splitlines() if path.exists() else ():
+            first, _, checksum = line.partition(" ")
+            if first.isdecimal() and (stop := sizes.get(int(first))) is not None:
+                rows = np.ascontiguousarray(self._rows[int(first) : stop])
+                if str(zlib.crc32(rows.data)) == checksum:
+                    done.add(int(first))
+        return done
+
+    def _check_known(self) -> None:
+        """Refuse a teacher that knows less than half of the titles, and tell how many it does not know."""
+        known = np.concatenate([np.zeros(0, bool), *(self._rows[slice(*block)].any(1) for block in self._blocks())])
+        titles = known[self._taught.number_of_title]
+        queries = known[: self._taught.queries]
+        if titles.sum() < LEAST_KNOWN * len(titles):
+            _clear(self._run)
+            raise ClickvecError(
+                f"the teacher {self._source.name} knows {int(titles.sum()):,} of {len(titles):,} titles, and half of "
+                "them are needed; its texts must be those of the log and the catalogue"
+            )
+        if not known.all():
+            log.warning(
+                "The teacher does not know %s of %s titles and %s of %s queries; they are learned from clicks alone.",
+                *(f"{int(count):,}" for part in (titles, queries) for count in ((~part).sum(), len(part))),
+            )

@@ -31,6 +31,7 @@ def serve(
     access_log: Annotated[Path | None, typer.Option(help="Where to log requests. Default: stderr.")] = None,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write queries to the access log.")] = False,
     max_body: Annotated[int, typer.Option(min=1024, help="Bytes in the body of a request.")] = 8 * 2**20,
+    max_payload: Annotated[int, typer.Option(min=1, help="Bytes in the payload of a document.")] = 64 * 2**10,
     max_query: Annotated[int, typer.Option(min=1, help="Characters in a query.")] = 1_000,
     max_title: Annotated[int, typer.Option(min=1, help="Characters in a title.")] = 10_000,
     max_hits: Annotated[int, typer.Option(min=1, help="Hits of a query: offset + k.")] = 1_000,
@@ -66,8 +67,7 @@ def serve(
     if not (index / "index.json").is_file():
         raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
     from clickvec.serve.click_log import default_path
-    from clickvec.serve.limits import Limits, Settings
-    from clickvec.serve.server import is_loopback
+    from clickvec.serve.limits import Limits, Settings, is_loopback
     from clickvec.serve.supervisor import run
 
     readers = keys.read_keys(read_key_file, READ_VARIABLE, os.environ.get(READ_VARIABLE))
@@ -82,9 +82,10 @@ def serve(
         read_keys=readers, write_keys=writers, cors=tuple(cors or ()), log_queries=log_queries, access_log=access_log,
         host_names=tuple(name.lower() for name in host_name or ()), stop_seconds=stop_seconds,
         limits=Limits(
-            body_bytes=max_body, query_characters=max_query, title_characters=max_title, hits=max_hits,
-            queries=max_queries, documents=max_documents, concurrent=max_concurrent, connections=max_connections,
-            seconds=max_seconds, read_seconds=read_seconds, idle_seconds=idle_seconds,
+            body_bytes=max_body, payload_bytes=max_payload, query_characters=max_query,
+            title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_documents,
+            concurrent=max_concurrent, connections=max_connections, seconds=max_seconds, read_seconds=read_seconds,
+            idle_seconds=idle_seconds,
         ),
     )  # fmt: skip
     run(settings, lambda address: print_message(f"Serving {index} at {address}; stop with Ctrl-C"))

@@ -1,10 +1,11 @@
 """What each endpoint answers, from a validated request. These functions run in threads."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, json
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits
@@ -15,7 +16,7 @@ from clickvec.search.live.view import View
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
-from clickvec.serve.refusal import RefusalError
+from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
     CellTopic,
     ClickRequest,
@@ -57,12 +58,15 @@ def search(service: Service, call: Call) -> SearchResponse:
     check_count("queries", queries, limits.queries)
     check_lengths("query", queries, limits.query_characters)
     check_count("facets", request.facets, limits.queries)
+    check_count("facets in all queries", range(len(queries) * len(request.facets)), limits.hits)
     if request.explain:
         check_count("hits to explain", range(len(queries) * request.k), limits.queries)
     if request.explain and request.mode != "hybrid":
         raise RefusalError(422, f"explain needs the mode hybrid, and the mode is {request.mode}.")
     if request.offset + request.k > limits.hits:
         raise RefusalError(422, f"offset + k is {request.offset + request.k:,}; the limit is {limits.hits:,}.")
+    check_count("hits in all queries", range(len(queries) * (request.offset + request.k)), limits.documents)
+    deadline = time.monotonic() + limits.seconds
     options = (request.k, request.where, request.mode, request.offset, request.min_score)
     if request.query is not None:  # one query alone takes a faster path
         found = [service.index.search(request.query, *options)]
@@ -70,7 +74,7 @@ def search(service: Service, call: Call) -> SearchResponse:
         found = service.index.search(queries, *options)
     results = []
     for query, hits in zip(queries, found, strict=True):
-        explanations = _explanations(service, query, hits) if request.explain else [UNSET] * len(hits)
+        explanations = _explanations(service, query, hits, deadline) if request.explain else [UNSET] * len(hits)
         shown = [_hit(hit, explanation) for hit, explanation in zip(hits, explanations, strict=True)]
         results.append(Found(shown, _facets(service, query, request) if request.facets else UNSET))
     if request.query is None:
@@ -78,10 +82,17 @@ def search(service: Service, call: Call) -> SearchResponse:
     return SearchResponse(results[0].hits, results[0].facets)
 
 
-def _explanations(service: Service, query: str, hits: list[Hit]) -> list[Any]:
+def _explanations(service: Service, query: str, hits: list[Hit], deadline: float) -> list[Any]:
     """Return the explanations of the hits. A hit that was deleted since the search has none."""
+
+    def ids() -> Iterator[str | int]:
+        for hit in hits:
+            if time.monotonic() > deadline:
+                raise RefusalError(504, "The explanations took too long; ask for fewer.")
+            yield hit.id
+
     try:
-        return [_explanation(hit) for hit in explain_hits(service.index, query, [hit.id for hit in hits])]
+        return [_explanation(explanation) for explanation in explain_hits(service.index, query, ids())]
     except ClickvecError:
         if all(service.index.get(hit.id) is not None for hit in hits):
             raise
@@ -171,6 +182,9 @@ def add_documents(service: Service, call: Call) -> DocumentsResponse:
     check_lengths("title", titles, service.limits.title_characters)
     ids = [document.id for document in request.documents]
     check_lengths("id", list(map(str, ids)), service.limits.query_characters)
+    sizes = [0 if document.payload is None else len(json.encode(document.payload)) for document in request.documents]
+    if sizes and (largest := max(sizes)) > service.limits.payload_bytes:
+        raise RefusalError(422, f"A payload has {largest:,} bytes; the limit is {service.limits.payload_bytes:,}.")
     if ids:
         service.index.add(ids, titles, [document.payload for document in request.documents])
     return DocumentsResponse(len(ids), len(service.index))
@@ -280,18 +294,3 @@ def metrics(service: Service, call: Call) -> Text:
         "clickvec_writable": ("1 if this service may change the index.", float(service.is_writable)),
     }
     return Text(service.counters.text(gauges).encode(), b"text/plain; version=0.0.4; charset=utf-8")
-
-
-# --- limits ------------------------------------------------------------------------------------------------------
-
-
-def check_count(name: str, values: Sequence[object], limit: int) -> None:
-    """Raise if a request has too many of something."""
-    if len(values) > limit:
-        raise RefusalError(422, f"The request has {len(values):,} {name}; the limit is {limit:,}.")
-
-
-def check_lengths(name: str, texts: Sequence[str], limit: int) -> None:
-    """Raise if a text is too long."""
-    if texts and (longest := max(map(len, texts))) > limit:
-        raise RefusalError(422, f"A {name} has {longest:,} characters; the limit is {limit:,}.")

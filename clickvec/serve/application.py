@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import time
 import traceback
 from contextlib import suppress
@@ -10,6 +11,7 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,13 +21,15 @@ from clickvec.serve import answers, openai_shape, schemas
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
-from clickvec.serve.limits import Limits
+from clickvec.serve.limits import Limits, is_loopback
 from clickvec.serve.openapi import describe
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.service import Service
 
 log = logging.getLogger(__name__)
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/]+)(:\d*)?")
+_CLIENT_CHARACTERS = 64  # of the client in the access log, which may be a header of a local program
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -70,6 +74,21 @@ ENDPOINTS = (
 NAMES = tuple(endpoint.name for endpoint in ENDPOINTS)
 
 
+class _TextConvertor(Convertor[str]):
+    """Takes the rest of a path as it is, with slashes and line breaks."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("text", _TextConvertor())
+
+
 class Application:
     """The ASGI application of one worker."""
 
@@ -77,18 +96,18 @@ class Application:
         self._service, self._access_log = service, access_log
         by_path = {path: list(group) for path, group in groupby(ENDPOINTS, attrgetter("path"))}
         routes = [
-            Route(path.replace("{id}", "{id:path}"), PathEndpoint(service, endpoints))
+            Route(path.replace("{id}", "{id:text}"), PathEndpoint(service, endpoints))
             for path, endpoints in by_path.items()
         ]
-        app: ASGIApp = Router(routes, redirect_slashes=False, default=_not_found)
+        app = _answer_refusals(Router(routes, redirect_slashes=False, default=_not_found))
         if service.settings.cors:
             app = CORSMiddleware(
                 app, service.settings.cors, allow_methods=("GET", "POST", "DELETE"),
                 allow_headers=("Authorization", "Content-Type"),
             )  # fmt: skip
         self._app = app
-        self._host_names = {*LOOPBACK_NAMES, *service.settings.host_names}
-        self._checks_host = service.settings.host in ("127.0.0.1", "::1", "localhost") or service.settings.host_names
+        self._host_names = {*LOOPBACK_NAMES, service.settings.host, *service.settings.host_names}
+        self._checks_host = is_loopback(service.settings.host) or service.settings.host_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -117,6 +136,10 @@ class Application:
                 await send_refusal(send_with_headers, error)
         except ConnectionAbortedError:
             pass
+        except MemoryError:
+            log.error("%s failed: out of memory", scope.get("clickvec.endpoint", OTHER))
+            if not status:
+                await send_refusal(send_with_headers, RefusalError(503, "The service has no memory left for this."))
         except Exception:
             log.error("%s failed: %s", scope.get("clickvec.endpoint", OTHER), traceback.format_exc())
             if not status:
@@ -129,17 +152,30 @@ class Application:
             self._access_log.write(
                 time=datetime.now(UTC).isoformat(timespec="milliseconds"), method=scope["method"], endpoint=name,
                 status=status, ms=round(1000 * seconds, 3), bytes=size, worker=self._service.worker,
-                client=scope["client"][0] if scope["client"] else None, **({"queries": queries} if queries else {}),
+                client=scope["client"][0][:_CLIENT_CHARACTERS] if scope["client"] else None,
+                **({"queries": queries} if queries else {}),
             )  # fmt: skip
 
     def _check_host(self, scope: Scope) -> None:
         """Refuse other names than our own: a web page may make its name point to this machine (DNS rebinding)."""
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self._host_names:
+        hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+        found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if found is None or found[1] not in self._host_names:
             raise RefusalError(
                 421, "The Host header is not a name of this service; use localhost, or start it with --host-name NAME."
             )
+
+
+def _answer_refusals(app: ASGIApp) -> ASGIApp:
+    """Answer refusals inside of CORS, so that web pages that are let in can read them."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except RefusalError as error:
+            await send_refusal(send, error)
+
+    return answer
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:

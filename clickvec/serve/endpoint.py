@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
@@ -21,7 +22,7 @@ from clickvec.serve.service import Service
 log = logging.getLogger(__name__)
 Access = Literal["open", "read", "write"]
 JSON = b"application/json"
-_BODIES = 256 * 2**20  # bytes of all bodies that a worker reads at once
+_BODIES = 64 * 2**20  # bytes of all bodies that a worker has at once; as Python objects they take ten times as much
 _DRAIN_SECONDS, _DRAIN_BYTES = 1.0, 64 * 2**20  # of a body that is too large, so that the client reads the answer
 _to_json = msgspec.json.Encoder().encode
 
@@ -79,14 +80,19 @@ class PathEndpoint:
         scope["clickvec.endpoint"] = endpoint.name
         headers = dict(scope["headers"])
         check_key(self._service, endpoint.access, headers.get(b"authorization"))
-        body = None
-        if endpoint.body is not None:
-            data = await read_body(self._service, headers, receive)
-            body = decode(self._decoders[method], data)
+        parameters = scope["path_params"]
+        if parameters and b"%" in scope["raw_path"]:
+            check_utf8(scope["raw_path"])
+        data = b"" if endpoint.body is None else await read_body(self._service, headers, receive)
+        self._service.body_bytes += len(data)
+        try:
+            body = None if endpoint.body is None else decode(self._decoders[method], data)
             if self._service.settings.log_queries:
                 query = getattr(body, "query", None)
                 scope["clickvec.queries"] = [query] if query is not None else getattr(body, "queries", None)
-        answer = await self._run(endpoint, Call(body, scope["path_params"]))
+            answer = await self._run(endpoint, Call(body, parameters))
+        finally:
+            self._service.body_bytes -= len(data)
         await send_answer(send, 200, answer.content, answer.content_type)
 
     async def _run(self, endpoint: Endpoint, call: Call) -> Text:
@@ -171,6 +177,14 @@ def check_key(service: Service, access: Access, header: bytes | None) -> None:
         raise RefusalError(401, "The API key is not valid.", ((b"www-authenticate", b'Bearer error="invalid_token"'),))
     if access == "write" and not may_write:
         raise RefusalError(403, "This API key may only read; use a key for writing.")
+
+
+def check_utf8(path: bytes) -> None:
+    """Raise if a path has bytes that are no text. They would all stand for the same character."""
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise RefusalError(400, "The path is not UTF-8.") from None
 
 
 async def read_body(service: Service, headers: dict[bytes, bytes], receive: Receive) -> bytes:

@@ -50,9 +50,11 @@ def read_keys(path: Path | None, variable: str, value: str | None) -> Keys:
             keys += Keys((bytes.fromhex(text),) if text else ())
         if not keys:
             raise ClickvecError(f"{path} holds no key; add one with: clickvec serve --new-key {path}")
-    if value:
+    if value is not None:  # an empty one is a secret that was not filled in; without an error all would be let in
         if len(value) < SHORTEST:
-            raise ClickvecError(f"the key in {variable} has {len(value)} characters; give at least {SHORTEST}")
+            raise ClickvecError(
+                f"the key in {variable} has {len(value)} characters; give {SHORTEST} or more, or unset it"
+            )
         keys += Keys((hashlib.sha256(value.encode()).digest(),))
     return keys
 
@@ -61,6 +63,8 @@ def new_key(path: Path) -> str:
     """Make a key, append its hash to a file that only the user can read, and return the key."""
     key = PREFIX + secrets.token_urlsafe(32)
     path.touch(mode=0o600)
+    content = path.read_bytes()
     with path.open("a", encoding="utf-8") as file:
+        file.write("\n" if content and not content.endswith(b"\n") else "")
         file.write(hashlib.sha256(key.encode()).hexdigest() + "\n")
     return key

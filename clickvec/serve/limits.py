@@ -1,5 +1,6 @@
 """What a service accepts, and how it was asked to run."""
 
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ class Limits:
     """The limits of one worker. Each is an option of `clickvec serve`."""
 
     body_bytes: int = 8 * 2**20  # of a request; 413 beyond
+    payload_bytes: int = 64 * 2**10  # of the payload of a document, as JSON; 422 beyond
     query_characters: int = 1_000  # of a query; 422 beyond
     title_characters: int = 10_000  # of a title that is indexed, re-ranked, explained or embedded; 422 beyond
     hits: int = 1_000  # offset + k; 422 beyond
@@ -43,3 +45,11 @@ class Settings:
     access_log: Path | None = None  # None: stderr
     stop_seconds: float = 30.0  # to finish running requests after the first signal
     limits: Limits = field(default_factory=Limits)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from clickvec.serve.answers import check_count, check_lengths
 from clickvec.serve.endpoint import Call
-from clickvec.serve.refusal import RefusalError
+from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.service import Service
 
 QUERY_MODEL, TITLE_MODEL = "clickvec-query", "clickvec-title"

@@ -10,7 +10,7 @@ from clickvec.serve.limits import Limits
 from clickvec.serve.schemas import ErrorResponse
 
 _REFUSALS = {
-    400: "The body is not JSON.",
+    400: "The body is not JSON, or the path is not UTF-8.",
     401: "There is no valid API key.",
     403: "The key, or the service, may only read.",
     404: "There is no such document or path.",
@@ -68,6 +68,7 @@ def _operation(endpoint: Endpoint, names: dict[Any, Any]) -> dict[str, Any]:
         content = {"application/json": {"schema": names[endpoint.body]}}
         operation["requestBody"] = {"required": True, "content": content}
     if "{id}" in endpoint.path:
+        operation["responses"]["400"] = {"description": _REFUSALS[400], "content": error}
         operation["parameters"] = [
             {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         ]

@@ -1,5 +1,7 @@
 """The answer to a request that is not carried out."""
 
+from collections.abc import Sequence
+
 CODES = {
     400: "bad_request",
     401: "key_missing",
@@ -29,3 +31,15 @@ class RefusalError(Exception):
     def code(self) -> str:
         """The name of the error for programs."""
         return CODES[self.status]
+
+
+def check_count(name: str, values: Sequence[object], limit: int) -> None:
+    """Raise if a request has too many of something."""
+    if len(values) > limit:
+        raise RefusalError(422, f"The request has {len(values):,} {name}; the limit is {limit:,}.")
+
+
+def check_lengths(name: str, texts: Sequence[str], limit: int) -> None:
+    """Raise if a text is too long."""
+    if texts and (longest := max(map(len, texts))) > limit:
+        raise RefusalError(422, f"The longest {name} has {longest:,} characters; the limit is {limit:,}.")

@@ -80,7 +80,7 @@ class Shown(Request):
     """A hit that the user saw."""
 
     id: Id
-    position: Annotated[int, _about("From 1. Default: the place in the list.", ge=1)] | None = None
+    position: Annotated[int, _about("From 1. Default: the place in the list.", ge=1, le=1_000_000)] | None = None
 
 
 class ClickRequest(Request):

@@ -4,7 +4,6 @@ SIGTERM, SIGINT and SIGHUP finish running requests, then stop; a second signal s
 """
 
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -56,14 +55,6 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -33,7 +33,9 @@ def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_p
         assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
 
 
-@pytest.mark.parametrize("doc_id", ["a/b", "..", "../../etc/passwd", "über 7%", "酒店", "a?b#c", " "])
+@pytest.mark.parametrize(
+    "doc_id", ["a/b", "..", "../../etc/passwd", "über 7%", "酒店", "a?b#c", " ", "a\n", "\n", "a\r\nb"]
+)
 def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tmp_path: Path) -> None:
     from urllib.parse import quote
 
@@ -54,6 +56,7 @@ def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tm
         ([{"id": "a", "title": "b" * 10_001}], 422, "10,001"),
         ([{"id": "a" * 1_001, "title": "b"}], 422, "1,001"),
         ([{"id": "a", "title": "b", "colour": 1}], 422, "colour"),
+        ([{"id": "a", "title": "b", "payload": ["c" * 65_536]}], 422, "65,540"),
         ([{"id": str(n), "title": "b"} for n in range(21)], 422, "21"),
     ],
 )

@@ -28,7 +28,7 @@ def error(answer: httpx.Response) -> tuple[int, str, str]:
         ("GET", "/documents/../../etc/passwd", 404, "not_found"),
         ("GET", "/documents/%2e%2e%2f%2e%2e%2fetc%2fpasswd", 404, "not_found"),
         ("GET", "/documents/%00", 404, "not_found"),
-        ("GET", "/documents/%ff%fe", 404, "not_found"),
+        ("GET", "/documents/%ff%fe", 400, "bad_request"),
     ],
 )
 def test_paths_and_methods(reading: Running, method: str, path: str, status: int, code: str) -> None:
@@ -83,8 +83,19 @@ def test_a_body_must_be_declared_as_json(reading: Running, kind: str | None) -> 
 def test_other_host_names_are_refused(reading: Running) -> None:
     for host in ("evil.example", "evil.example:80", "localhost.evil.example", ""):
         assert error(reading.client.get("/healthz", headers={"host": host}))[:2] == (421, "wrong_host")
+    for host in ("localhost:80@evil.example", "localhost:evil.example", "[::1].evil.example", "localhost/", ":80"):
+        assert reading.client.get("/healthz", headers={"host": host}).status_code in (400, 421)
+    with reading.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 421 ")
     for host in ("localhost", "localhost:9", "127.0.0.1", "[::1]", "[::1]:8080", "LOCALHOST"):
         assert reading.client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_the_host_is_checked_at_every_loopback_address(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, host="127.0.0.2") as service:
+        assert error(service.client.get("/healthz", headers={"host": "evil.example"}))[0] == 421
+        assert service.client.get("/healthz", headers={"host": "127.0.0.2:80"}).status_code == 200
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(read_index: Path, tmp_path: Path) -> None:
@@ -103,6 +114,53 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(read_index: Path,
         assert error(chunked)[0] == 413
         assert service.service.body_bytes == 0
         assert service.client.get("/healthz").status_code == 200
+
+
+def test_bodies_count_until_their_requests_are_answered(
+    read_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clickvec.serve.endpoint._BODIES", 1_000)
+    with running(read_index, tmp_path) as service, service.held_searches() as release:
+        body = {"query": "a", "facets": ["b" * 800]}
+        thread = threading.Thread(target=service.post, args=("/search", body))
+        thread.start()
+        until(lambda: service.service._running == 1)
+        assert error(service.post("/search", body))[:2] == (429, "too_many_requests")
+        release.set()
+        thread.join()
+        assert service.post("/search", body).status_code == 200
+        assert service.service.body_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"queries": ["a"] * 20, "k": 51}, "1,020 hits in all queries"),
+        ({"queries": ["a"] * 20, "k": 1, "offset": 50}, "1,020 hits in all queries"),
+        ({"queries": ["a"] * 50, "k": 1, "facets": ["n"] * 21}, "1,050 facets in all queries"),
+    ],
+)
+def test_many_queries_with_many_results_are_refused(body: object, told: str, read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, {"documents": 1_000}) as service:
+        answer = error(service.post("/search", body))
+        assert answer[0] == 422
+        assert told in answer[2]
+
+
+def test_explanations_that_take_too_long_end(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, {"seconds": 1e-9}) as service:
+        assert error(service.post("/search", {"query": "shanghai hotel", "explain": True}))[0] == 504
+        until(lambda: service.service._running == 0)
+
+
+def test_no_memory_is_503(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path) as service:
+
+        def search(*args: object) -> None:
+            raise MemoryError
+
+        service.service.index.search = search  # type: ignore[method-assign, assignment]
+        assert error(service.post("/search", {"query": "a"}))[:2] == (503, "unavailable")
 
 
 def test_too_many_requests_get_429_and_finished_ones_free_their_place(read_index: Path, tmp_path: Path) -> None:
@@ -140,6 +198,9 @@ def test_cors_is_closed_unless_an_origin_is_named(reading: Running, read_index: 
     with running(read_index, tmp_path, cors=("https://shop.example",)) as service:
         allowed = service.client.options("/search", headers=origin)
         assert allowed.headers["access-control-allow-origin"] == "https://shop.example"
+        refused = service.post("/search", {"query": 7}, headers={"origin": "https://shop.example"})
+        assert refused.status_code == 422
+        assert refused.headers["access-control-allow-origin"] == "https://shop.example"
         other = service.client.options("/search", headers=origin | {"origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
 

@@ -52,3 +52,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         from clickvec.errors import missing_extra
 
         raise missing_extra("torch", "train") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -104,20 +104,15 @@ def build(
 
 def _fit(index: "Index", source: "ClickLog | Judged") -> None:
     """Choose how the index fuses words and vectors, and print the figures. With too few queries, change nothing."""
-    from clickvec.evaluation.fitting import figures_rows, use_best_fusion
-    from clickvec.render.terminal.screen import Screen
+    from clickvec.evaluation.fitting import use_best_fusion
+    from clickvec.render.terminal.fusion_text import report_lines
 
     try:
         report = use_best_fusion(index, source, Bar()).report
     except ClickvecError as error:
         print_message(f"Kept the fusion {index.fusion.method}: {error}")
         return
-    queries = counted(report["queries"], "query", "queries")
-    print_message(
-        f"Fusions, cross-validated on {queries}; clicks have a calibration error of {report['calibration_error']:.4f}:"
-    )
-    head, *rows = figures_rows(report)
-    for line in Screen(1_000).table("<".ljust(len(head), ">"), head, rows):
+    for line in report_lines(report):
         print_message(line)
 
 

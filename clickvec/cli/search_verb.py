@@ -10,6 +10,7 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.inputs import AsJson
 from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.render.labels import score_text
 from clickvec.text.printable import clean
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def search(
                 for word, others in corrected.items():
                     print_message(f"No title contains {word!r}; searching for {', '.join(others)} instead")
                 if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
-                    reason = _why_no_hits(index, query, mode, is_limited=bool(where or offset or min_score is not None))
+                    limits = {"--where": where, "--offset": offset, "--min-score": min_score is not None}
+                    reason = _why_no_hits(index, query, mode, [name for name, is_set in limits.items() if is_set])
                     print_message(f"No hits for {query!r}: {reason}")
         inputs.report_bad_lines(bad)
 
@@ -83,7 +85,9 @@ def _read_filter(text: str | None) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"this is not JSON: {error}", param_hint="--where") from None
+        raise typer.BadParameter(
+            f'this is not JSON, such as {{"price": {{"lt": 20}}, "brand": "acme"}}: {error}', param_hint="--where"
+        ) from None
     if not isinstance(value, dict):
         raise typer.BadParameter('this is not a JSON object, such as {"price": {"lt": 20}}', param_hint="--where")
     return value
@@ -103,7 +107,7 @@ def _as_json(
 def _hit_line(hit: "Hit", parts: bool) -> str:
     payload = f"  {json.dumps(hit.payload, ensure_ascii=False)}" if hit.payload else ""
     both = f"  cosine {hit.parts.cosine:.3f}  BM25 {hit.parts.bm25:.3f}" if parts else ""
-    return clean(f"{hit.score:.3f}{both}  {hit.id}  {' '.join(hit.title.split())}{payload}")
+    return clean(f"{score_text(hit.score)}{both}  {hit.id}  {' '.join(hit.title.split())}{payload}")
 
 
 def _facet_line(field: str, facet: "Facet") -> str:
@@ -118,15 +122,15 @@ def _corrections(index: "Index", query: str) -> dict[str, tuple[str, ...]]:
     return {term.word: term.words for term in terms if not term.is_known and term.words}
 
 
-def _why_no_hits(index: "Index", query: str, mode: str, is_limited: bool) -> str:
+def _why_no_hits(index: "Index", query: str, mode: str, limits: list[str]) -> str:
     from clickvec.text.tokens import canonical
 
     if not canonical(query):
         return "the query has no words"
     if not len(index):
         return "the index is empty"
-    if is_limited:
-        return "no title passes --where, --offset and --min-score"
+    if limits:
+        return f"no title is left after {' and '.join(limits)}"
     if mode == "words":
         return "no title contains a word of the query"
     if not index.encoder.encode_query([query]).any():

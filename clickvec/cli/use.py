@@ -131,30 +131,35 @@ def info(
     """Describe a model or an index.
 
     Prints the tower, size, training data, recipe, scores, and the code that encodes on this machine; of
-    an index, first its titles, and how it searches them.
+    an index, first its titles, and how it searches them; last, how well its fusion ranks, and how often
+    titles of each probability were clicked.
     """
     from clickvec.model.about import about_model, computed_by
     from clickvec.model.folder import open_model
 
-    facts = _about_index(model) if inputs.is_index(model) else {}
+    facts, report = _about_index(model) if inputs.is_index(model) else ({}, None)
     opened = open_model(inputs.model_folder(model), verify)
     facts |= about_model(opened) | {"encoded here by": computed_by(opened.tower)}
     if verify:
         facts["verified"] = "every byte"
     if as_json:
-        print_json(facts)
-    else:
-        print_result("\n".join(clean(f"{name}: {inputs.format_value(value)}") for name, value in facts.items()))
+        print_json(facts | ({"fusion report": report} if report else {}))
+        return
+    print_result("\n".join(clean(f"{name}: {inputs.format_value(value)}") for name, value in facts.items()))
+    if report:
+        from clickvec.render.terminal.fusion_text import report_lines
+
+        print_result("\n".join(["", *report_lines(report)]))
 
 
-def _about_index(path: Path) -> dict[str, Any]:
-    """Return the facts about an index."""
+def _about_index(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the facts about an index, and how its fusion was chosen."""
     from clickvec.search.index import Index
 
     with Index.open(path) as index:
         view = index.view()
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        return {
+        facts = {
             "titles": len(view),
             "titles without a vector": index.unreachable,
             "deleted titles that still take space": view.size - len(view),
@@ -165,3 +170,4 @@ def _about_index(path: Path) -> dict[str, Any]:
             "BM25": {"k1": view.settings.k1, "b": view.settings.b},
             "read-only": index.is_read_only,
         }
+        return facts, index.fusion_report

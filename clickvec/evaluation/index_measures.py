@@ -9,9 +9,8 @@ from clickvec.data import JudgedQuery
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, judged_collection
 from clickvec.evaluation.index_queries import DEPTH, MEASURES, IndexQueries, values_of, values_table
-from clickvec.evaluation.metrics import Scores
+from clickvec.evaluation.index_ranker import Hybrid as Hybrid
 from clickvec.evaluation.neural import Settings
-from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.result import Evaluation
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.progress import Progress, ignore
@@ -20,30 +19,6 @@ from clickvec.search.index import Index
 MODES = ("hybrid", "words", "vectors")
 MOST_TITLES = 2_000_000  # of a larger index, BM25 as a baseline would take too much memory
 _AT_ONCE = 64  # queries between two reports of progress
-
-
-class Hybrid(Ranker):
-    """Hybrid search of an index, or its fused scores of any titles, as a ranker."""
-
-    def __init__(self, index: Index, name: str = "hybrid") -> None:
-        """Rank with an index, whose ids are those of the catalogue that is searched."""
-        self.index, self.name = index, name
-
-    def score(self, query: str, titles: Sequence[str]) -> Scores:
-        """Return the fused score of each title."""
-        return self.index.scores(query, titles)
-
-    def search(
-        self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
-    ) -> list[list[str]]:
-        """Search the index. Its titles must be those of the catalogue."""
-        report, results = progress or ignore, list[list[str]]()
-        for start in range(0, len(queries), _AT_ONCE):
-            report(f"searching with {self.name}", start, len(queries))
-            found = self.index.search(list(queries[start : start + _AT_ONCE]), k=k)
-            results += [[str(hit.id) for hit in hits] for hits in found]
-        report(f"searching with {self.name}", len(queries), len(queries))
-        return results
 
 
 def measure_index(

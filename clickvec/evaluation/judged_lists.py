@@ -12,6 +12,7 @@ from clickvec.data import ClickLog, JudgedQuery, Rows, Title, read_judged, read_
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, collection, measure
+from clickvec.evaluation.index_ranker import Hybrid
 from clickvec.evaluation.metrics import Ranking, Scores, ndcg, rank_order, recall_at, reciprocal_rank, with_relevant
 from clickvec.evaluation.neural import Neural, stored_settings
 from clickvec.evaluation.ranker import Ranker
@@ -39,9 +40,10 @@ def evaluate(
 ) -> Evaluation:
     """Measure systems on a judged set by NDCG at the cutoffs, in per cent.
 
-    A system is an `Encoder`, an `Index`, the path of a model folder, "bm25" or a `Ranker`. Give one system, a list, or
-    a dictionary that names them. `judged` is a judged set or its path. Queries without a relevant title (grade 1 or
-    more) are not measured. BM25 has the settings that one of the models carries, if held-out clicks have tuned it.
+    A system is an `Encoder`, an `Index` (hybrid search), the path of a model folder, "bm25" or a `Ranker`. Give one
+    system, a list, or a dictionary that names them. `judged` is a judged set or its path. Queries without a relevant
+    title (grade 1 or more) are not measured. BM25 has the settings that one of the models carries, if held-out clicks
+    have tuned it.
 
     With a `catalogue` (titles with ids, or a path), each system also searches the whole catalogue. This adds Recall@100
     and MRR@10; titles without a grade count as not relevant. An `Index` brings its own titles as the catalogue.
@@ -57,7 +59,7 @@ def evaluate(
         test = collection(judged, Catalogue(title.title for title in known or ()))
         names, rankers = _rankers(named, test.catalogue.titles)
         # An index has ids of its own, and the catalogue merges titles with the same words.
-        rankers = [Neural(one.encoder, one.name) if isinstance(one, Neural) else one for one in rankers]
+        rankers = [Hybrid(one.index, one.name, by_words=True) if isinstance(one, Hybrid) else one for one in rankers]
         return measure(dict(zip(names, rankers, strict=True)), test, progress)
     everything = _read(judged, read_judged)
     queries = with_relevant(everything)
@@ -97,7 +99,8 @@ def _rankers(named: Sequence[tuple[str, System]], titles: Sequence[str]) -> tupl
     models = [make_ranker(system) for _, system in named if not is_bm25(system)]
     rest = iter(models)
     rankers = [
-        BM25(titles, **(stored_settings(models) or {})) if is_bm25(system) else next(rest) for _, system in named
+        BM25(titles, **(stored_settings(_encoders(models)) or {})) if is_bm25(system) else next(rest)
+        for _, system in named
     ]
     names = tuple(name or ranker.name for (name, _), ranker in zip(named, rankers, strict=True))
     if len(set(names)) < len(names):
@@ -105,6 +108,11 @@ def _rankers(named: Sequence[tuple[str, System]], titles: Sequence[str]) -> tupl
             f"two systems have the same name ({', '.join(names)}); give each once, or name them with a dictionary"
         )
     return names, rankers
+
+
+def _encoders(rankers: Iterable[Ranker]) -> list[Ranker]:
+    """Return the models of rankers, also of indexes."""
+    return [Neural(one.index.encoder, one.name) if isinstance(one, Hybrid) else one for one in rankers]
 
 
 def make_ranker(system: System) -> Ranker:
@@ -115,7 +123,7 @@ def make_ranker(system: System) -> Ranker:
         case Encoder():
             return Neural(system, str(system.path or "model"))
         case Index():
-            return Neural(system.encoder, "index", system)
+            return Hybrid(system, "index")
         case _:
             return system
 

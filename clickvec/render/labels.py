@@ -45,6 +45,11 @@ def plain(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else signed(value, digits).removeprefix("+")
 
 
+def score_text(value: float) -> str:
+    """Return a score with three decimals. Smaller scores, such as small probabilities, keep one digit: 4e-05."""
+    return plain(value) if abs(value) >= 0.0005 or not value else f"{value:.0e}"
+
+
 def count(cells: int | None) -> str:
     """Return how many cells detect a word. The direction that reads the word first cannot tell, and has a dash."""
     return "–" if cells is None else str(cells)

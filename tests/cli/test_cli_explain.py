@@ -16,7 +16,7 @@ from clickvec.explanation import METHODS, Pair, WhyNot, keywords
 from clickvec.explanation.explainer import explain
 from clickvec.model.encoder import Encoder
 from clickvec.render.html.word_chips import sentence
-from clickvec.render.labels import signed
+from clickvec.render.labels import score_text, signed
 from clickvec.render.terminal.explanation_text import show
 from clickvec.render.terminal.screen import Screen, width
 from clickvec.search.index import Index
@@ -343,7 +343,7 @@ def test_edits_are_quoted_and_end_in_a_sentence(models: Path, title: int, first:
         told = {"add": f'add "{edit.put}"', "leave out": f'remove "{edit.out}"', "replace": replaced}[edit.kind]
         assert re.search(rf"^{re.escape(told)} +{edit.score:.3f} +{re.escape(signed(edit.change))}$", out, re.MULTILINE)
     end = " ".join(out.split("The edited title")[1].split())
-    assert f"{last.score:.3f} and {'passes' if found.reached else 'does not pass'} the other" in end
+    assert f"{score_text(last.score)} and {'passes' if found.reached else 'does not pass'} the other" in end
     assert end.endswith(last.title)
 
 

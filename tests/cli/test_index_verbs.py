@@ -167,7 +167,7 @@ def test_a_filter_that_is_wrong_or_finds_nothing(index: Path) -> None:
     check_tells(refused(*search, '{"brand": {"near": 1}}'), "brand", "near")
     done = run(*search, '{"colour": "red"}')
     assert (done.status, done.out) == (0, "")
-    check_tells(done.err, "colour", "No hits for 'new york'", "--where")
+    check_tells(done.err, "colour", "No hits for 'new york'", "no title is left after --where\n")
 
 
 def test_a_misspelled_word_is_corrected_and_told(index: Path) -> None:

@@ -23,7 +23,6 @@ from clickvec.evaluation.held_out_clicks import (
 )
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.metrics import Scores, ndcg, ndcg_of_found
-from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.ranker import Ranker
 from clickvec.evaluation.significance import bootstrap_interval
 from clickvec.evaluation.tuning import tune_bm25, tune_on_lists
@@ -166,11 +165,11 @@ def test_evaluate_takes_a_click_log() -> None:
     np.testing.assert_array_equal(found.values, expected.values)
 
 
-def test_an_index_brings_its_titles() -> None:
-    encoder = Encoder(tiny("lstm"))
-    log = log_of(("hotels in shanghai", "shanghai hotels"), ("pizza", "best pizza"))
-    index = Index.build(encoder, ["cheap hotels", "Cheap  hotels", "pizza"], ids=["a", "b", "c"])
-    test = collection(log, Catalogue(["cheap hotels", "pizza"]))
-    np.testing.assert_array_equal(
-        clickvec.evaluate(index, log).values, measure([Neural(encoder, "index")], test).values
-    )
+def test_an_index_brings_its_titles_and_searches_by_words_and_vectors() -> None:
+    log = log_of(("hotels in shanghai", "cheap hotels"), ("pizza", "best pizza"), ("ЖЖЖ", "ЖЖЖ tea"))
+    titles = ["pizza", "Cheap  hotels", "cheap hotels", "жжж TEA"]
+    index = Index.build(Encoder(tiny("lstm")), titles, ids=list("abcd"))
+    found = clickvec.evaluate(index, log)
+    assert found.per_query("index", "MRR@10").tolist()[1:] == [0, 100]  # not in the index; no vector, found by words
+    ranks = [list(dict.fromkeys(hit.title.lower().split()[0] for hit in index.search(log.queries[0])))]
+    assert found.per_query("index", "MRR@10")[0] == 100 / (1 + ranks[0].index("cheap"))

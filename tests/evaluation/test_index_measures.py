@@ -1,10 +1,11 @@
 """An index over its own titles: queries by id, by words and of collections; measures by hand; a fitted fusion."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ok, refused, run, wrong_usage
+from command import check_tells, ok, refused, run, wrong_usage
 from tiny import tiny, tiny_model
 
 from clickvec import ClickvecError
@@ -16,6 +17,7 @@ from clickvec.evaluation.held_out_clicks import Catalogue, Collection
 from clickvec.evaluation.index_measures import Hybrid, measure_index
 from clickvec.evaluation.index_queries import index_queries
 from clickvec.model.encoder import Encoder
+from clickvec.render.terminal.fusion_text import report_lines
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
 
@@ -105,6 +107,20 @@ def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
         assert again.fusion == fitted.fusion
         assert again.fusion_report == fitted.report
         assert again.search(titles[0], k=1)[0].title == titles[0]
+    told = ok("info", tmp_path / "index")
+    check_tells(told, f"cross-validated on {fitted.report['queries']} queries", f"Chosen: {fitted.fusion.method}")
+    assert ("share clicked" in told) == (fitted.fusion.method == "clicks")
+    assert json.loads(ok("info", tmp_path / "index", "--json"))["fusion report"] == fitted.report
+
+
+def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> None:
+    figures = {name: dict.fromkeys(("MRR@10", "Recall@100", "NDCG@10"), 50.0) for name in ("mixture", "clicks")}
+    bins = [{"from": part / 10, "candidates": 7 * (part == 9), "predicted": 0.95, "clicked": 0.9} for part in range(10)]
+    report = {"queries": 60, "chosen": "clicks", "figures": figures, "calibration_error": 0.05, "reliability": bins}
+    lines = list(report_lines(report))
+    assert lines[-1].split() == ["0.9", "to", "1.0", "7", "0.950", "0.900"]
+    check_tells("\n".join(lines), "60 queries", "probability of a click", "0.0500")
+    check_tells("\n".join(report_lines(report | {"chosen": "mixture"})), "two standard errors", "not a probability")
 
 
 def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:

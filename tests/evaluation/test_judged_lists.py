@@ -271,10 +271,13 @@ def test_every_kind_of_system_in_one_process_twice(trained: Path, tmp_path: Path
     again = clickvec.evaluate(systems, str(judged), catalogue=str(catalogue))
     np.testing.assert_array_equal(first.values, again.values)
     assert first.systems == tuple(systems)
-    for other in ("folder", "string", "index"):
+    for other in ("folder", "string"):
         for measure in first.measures:
             assert first.per_query(other, measure).tolist() == first.per_query("model", measure).tolist()
     assert first.mean("words", "MRR@10") == 100
+    hits = [index.search(query) for query in grades]  # by words and vectors
+    ranks = [[hit.id for hit in found].index(right) for found, right in zip(hits, grades.values(), strict=True)]
+    assert first.per_query("index", "MRR@10").tolist() == [100 / (1 + rank) for rank in ranks]
     # An index brings its own titles as the catalogue.
     own = clickvec.evaluate(index, judged)
     assert own.measures == first.measures

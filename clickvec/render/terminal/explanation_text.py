@@ -18,6 +18,7 @@ from clickvec.render.labels import (
     merged,
     plain,
     same_words,
+    score_text,
     signed,
     total,
 )
@@ -169,7 +170,10 @@ def _cells(pair: Pair, screen: Screen) -> list[str]:
 
 def _why_not(compared: WhyNot, fused: Fused | None, screen: Screen, everything: bool) -> Iterator[list[str]]:
     other = clip(compared.first.title, screen.columns - 13)
-    scores = f"{plain(compared.score)}, other {plain(compared.first_score)}, gap {plain(compared.gap)}"
+    scores = ", ".join(
+        f"{name}{score_text(score)}"
+        for name, score in (("", compared.score), ("other ", compared.first_score), ("gap ", compared.gap))
+    )
     head = [screen.strong("Compared with the other title"), f"other title  {other}", f"score        {scores}"]
     if compared.gap <= 0:
         yield [*head, "This title scores the same." if compared.gap == 0 else "This title scores higher."]
@@ -194,7 +198,7 @@ def _why_not(compared: WhyNot, fused: Fused | None, screen: Screen, everything: 
 
 def _edits(name: str, edits: Sequence[Edit], screen: Screen) -> list[str]:
     rows = [
-        (EDITS[edit.kind].format(**{"out": _quoted(edit.out), "put": _quoted(edit.put)}), plain(edit.score),
+        (EDITS[edit.kind].format(**{"out": _quoted(edit.out), "put": _quoted(edit.put)}), score_text(edit.score),
          signed(edit.change))
         for edit in edits
     ]  # fmt: skip
@@ -210,7 +214,8 @@ def _outcome(compared: WhyNot, screen: Screen) -> list[str]:
         return screen.wrap("No edit that was tried raises the score.")
     last = compared.path[-1]
     verdict = "passes" if compared.reached else "does not pass"
-    told = f"The edited title scores {plain(last.score)} and {verdict} the other title ({plain(compared.first_score)}):"
+    other = score_text(compared.first_score)
+    told = f"The edited title scores {score_text(last.score)} and {verdict} the other title ({other}):"
     return [*screen.wrap(told), *screen.wrap(clip(last.title, 3 * screen.columns))]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from clickvec.explanation.explainer import Rank
 from clickvec.explanation.fused_score import Fused, WordMatch
 from clickvec.explanation.why_not import Share, WhyNot
-from clickvec.render.labels import PARTS, counted, largest, plain, signed
+from clickvec.render.labels import PARTS, counted, largest, plain, score_text, signed
 from clickvec.render.terminal.screen import SHORT, Bar, Screen, clip
 
 
@@ -13,7 +13,7 @@ def heading(fused: Fused, rank: Rank | None, screen: Screen) -> list[str]:
     """Return the score, its two parts and the rank."""
     meaning = " (probability of a click)" if fused.is_probability else ""
     lines = [
-        f"score  {screen.strong(plain(fused.score))}{meaning}",
+        f"score  {screen.strong(score_text(fused.score))}{meaning}",
         f"parts  cosine {plain(fused.cosine)}, BM25 {plain(fused.bm25)}",
     ]
     return [*lines, *(screen.wrap(f"rank   {rank_text(rank)}") if rank else [])]
@@ -43,7 +43,7 @@ def terms_table(fused: Fused, screen: Screen) -> list[str]:
     rows = [
         (PARTS.get(part.name, part.name), signed(part.contribution), Bar(part.contribution, most)) for part in parts
     ]
-    equal = f"= log odds of the score {plain(fused.score)}" if fused.is_probability else "= score"
+    equal = f"= log odds of the score {score_text(fused.score)}" if fused.is_probability else "= score"
     return [
         *screen.table("<><", ("part of the score", "contribution", ""), rows),
         f"Total {signed(fused.total)} {equal}",

@@ -82,7 +82,10 @@ def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
         if (path / "lock").exists():  # there is, or was, a writer
             lock = take_lock(path)
             if lock is None:
-                raise ClickvecError(f"{path} is open for writing, by {lock_holder(path)}; close it first")
+                raise ClickvecError(
+                    f"{path} is open for writing by {lock_holder(path)}, such as a running service. Stop it first, or "
+                    "change the index while it runs: clickvec index add"
+                )
             held.enter_context(lock)
         for name in (MODELS, SEGMENTS):
             (fresh / name).mkdir()

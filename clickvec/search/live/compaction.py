@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clickvec
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
@@ -71,7 +70,7 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
         str(os.getpid()),
         *(["fresh"] if is_fresh else []),
     ]
-    packages = str(Path(clickvec.__file__).resolve().parents[1])
+    packages = str(Path(__file__).resolve().parents[3])
     paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
     return subprocess.Popen(

@@ -127,6 +127,21 @@ def test_added_columns_are_numbers_if_they_are_numbers_in_the_index(index: Path,
     check_tells(refused("index", "add", index, tmp_path / "bad.tsv"), "price of id g", "'n/a'", "not a number")
 
 
+def test_a_damaged_segment_is_built_again_before_a_change(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("doc_id\ttitle\ne\thotels in new york\n")
+    for change in (("add", index, tmp_path / "more.tsv"), ("delete", index, "a")):
+        vectors = next((index / "segments").glob("*/vectors.npy"))
+        content = bytearray(vectors.read_bytes())
+        content[-1] ^= 1
+        vectors.write_bytes(content)
+        check_tells(refused("search", index, "hotels"), "vectors.npy", "damaged", "clickvec index add")
+        done = run("index", *change)
+        assert done.status == 0
+        check_tells(done.err, "vectors.npy", "damaged")
+        assert "e" in ids(index, "hotels")
+    assert [document.id for document in Index.open(index)] == ["b", "c", "d", "e"]
+
+
 def test_ids_that_are_not_text_delete_nothing(index: Path) -> None:
     check_tells(refused("index", "delete", index, "-", stdin=b"a\n\xff\n"), "standard input:2", "not UTF-8")
     assert len(Index.open(index)) == 4

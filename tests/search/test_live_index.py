@@ -23,6 +23,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Document, Index
+from clickvec.search.live import changes as changes_of_writer
 from clickvec.search.live import live_folder, live_index
 from clickvec.search.live.compaction import start_child
 from clickvec.search.live.live_folder import LiveFolder
@@ -277,6 +278,23 @@ def test_two_processes_change_the_same_index(path: Path) -> None:
         finally:
             other.kill()
             other.communicate()
+
+
+def test_documents_for_the_writer_are_checked_before_any_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes_of_writer, "MOST_IN_MESSAGE", 2)
+    with Index.open(path, writing=True) as writer, Index.open(path) as other:
+        before = list(writer)
+        ids, titles = list("abcde"), ["zebra"] * 5
+        with pytest.raises(ClickvecError, match="payload of the id 'e' is not JSON"):
+            other.add(ids, titles, [None, None, None, None, {"x": object()}])
+        with pytest.raises(ClickvecError, match="'a' is given to more than one title"):
+            other.add([*ids[:4], "a"], titles)
+        assert list(writer) == before
+        with pytest.raises(ClickvecError, match=r"the first 2 of 5 documents .*all of them again"):
+            other.add(ids, ["zebra", "zebra", "zebra", 7, "zebra"])  # type: ignore[list-item]
+        assert not other.is_writer
+        assert other.add(ids, titles, [{"text": "é" * 100}] * 5) == 5
+        assert [document.id for document in writer][-5:] == ids
 
 
 FORKED = """

@@ -4,16 +4,22 @@ A change is a message: {"change": "add", "documents": [[id, title, payload], ...
 {"change": "state", "state": {...}}, or {"change": "swap", ...}, which takes a new segment into use (compaction.py).
 """
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from clickvec.errors import ClickvecError
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_rows import duplicate_id
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.live.compaction import Swap
 from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
 from clickvec.search.live.live_index import is_bulk
 from clickvec.search.live.view import Settings, View
+from clickvec.storage.messages import MOST_BYTES
+
+MOST_IN_MESSAGE = 10_000  # documents: as many as a request to the service may have
 
 
 def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message: dict[str, Any]) -> object:
@@ -33,6 +39,28 @@ def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message:
             take_into_use(store, folder, message)
             return None
     raise ClickvecError(f"the writer does not know the change {message.get('change')!r}; update clickvec")
+
+
+def in_parts(documents: Sequence[Document]) -> list[list[Document]]:
+    """Split documents into messages to the writer, each of which is added as a whole.
+
+    Raise ClickvecError if a payload is not JSON, or if an id occurs twice, before anything is sent.
+    """
+    parts, size, ids = [list[Document]()], 0, set[str]()
+    for document in documents:
+        if str(document.id) in ids:
+            raise duplicate_id(str(document.id))
+        ids.add(str(document.id))
+        try:
+            length = len(json.dumps(document, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ClickvecError(f"the payload of the id {document.id!r} is not JSON: {error}") from None
+        if parts[-1] and (len(parts[-1]) == MOST_IN_MESSAGE or size + length > MOST_BYTES // 2):
+            parts.append([])
+            size = 0
+        parts[-1].append(document)
+        size += length
+    return parts if parts[-1] else []
 
 
 def take_into_use(store: DocumentStore, folder: IndexFolder, swap: Swap) -> None:

@@ -19,7 +19,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
-from clickvec.search.live.changes import apply_change, take_into_use
+from clickvec.search.live.changes import apply_change, in_parts, take_into_use
 from clickvec.search.live.compaction import BackgroundCompaction, build_segment
 from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
 from clickvec.search.live.live_index import Live, is_due, view_of_segment
@@ -38,7 +38,6 @@ from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
 _ATTEMPTS = 5
-_SENT_AT_ONCE = 1_000  # documents in a message to the writer
 _log = logging.getLogger(__name__)
 
 
@@ -234,8 +233,16 @@ class LiveFolder(Live):
                 self._become_writer()
         if self.is_writer:
             return int(self._submit({"change": "add", "documents": every, "progress": progress}))
-        parts = (every[first : first + _SENT_AT_ONCE] for first in range(0, len(every), _SENT_AT_ONCE))
-        return sum(int(self._submit({"change": "add", "documents": part})) for part in parts)
+        added = 0
+        for part in in_parts(every):
+            try:
+                added += int(self._submit({"change": "add", "documents": part}))
+            except ClickvecError as error:
+                if not added:
+                    raise
+                told = f"the first {added:,} of {len(every):,} documents were added, and then: {error}"
+                raise ClickvecError(f"{told}. Add all of them again") from error
+        return added
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""

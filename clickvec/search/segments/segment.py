@@ -210,7 +210,7 @@ def damaged(path: Path, reason: str) -> str:
     """Return the sentence for a damaged derived file."""
     return (
         f"{path} is damaged: {reason}; the documents are not affected, and it is built again from them when the index "
-        "is opened for writing (clickvec serve; Index.open(path, writing=True))"
+        "is opened for writing (clickvec serve, clickvec index add or delete, Index.open(path, writing=True))"
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -133,7 +134,15 @@ def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
         is_full = "disk is full" in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
         reason = "its disk is full" if is_full else "its log tells why"
         raise RefusalError(503, f"The service cannot do this now; {reason}.") from error
-    return answer if isinstance(answer, Text) else Text(_to_json(answer), JSON)
+    return answer if isinstance(answer, Text) else Text(to_json(answer), JSON)
+
+
+def to_json(answer: object) -> bytes:
+    """Return an answer as JSON. Half of a surrogate pair, which a title can have and UTF-8 cannot, becomes "?"."""
+    try:
+        return _to_json(answer)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(answer), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def is_bad_input(error: BaseException, index: Path) -> bool:

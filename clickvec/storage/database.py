@@ -219,6 +219,8 @@ class Database:
                 with self._inside(handle, f"SAVEPOINT {name}", f"RELEASE {name}", undo):
                     yield connection
             else:
+                if self.path is not None:
+                    self._check_identity(self.path)  # changes of a file that was deleted would be lost
                 with self._inside(handle, "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"):
                     yield connection
                 if self.path is None:

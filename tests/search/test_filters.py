@@ -186,6 +186,7 @@ def test_equal_filters_are_equal_and_hash_alike() -> None:
         ({"not": 3}, ["where.not is 3"]),
         ({"or": [{}] * 101}, ["where.or", "101", "100"]),
         ({str(number): 1 for number in range(101)}, ["100 conditions"]),
+        ({"and": [{"or": [{}] * 100}] * 11}, ["1,000 objects"]),
         ({1: 2}, ["where has the name 1"]),
         ({"n" * 257: 2}, ["where.nnn", "257", "256"]),
     ],

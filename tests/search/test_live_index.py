@@ -21,6 +21,7 @@ from tiny import TEXTS, tiny_model
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
+from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Document, Index
 from clickvec.search.live import changes as changes_of_writer
@@ -295,6 +296,28 @@ def test_documents_for_the_writer_are_checked_before_any_is_sent(path: Path, mon
         assert not other.is_writer
         assert other.add(ids, titles, [{"text": "é" * 100}] * 5) == 5
         assert [document.id for document in writer][-5:] == ids
+
+
+def test_changes_of_an_index_that_was_deleted_are_refused(path: Path, tmp_path: Path) -> None:
+    with Index.open(path, writing=True) as index:
+        index.add(["a"], ["zebra"])
+        path.rename(tmp_path / "elsewhere")
+        with pytest.raises(ClickvecError, match=r"documents\.sqlite"):
+            index.add(["b"], ["zebra"])
+        (tmp_path / "elsewhere").rename(path)
+        index.add(["c"], ["zebra"])
+    with Index.open(path) as index:
+        assert {hit.id for hit in index.search("zebra", 2)} == {"a", "c"}
+
+
+@pytest.mark.parametrize("name", ["..", "../..", "/", "a/b", ".hidden", None])
+@pytest.mark.parametrize("kind", ["segment", "model"])
+def test_an_index_cannot_name_a_folder_outside_of_it(path: Path, kind: str, name: str | None) -> None:
+    with DocumentStore.open(path / "documents.sqlite", writing=True) as store:
+        store.set_state(**{kind: name})
+    for writing in (False, True):
+        with pytest.raises(ClickvecError, match="which is not in it"):
+            Index.open(path, writing=writing)
 
 
 FORKED = """

@@ -158,6 +158,14 @@ def test_a_fault_of_the_writer_is_told_and_the_next_change_works(tmp_path: Path)
         assert len(store) == 1
 
 
+def test_a_malformed_change_does_not_undo_those_that_are_committed_with_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as (store, server):
+        results = server._commit([{"add": [["a", "x", None]]}, {"add": 5}, {"add": [["b", "y", None]]}])
+        assert results[0] == results[2] == 1
+        assert isinstance(results[1], TypeError)
+        assert [document.id for document in store] == ["a", "b"]
+
+
 def test_without_a_writer(tmp_path: Path) -> None:
     with pytest.raises(NoWriterError):
         send_changes(tmp_path, {"delete": []})

@@ -9,6 +9,8 @@ from command import small_disk
 from serving import Running, running
 from tiny import TEXTS
 
+from clickvec.search.index import Index
+
 
 def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_path: Path) -> None:
     with running(write_index, tmp_path) as service:
@@ -130,6 +132,16 @@ def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -
         assert service.client.get("/documents/a").status_code == 404
         assert service.post("/documents", {"documents": [{"id": 1, "title": ""}]}).json()["titles"] == 1
         assert service.post("/search", {"query": ""}).json() == {"hits": []}
+
+
+def test_half_of_a_surrogate_pair_becomes_a_question_mark(write_index: Path, tmp_path: Path) -> None:
+    with Index.open(write_index, writing=True) as index:
+        index.add(["s"], ["zebra \udfff crossing"], [{"n\ud800": 1}])
+    with running(write_index, tmp_path) as service:
+        document = service.client.get("/documents/s").json()
+        assert document == {"id": "s", "title": "zebra ? crossing", "payload": {"n?": 1}}
+        (hit,) = service.post("/search", {"query": "zebra crossing", "k": 1, "explain": True}).json()["hits"]
+        assert hit["id"] == "s"
 
 
 def test_many_writers_at_once_lose_nothing(write_index: Path, tmp_path: Path) -> None:

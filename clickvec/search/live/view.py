@@ -4,6 +4,7 @@ A view never changes. A process makes the next one from the documents that were 
 threads use the old one. The position of a title counts through the segment, then through the delta.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths
 from clickvec.search.documents.document import Document
@@ -28,6 +30,9 @@ Mask = NDArray[np.bool_]
 _MASKS = 16  # filters whose mask a view remembers
 
 
+_FOLDER_NAME = re.compile(r"[\w-]*")
+
+
 class Settings(NamedTuple):
     """What an index stores beside its documents, under these names."""
 
@@ -43,8 +48,15 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> "Settings":
-        """Return the settings that a store holds. Those of a newer version are ignored."""
-        return cls(**{name: state[name] for name in cls._fields if name in state})
+        """Return the settings that a store holds. Those of a newer version are ignored.
+
+        Raise if they name a folder elsewhere: it would be opened, and removed when it is no longer in use.
+        """
+        settings = cls(**{name: state[name] for name in cls._fields if name in state})
+        for name in (settings.model, settings.segment):
+            if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
+                raise ClickvecError(f"the index names the folder {name!r:.100}, which is not in it; build it again")
+        return settings
 
 
 class Delta:

@@ -225,6 +225,9 @@ class ChangeServer:
                             results.append(self._apply(message))
                     except ClickvecError as error:
                         results.append(error)
+                    except Exception as error:  # a malformed message, which must not undo the others
+                        log.exception("a change of %s failed", self._folder)
+                        results.append(error)
             self._committed()
         except Exception as error:  # the commit failed, so that nothing was changed; or a fault of ours
             if not isinstance(error, ClickvecError):

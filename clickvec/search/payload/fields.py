@@ -5,6 +5,7 @@ gives several values, also a list of objects. null, an empty list and an empty o
 characters. Strings are cut after 257, one more than a filter may have, so no comparison can tell.
 """
 
+import functools
 import json
 import logging
 from array import array
@@ -29,6 +30,11 @@ _DTYPES = {  # of the stored arrays: codes of fields with at most 255 values, an
 _log = logging.getLogger(__name__)
 
 
+@functools.cache  # once in each process: every addition to an index reads some payloads again
+def _warn_of_fields(most: int) -> None:
+    _log.warning("the payloads have more than %d fields; those that come later cannot be filtered", most)
+
+
 class Fields:
     """The payload fields of `count` documents. It never changes."""
 
@@ -40,8 +46,7 @@ class Fields:
     def build(cls, payloads: Iterable[Any]) -> "Fields":
         """Collect the fields of payloads, one for each document; a payload that is not an object has none."""
         columns: dict[str, _Column] = {}
-        ignored: set[str] = set()
-        row = -1
+        is_complete, row = True, -1
         for row, payload in enumerate(payloads):
             if not isinstance(payload, dict):
                 continue
@@ -53,16 +58,13 @@ class Fields:
                     if len(path) > MAX_LENGTH:  # a filter cannot name it
                         continue
                     if len(columns) == MAX_FIELDS:
-                        ignored.add(path if len(ignored) < MAX_FIELDS else "")
+                        is_complete = False
                         continue
                     column = columns[path] = _Column()
                 column.add(row, value)
-        if ignored:
-            _log.warning(
-                "the payloads have more than %d fields; those that come later, such as %s, cannot be filtered",
-                MAX_FIELDS, min(ignored),
-            )  # fmt: skip
-        return cls(row + 1, {path: column.field(row + 1) for path, column in columns.items()}, not ignored)
+        if not is_complete:
+            _warn_of_fields(MAX_FIELDS)
+        return cls(row + 1, {path: column.field(row + 1) for path, column in columns.items()}, is_complete)
 
     def __len__(self) -> int:
         """Return the number of documents."""

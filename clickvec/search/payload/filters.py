@@ -26,6 +26,7 @@ from clickvec.search.payload.fields import Fields
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 100
+MAX_OBJECTS = 1_000  # also of those without conditions
 MAX_VALUES = 10_000
 _RANGES = ("gt", "gte", "lt", "lte")
 _OPERATORS = (*_RANGES, "ne", "exists")
@@ -165,11 +166,14 @@ class _Parser:
     """Reads a filter and counts what is in it."""
 
     def __init__(self) -> None:
-        self.condition_count = self.value_count = 0
+        self.condition_count = self.value_count = self.object_count = 0
 
     def filter(self, where: object, path: str, depth: int) -> _Node:
         if depth > MAX_DEPTH:
             raise ClickvecError(f"the filter is nested more than {MAX_DEPTH} levels deep; write it more simply")
+        self.object_count += 1
+        if self.object_count > MAX_OBJECTS:
+            raise ClickvecError(f"the filter has more than {MAX_OBJECTS:,} objects; write it more simply")
         if not isinstance(where, Mapping):
             raise ClickvecError(f'{path} is {_show(where)}; give an object, such as {{"brand": "acme"}}')
         nodes = [self._node(name, value, path, depth) for name, value in where.items()]

@@ -6,10 +6,12 @@ SIGTERM, SIGINT and SIGHUP finish running requests, then stop; a second signal s
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -24,6 +26,7 @@ from clickvec.serve.limits import Settings
 from clickvec.serve.service import Service
 
 _BACKLOG = 2048
+_OTHER_FILES = 128  # open files of a worker that are not connections
 
 
 def stop_signals() -> list[signal.Signals]:
@@ -91,8 +94,11 @@ def work(
 def make_server(service: Service, access_log: AccessLog) -> _Server:
     """Return the server of one worker. `run` starts it."""
     settings = service.settings
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    connections = min(settings.limits.connections, max(most // 2, most - _OTHER_FILES))
+    limits = replace(settings.limits, connections=connections)
     config = uvicorn.Config(
-        Application(service, access_log), http=protocol(settings.limits), ws="none", lifespan="off", log_config=None,
+        Application(service, access_log), http=protocol(limits), ws="none", lifespan="off", log_config=None,
         access_log=False, server_header=False, backlog=_BACKLOG,
         timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=settings.stop_seconds,  # type: ignore[arg-type]

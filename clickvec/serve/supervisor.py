@@ -144,6 +144,7 @@ class Supervisor:
             for signal_number in caught:
                 signal.signal(signal_number, signal.SIG_DFL)
             if number == _WRITER:
+                self._listener.close()
                 write(self._settings.index, ready)
             else:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
@@ -162,6 +163,7 @@ class Supervisor:
     def _stop(self) -> None:
         """Let the workers finish; at the second call, kill all."""
         self._signals += 1
+        self._listener.close()  # as the workers do, so that new connections are refused rather than left waiting
         numbers = {number for number, _ in self._children.values()}
         for number in numbers - ({_WRITER} if self._signals == 1 and len(numbers) > 1 else set()):
             self._send(signal.SIGTERM if self._signals == 1 else signal.SIGKILL, number)

@@ -79,6 +79,17 @@ def test_300_idle_connections_do_no_harm(read_index: Path, tmp_path: Path) -> No
             connection.close()
 
 
+def test_connections_leave_some_files_to_the_index(
+    read_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clickvec.serve.server.resource.getrlimit", lambda kind: (20, 20))
+    with running(read_index, tmp_path) as service:
+        connections = [service.connect() for _ in range(30)]
+        until(lambda: len(service.server.server_state.connections) <= 10)
+        for connection in connections:
+            connection.close()
+
+
 def test_more_connections_than_allowed_are_closed(read_index: Path, tmp_path: Path) -> None:
     with running(read_index, tmp_path, {"connections": 5}) as service:
         assert service.client.get("/healthz").status_code == 200  # keeps one open

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -105,6 +106,29 @@ def test_a_worker_and_a_writer_that_die_are_replaced(write_index: Path) -> None:
         until(lambda: _find(program, "submarine") == ["y"])
         assert program.stop() == 0
     assert any("is replaced" in line for line in program.lines)
+
+
+def test_workers_that_stop_drop_no_request(write_index: Path) -> None:
+    ended: list[str] = []
+
+    def search(program: Program) -> None:
+        with httpx.Client(base_url=program.client.base_url, timeout=20, trust_env=False) as client:
+            try:
+                while client.post("/search", json={"query": "new york"}).status_code == 200:
+                    pass
+            except httpx.TransportError as error:
+                ended.append(type(error).__name__)
+
+    with Program(write_index, "--workers", 2) as program:
+        _wait_until_ready(program)
+        threads = [threading.Thread(target=search, args=(program,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        assert program.stop() == 0
+        for thread in threads:
+            thread.join()
+    assert ended.count("ConnectError") >= 3, ended  # a connection may be closed just when its client sends
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])

@@ -29,7 +29,8 @@ def search(
     offset: Annotated[int, typer.Option(min=0, help="Skip this many hits.")] = 0,
     min_score: Annotated[float | None, typer.Option(help="Leave out hits with a lower score.")] = None,
     facets: Annotated[
-        list[str] | None, typer.Option("--facets", metavar="FIELD", help="Count the values of a field. Repeatable.")
+        list[str] | None,
+        typer.Option("--facets", metavar="FIELD", help="Count the values of a field among the hits. Repeatable."),
     ] = None,
     parts: Annotated[bool, typer.Option("--parts", help="Show the cosine and BM25 of each hit.")] = False,
     as_json: AsJson = False,
@@ -38,6 +39,9 @@ def search(
 
     Prints score, id, title and payload. Words that no title contains stand for similar ones, so that
     misspelled queries work; stderr tells which.
+
+    --facets counts all titles that contain a word of the query with --mode words; otherwise the best 100
+    by words and the best 100 by vectors. --min-score applies to them too.
     """
     from clickvec.data import BadLines
     from clickvec.data.parsing.lines import stream_lines
@@ -60,8 +64,10 @@ def search(
         for _, batch in batches:
             found = index.search(batch, k=k, where=condition, mode=mode, offset=offset, min_score=min_score)
             for query, hits in zip(batch, found, strict=True):
-                counts = index.facets(query, facets, where=condition) if facets else None
-                corrected = _corrections(index, query) if mode != "vectors" else {}
+                counts = None
+                if facets:
+                    counts = index.facets(query, facets, where=condition, mode=mode, min_score=min_score)
+                corrected = index.corrections(query) if mode != "vectors" else {}
                 if as_json:
                     print_json(_as_json(query, hits, counts, corrected))
                     continue
@@ -114,12 +120,6 @@ def _facet_line(field: str, facet: "Facet") -> str:
     counts = ", ".join(f"{value} {count:,}" for value, count in facet.counts)
     more = f" and {facet.distinct - len(facet.counts):,} more values" if facet.distinct > len(facet.counts) else ""
     return clean(f"{field}: {counts or 'no values'}{more}")
-
-
-def _corrections(index: "Index", query: str) -> dict[str, tuple[str, ...]]:
-    """Return the words of the query that no title contains, with the words that they stand for."""
-    terms = index.view().words.terms(query)
-    return {term.word: term.words for term in terms if not term.is_known and term.words}
 
 
 def _why_no_hits(index: "Index", query: str, mode: str, limits: list[str]) -> str:

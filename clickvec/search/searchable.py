@@ -16,7 +16,7 @@ from clickvec.search.live.view import Positions, View
 from clickvec.search.old_format import OldIndex
 from clickvec.search.payload.fields import Facet, count_values
 from clickvec.search.payload.filters import Filter, parse_filter
-from clickvec.search.retrieval import DEPTH, Proposed, check_mode, facts_of_texts, propose, rank_in_view
+from clickvec.search.retrieval import DEPTH, Proposed, Scores, check_mode, facts_of_texts, propose, rank_in_view
 from clickvec.text.tokens import canonical
 
 _ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
@@ -182,20 +182,45 @@ class Searchable:
         return hits[0] if is_single else hits
 
     def facets(
-        self, query: str | None, fields: Iterable[str], where: Where | None = None, limit: int = 10
+        self,
+        query: str | None,
+        fields: Iterable[str],
+        where: Where | None = None,
+        limit: int = 10,
+        mode: str = "hybrid",
+        min_score: float | None = None,
     ) -> dict[str, Facet]:
-        """Count the values of payload fields among the candidates of a query, or among all titles without a query.
+        """Count the values of payload fields among the titles that a query finds, or among all without a query.
 
-        The candidates are the best 100 titles by words and the best 100 by vectors.
+        By words, these are all titles with a word of the query. By vectors every title is found, so only the best 100
+        are counted; hybrid search counts its candidates, which are the best 100 by words and the best 100 by vectors.
+        With `min_score`, only titles with this score or a higher one are counted.
         """
+        check_mode(mode)
         view = self._live.view()
         condition = parse_filter(where)
         if query is None:
             allowed = view.allowed(condition)
             positions = np.arange(view.size) if allowed is None else np.flatnonzero(allowed)
         else:
-            positions = np.sort(self._propose(view, query, DEPTH, condition).positions)
+            found, scores = self._found(view, query, condition, mode)
+            positions = np.sort(found if min_score is None else found[scores >= min_score])
         return {field: count_values(view.fields(), field, positions, limit) for field in fields}
+
+    def _found(self, view: View, query: str, condition: Filter | None, mode: str) -> tuple[Positions, Scores]:
+        """Return the titles whose fields are counted, and their scores."""
+        if mode == "words":
+            return view.words.best(view.words.terms(query), max(1, view.size), view.allowed(condition))
+        if mode == "vectors":
+            vector = view.encoder.encode_query(query)[None]
+            return next(iter(view.nearest(vector, min(DEPTH, max(1, view.size)), view.allowed(condition))))
+        proposed = self._propose(view, query, DEPTH, condition)
+        return proposed.positions, proposed.scores
+
+    def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
+        """Return the words of a query that no title has, each with the similar words that are searched instead."""
+        terms = self._live.view().words.terms(query)
+        return {term.word: term.words for term in terms if not term.is_known and term.words}
 
     def candidates(self, query: str, where: Where | None = None, depth: int = DEPTH) -> Proposed:
         """Return the candidates of hybrid search, best first: their documents, scores, and what the fusion knows.

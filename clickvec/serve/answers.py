@@ -4,21 +4,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from msgspec import UNSET, json
 
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits
 from clickvec.explanation import explain as explain_pair
-from clickvec.explanation.topics import detect, topics
 from clickvec.search.index import Hit
-from clickvec.search.live.view import View
+from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
 from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
-    CellTopic,
     ClickRequest,
     ClickResponse,
     DeleteResponse,
@@ -39,12 +36,10 @@ from clickvec.serve.schemas import (
     RerankResponse,
     SearchRequest,
     SearchResponse,
-    TopicsResponse,
-    TopicWordCount,
+    Shown,
 )  # fmt: skip
 from clickvec.serve.service import Service
 
-_TOPIC_TITLES = 2_000  # sampled for the topics
 _DIGITS = 6  # of a score: all that a float32 has
 
 
@@ -76,10 +71,24 @@ def search(service: Service, call: Call) -> SearchResponse:
     for query, hits in zip(queries, found, strict=True):
         explanations = _explanations(service, query, hits, deadline) if request.explain else [UNSET] * len(hits)
         shown = [_hit(hit, explanation) for hit, explanation in zip(hits, explanations, strict=True)]
-        results.append(Found(shown, _facets(service, query, request) if request.facets else UNSET))
+        facets = _facets(service, query, request) if request.facets else UNSET
+        results.append(Found(shown, facets, _corrected(service, query, request)))
+    notes = _notes(service, request) if not any(found) else UNSET
     if request.query is None:
-        return SearchResponse(results=results)
-    return SearchResponse(results[0].hits, results[0].facets)
+        return SearchResponse(results=results, notes=notes)
+    return SearchResponse(results[0].hits, results[0].facets, results[0].corrected, notes=notes)
+
+
+def _corrected(service: Service, query: str, request: SearchRequest) -> Any:  # noqa: ANN401
+    if request.mode == "vectors":
+        return UNSET
+    return {word: list(words) for word, words in service.index.corrections(query).items()} or UNSET
+
+
+def _notes(service: Service, request: SearchRequest) -> Any:  # noqa: ANN401
+    """Return why a filter matches no document at all."""
+    condition = parse_filter(request.where)
+    return (condition.notes(*service.index.view().fields()) if condition else []) or UNSET
 
 
 def _explanations(service: Service, query: str, hits: list[Hit], deadline: float) -> list[Any]:
@@ -115,7 +124,9 @@ def _hit(hit: Hit, explanation: Any) -> FoundHit:  # noqa: ANN401
 
 
 def _facets(service: Service, query: str, request: SearchRequest) -> dict[str, list[FacetCount]]:
-    counted = service.index.facets(query, request.facets, where=request.where)
+    counted = service.index.facets(
+        query, request.facets, where=request.where, mode=request.mode, min_score=request.min_score
+    )
     return {field: [FacetCount(*pair) for pair in facet.counts] for field, facet in counted.items()}
 
 
@@ -204,7 +215,7 @@ def check_writable(service: Service) -> None:
         raise RefusalError(403, service.settings.read_only)
 
 
-# --- clicks and topics -------------------------------------------------------------------------------------------
+# --- clicks ------------------------------------------------------------------------------------------------------
 
 
 def click(service: Service, call: Call) -> ClickResponse:
@@ -218,7 +229,8 @@ def click(service: Service, call: Call) -> ClickResponse:
     check_count("shown", request.shown, service.limits.hits)
     check_count("clicked", request.clicked, service.limits.hits)
     clicked = {str(doc_id) for doc_id in request.clicked}
-    positions = {str(hit.id): hit.position or place for place, hit in enumerate(request.shown, 1)}
+    shown = [hit if isinstance(hit, Shown) else Shown(id=hit) for hit in request.shown]
+    positions = {str(hit.id): hit.position or place for place, hit in enumerate(shown, 1)}
     impressions, unknown = [], []
     for doc_id in dict.fromkeys([*positions, *map(str, request.clicked)]):
         document = service.index.get(doc_id)
@@ -233,40 +245,6 @@ def click(service: Service, call: Call) -> ClickResponse:
     if impressions:
         service.click_log.append(impressions)
     return ClickResponse(len(impressions), list(unknown))
-
-
-def _sample_titles(view: View) -> list[str]:
-    """Return titles at random positions, the same ones each time."""
-    count = min(_TOPIC_TITLES, view.size)
-    positions = np.sort(np.random.default_rng(0).choice(view.size, count, replace=False))
-    if view.alive is not None:
-        positions = positions[view.alive[positions]]
-    return [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
-
-
-def cell_topics(service: Service, call: Call) -> TopicsResponse:
-    """Return the words that each cell detects, over a sample of the titles."""
-    encoder = service.index.encoder
-    with service.topics_lock:  # computed once, even if many ask at once
-        if encoder.fingerprint not in service.topics:
-            titles = _sample_titles(service.index.view())
-            found = topics(detect(encoder, titles, side="title"), 10) if titles else None
-            listed = sorted(found.topics, key=lambda topic: topic.worth, reverse=True) if found else []
-            service.topics = {
-                encoder.fingerprint: TopicsResponse(
-                    len(titles),
-                    [
-                        CellTopic(
-                            topic.dimension, topic.cell, topic.way, topic.sign, topic.detections,
-                            round(topic.specificity, 4),
-                            [TopicWordCount(word.word, word.count, round(word.lift, 2)) for word in topic.words],
-                        )
-                        for topic in listed if topic.detections
-                    ],
-                )
-            }  # fmt: skip
-        response: TopicsResponse = service.topics[encoder.fingerprint]
-    return response
 
 
 # --- operations --------------------------------------------------------------------------------------------------

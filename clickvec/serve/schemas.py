@@ -66,7 +66,7 @@ class NewDocument(Request):
     """A document to index."""
 
     id: Id
-    title: str
+    title: Annotated[str, _about("Not blank.", pattern=r"\S")]
     payload: Annotated[Any, _about("Any JSON value. Filters and facets use the fields of an object.")] = None
 
 
@@ -88,7 +88,7 @@ class ClickRequest(Request):
 
     query: str
     clicked: Annotated[list[Id], _about("Ids that the user clicked. May be empty.")] = []
-    shown: Annotated[list[Shown], _about("Hits that the user saw, best first.")] = []
+    shown: Annotated[list[Shown | str | int], _about("Hits that the user saw, best first, or their ids.")] = []
     client: Annotated[str, _about("A pseudonym of the user, for k-anonymity and bots.", max_length=200)] | None = None
 
 
@@ -141,11 +141,18 @@ class FacetCount(Struct):
     count: int
 
 
+Corrected = Annotated[
+    dict[str, list[str]] | UnsetType,
+    _about("Words of the query that no title has, each with the similar words that were searched instead."),
+]
+
+
 class Found(Struct):
     """The hits of one query, best first."""
 
     hits: list[FoundHit]
     facets: dict[str, list[FacetCount]] | UnsetType = UNSET
+    corrected: Corrected = UNSET
 
 
 class SearchResponse(Struct):
@@ -153,7 +160,9 @@ class SearchResponse(Struct):
 
     hits: list[FoundHit] | UnsetType = UNSET
     facets: dict[str, list[FacetCount]] | UnsetType = UNSET
+    corrected: Corrected = UNSET
     results: list[Found] | UnsetType = UNSET
+    notes: Annotated[list[str] | UnsetType, _about("Why the filter matches no document.")] = UNSET
 
 
 class Reranked(Struct):

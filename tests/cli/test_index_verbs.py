@@ -130,7 +130,7 @@ def test_added_columns_are_numbers_if_they_are_numbers_in_the_index(index: Path,
 def test_a_damaged_segment_is_built_again_before_a_change(index: Path, tmp_path: Path) -> None:
     (tmp_path / "more.tsv").write_text("doc_id\ttitle\ne\thotels in new york\n")
     for change in (("add", index, tmp_path / "more.tsv"), ("delete", index, "a")):
-        vectors = next((index / "segments").glob("*/vectors.npy"))
+        vectors = max((index / "segments").glob("*/vectors.npy"), key=lambda file: file.stat().st_mtime_ns)
         content = bytearray(vectors.read_bytes())
         content[-1] ^= 1
         vectors.write_bytes(content)

@@ -155,6 +155,12 @@ def test_filters_and_facets(index: Index) -> None:
     ids = [hit.payload["n"] for hit in index.search("hotels in new york", 100)]
     assert counts == {value: ids.count(value) for value in set(ids)}
     assert dict(index.facets(None, ["n"])["n"].counts) == {0: 4, 1: 4, 2: 4}
+    for mode in MODES:
+        hits = index.search("hotels in new york", 100, mode=mode)
+        for least in (None, hits[1].score):
+            ids = [hit.payload["n"] for hit in hits if least is None or hit.score >= least]
+            counted = index.facets("hotels in new york", ["n"], mode=mode, min_score=least)["n"].counts
+            assert dict(counted) == {value: ids.count(value) for value in set(ids)}
     index.delete([0])
     index.add(["new"], ["hotels"], [{"n": 7}])
     assert dict(index.facets(None, ["n"], {"n": {"lt": 2}})["n"].counts) == {0: 3, 1: 4}

@@ -18,7 +18,7 @@ SHOWN = Impression("a query", "t1", "a title", 1, 0, None)
 
 def test_what_was_shown_and_clicked_is_logged_as_prepare_reads_it(write_index: Path, tmp_path: Path) -> None:
     with running(write_index, tmp_path) as service:
-        shown = [{"id": "t0"}, {"id": "t1", "position": 5}, {"id": "gone"}]
+        shown = ["t0", {"id": "t1", "position": 5}, {"id": "gone"}]
         body = {"query": "Hotels in\tShanghai", "shown": shown, "clicked": ["t1", "t4"], "client": "c1"}
         assert service.post("/click", body).json() == {"logged": 3, "unknown": ["gone"]}
         later = service.post("/click", {"query": "new york", "clicked": ["t5"], "client": "c2"})

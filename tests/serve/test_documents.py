@@ -55,6 +55,7 @@ def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tm
         ([{"title": "a"}], 422, "id"),
         ([{"id": None, "title": "a"}], 422, "id"),
         ([{"id": 1.5, "title": "a"}], 422, "id"),
+        ([{"id": "a", "title": " \t"}], 422, "title"),
         ([{"id": "a", "title": "b" * 10_001}], 422, "10,001"),
         ([{"id": "a" * 1_001, "title": "b"}], 422, "1,001"),
         ([{"id": "a", "title": "b", "colour": 1}], 422, "colour"),
@@ -107,6 +108,27 @@ def test_facets_count_the_values_of_a_field(reading: Running) -> None:
     assert many["results"][0]["facets"]["country"] == answer["facets"]["country"]
 
 
+def test_facets_count_what_the_search_finds(reading: Running) -> None:
+    def counts(**more: object) -> int:
+        body = {"query": "hotels in shanghai", "facets": ["country"], "k": 1, **more}
+        return sum(item["count"] for item in reading.post("/search", body).json()["facets"]["country"])
+
+    best = reading.post("/search", {"query": "hotels in shanghai", "k": 1}).json()["hits"][0]["score"]
+    assert counts(mode="words") == 2
+    assert counts(min_score=best - 1e-6) == 1
+    assert counts() > 2
+
+
+def test_corrected_words_and_useless_filters_are_told(reading: Running) -> None:
+    answer = reading.post("/search", {"query": "hotels in shangai", "k": 1}).json()
+    assert answer["corrected"] == {"shangai": ["shanghai"]}
+    many = reading.post("/search", {"queries": ["hotels", "shangai"], "k": 1}).json()["results"]
+    assert [result.get("corrected") for result in many] == [None, {"shangai": ["shanghai"]}]
+    assert "corrected" not in reading.post("/search", {"query": "shangai", "mode": "vectors"}).json()
+    answer = reading.post("/search", {"query": "hotels", "where": {"contry": "cn"}}).json()
+    assert answer == {"hits": [], "notes": ["where.contry: no document has the field contry"]}
+
+
 def test_explain_comes_with_each_hit_if_asked(reading: Running) -> None:
     plain = reading.post("/search", {"query": "hotels in shanghai", "k": 2}).json()["hits"]
     assert all("explanation" not in hit for hit in plain)
@@ -130,7 +152,7 @@ def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -
         assert service.client.get("/topics").json() == {"titles": 0, "topics": []}
         assert service.client.get("/readyz").json()["titles"] == 0
         assert service.client.get("/documents/a").status_code == 404
-        assert service.post("/documents", {"documents": [{"id": 1, "title": ""}]}).json()["titles"] == 1
+        assert service.post("/documents", {"documents": [{"id": 1, "title": "b"}]}).json()["titles"] == 1
         assert service.post("/search", {"query": ""}).json() == {"hits": []}
 
 

@@ -58,6 +58,7 @@ class Words:
         self._starts = [sum(self._sizes[:number]) for number in range(len(parts))]
         self._size = sum(self._sizes)
         self._known: dict[str, tuple[Postings, ...]] = {}
+        self._last: tuple[str, tuple[Term, ...]] = ("", ())
         total = sum(
             part.total_length if isinstance(part, WordSegment) else part.total_lengths[size]
             for part, size in zip(self._parts, self._sizes, strict=True)
@@ -70,6 +71,12 @@ class Words:
 
     def terms(self, query: str) -> tuple[Term, ...]:
         """Return the distinct words of a query, at most 64, in order."""
+        last = self._last
+        if last[0] != query:  # one search asks several times
+            last = self._last = (query, self._make_terms(query))
+        return last[1]
+
+    def _make_terms(self, query: str) -> tuple[Term, ...]:
         forms: dict[str, list[str]] = {}  # the words of the query by their indexed form
         for word in plain_words(query):
             form = indexed(word)

@@ -31,7 +31,7 @@ class FakeSource:
     """A teacher that counts what it is asked, and stops after some texts."""
 
     name, texts_at_once = "fake", 2
-    reduction: Reduction | None = None
+    reduction: Reduction | None = Reduction(np.eye(6, dtype=np.float32), np.full(6, 1 / 127, np.float32))
 
     def __init__(self, identity: str = "fake 1", stop_after: int | None = None) -> None:
         self.identity, self.asked, self._stop_after = identity, list[str](), stop_after

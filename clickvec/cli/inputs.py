@@ -65,6 +65,14 @@ LogQueries = Annotated[
     Path | None,
     typer.Option("--queries", parser=input_path, help="For logs that hold query ids: a file of ids and queries."),
 ]
+Teacher = Annotated[
+    str | None,
+    typer.Option(
+        "--teacher",
+        metavar="MODEL",
+        help="Learn from a larger model too: of sentence-transformers, vectors (.npy, .parquet) or a .teacher folder.",
+    ),
+]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
 Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
 

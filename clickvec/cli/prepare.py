@@ -43,8 +43,18 @@ def prepare(
         int | None,
         typer.Option(parser=_parse_memory, metavar="SIZE", help="Use at most this much memory, such as 2GB."),
     ] = None,
-    catalogue: inputs.LogCatalogue = None,
+    catalogue: Annotated[
+        Path | None,
+        input_option("A file of ids and titles, for logs that hold document ids. With --teacher, all titles to teach."),
+    ] = None,
     queries: inputs.LogQueries = None,
+    teacher: inputs.Teacher = None,
+    tokens: Annotated[
+        bool,
+        typer.Option(
+            "--tokens", help="Write the tokens of --teacher and its weights; train computes the vectors where it runs."
+        ),
+    ] = False,
     shown: Shown = None,
     hold_out: Annotated[
         bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
@@ -79,6 +89,9 @@ def prepare(
 
     Train on it many times with clickvec train FOLDER. clickvec.train("FOLDER", "MODEL") in Python needs only numpy
     and torch.
+
+    With --teacher, the folder also holds the titles of --catalogue, and the vectors of all texts are computed and kept
+    in OUT.teacher. Without, --catalogue adds no titles.
     """
     from clickvec import config
     from clickvec.data import data_folder, dataset
@@ -88,9 +101,15 @@ def prepare(
     from clickvec.data.logs import read_events
     from clickvec.data.parsing.lines import BadLines
     from clickvec.data.preparation import Preparation, write_data_folder
+    from clickvec.data.titles import stream_titles
+    from clickvec.teacher.opening import check_source
 
     if append and (overwrite or hold_out or max_words or max_trigrams):
         raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
+    if tokens and not teacher:
+        raise typer.BadParameter("--tokens writes those of a teacher; give the model with --teacher")
+    if teacher:
+        check_source(teacher)
     reads = (*logs, catalogue, queries, shown, drop_queries, drop_clients)
     check_output(out, reads)
     words, trigrams = max_words or 10, max_trigrams or 50_000
@@ -105,8 +124,12 @@ def prepare(
     }  # fmt: skip
     cleaning = Cleaning.with_lists(_read_list(drop_queries), _read_list(drop_clients), **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
-    settings = Preparation(words, trigrams, cleaning, judged, hold_out, append, memory or _memory(logs, out, append))
-    bad = BadLines()
+    bad, bad_titles = BadLines(), BadLines()
+    titles = stream_titles(catalogue, bad_titles, max_bad, columns) if catalogue and teacher else ()
+    settings = Preparation(
+        words, trigrams, cleaning, judged, hold_out, append, memory or _memory(logs, out, append),
+        (entry.title for entry in titles),
+    )  # fmt: skip
 
     def check(clicked: int) -> None:
         bad.check(describe_files(logs), max_bad, clicked, "pair with a click")
@@ -116,10 +139,26 @@ def prepare(
     events = read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
     report = write_data_folder(events, out, settings, check, Bar())
     inputs.report_cleaning(report)
+    inputs.report_bad_lines(bad_titles)
+    if teacher:
+        _write_teacher(out, teacher, tokens)
     if hold_out and not (out / "test.tsv").exists():
         print_message(f"No clicks are held out: the log has fewer than {fewest_queries():,} different queries")
     facts = dataset.describe(data_folder.load(out))
     inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
+
+
+def _write_teacher(out: Path, teacher: str, tokens: bool) -> None:
+    """Write the vectors of a teacher for all texts of a data folder or, with `tokens`, what they are computed from."""
+    from clickvec.data import data_folder
+    from clickvec.teacher.opening import folder_of, open_teacher
+    from clickvec.teacher.token_source import write_tokens
+
+    data, texts = data_folder.load_with_texts(out)
+    if tokens:
+        write_tokens(data, texts, teacher, folder_of(out), Bar())
+    else:
+        open_teacher(data, texts, teacher, out, Bar())
 
 
 def _read_list(path: Path | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
 from clickvec.data import data_folder, dataset
@@ -17,11 +16,9 @@ from clickvec.data.on_disk.log_store import Store, open_store
 from clickvec.data.on_disk.sql_cleaning import clean_store
 from clickvec.data.on_disk.sql_split import TwoParts, hold_out_lines
 from clickvec.data.parsing.lines import BadLines
-from clickvec.data.secrets import mask
+from clickvec.data.secrets import mask, masked
 from clickvec.progress import Progress, ignore
 from clickvec.text.trigrams import MAX_TRIGRAMS
-
-_TITLES_AT_ONCE = 2**15
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def write_data_folder(
     max_trigrams = before[1].max_trigrams if before else settings.max_trigrams
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
-    catalogue = settings.catalogue if settings.cleaning.keep_secrets else _masked_titles(settings.catalogue)
+    catalogue = settings.catalogue if settings.cleaning.keep_secrets else masked(settings.catalogue)
     blocks = _counted(blocks, progress or ignore)
     if settings.memory is None:
         log = collect(blocks, BadLines())
@@ -115,18 +112,9 @@ def _counted(blocks: Iterable[Events], progress: Progress) -> Iterator[Events]:
         progress("lines", lines, None)
 
 
-def _masked_titles(titles: Iterable[str]) -> Iterator[str]:
-    """Mask the secrets of a catalogue, so that its titles are still those of the log."""
-    remaining = iter(titles)
-    while block := list(islice(remaining, _TITLES_AT_ONCE)):
-        yield from mask(block)[0]
-
-
 def _masked(shown: Judged | None) -> Judged | None:
     """Mask the secrets of a judged set, so that its queries are still those of the log."""
     if shown is None:
         return None
-    masked = [
-        judged._replace(query=mask([judged.query])[0][0], titles=tuple(mask(judged.titles)[0])) for judged in shown
-    ]
-    return replace(shown, rows=tuple(masked))
+    rows = [judged._replace(query=mask([judged.query])[0][0], titles=tuple(mask(judged.titles)[0])) for judged in shown]
+    return replace(shown, rows=tuple(rows))

@@ -1,4 +1,4 @@
-"""The guard before every write: never write into a model, index or data folder, nor over what a command reads."""
+"""The guard before every write: never write into a folder of ours, nor over what a command reads."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +10,7 @@ KINDS = {
     "config.json": (("trigrams.txt",), "a model folder"),
     "index.json": (("documents.sqlite", "documents.jsonl"), "an index folder"),
     "data.json": (("data.safetensors",), "a data folder"),
+    "teacher.json": (("queries.npy", "tokens.npz"), "a teacher folder"),
 }
 
 

@@ -33,7 +33,7 @@ class GivenVectors:
         self.name, self.identity = name, identity
         self._table, self._vectors = KeyTable(keys), vectors
         if self._table.duplicates:
-            log.warning("%s has %s texts twice; the first vector counts.", name, f"{self._table.duplicates:,}")
+            log.warning("%s has %s of its texts twice; the first vector counts.", name, f"{self._table.duplicates:,}")
 
     def vectors(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> Floats:
         """Return the vectors of texts; zeros for one that is not there."""

@@ -42,6 +42,13 @@ def open_teacher(
     return teach(taught, source, folder, progress)
 
 
+def check_source(teacher: str | Path) -> None:
+    """Raise if there is nothing of that name: before an hour of reading, not after it."""
+    path = Path(teacher)
+    if not teacher_folder.is_teacher_folder(path) and not (path.suffix in (".npy", ".parquet") and path.is_file()):
+        SentenceSource(str(teacher))
+
+
 def open_source(teacher: str | Path, folder: Path) -> Source:
     """Return the source that a user names. `folder` is where its vectors will be kept."""
     path = Path(teacher)

@@ -1,6 +1,7 @@
 """Make the vectors of a teacher small: fewer dimensions, and int8.
 
-Projected vectors are not scaled to length 1 again: their products are nearer to the cosines without (docs/teacher.md).
+Projected vectors are not scaled to length 1 again: their products are nearer to the cosines without
+(benchmarks/teacher_dimensions.py).
 """
 
 from typing import NamedTuple
@@ -21,8 +22,8 @@ class Reduction(NamedTuple):
 
     def rows(self, vectors: Floats) -> NDArray[np.int8]:
         """Return unit vectors as rows. A vector of zeros becomes a row of zeros."""
-        projected = (vectors @ self.projection) / self.scales
-        return np.asarray(np.clip(np.rint(projected), -127, 127), np.int8)
+        rows = vectors @ (self.projection / self.scales)
+        return np.rint(rows, out=rows).clip(-127, 127, out=rows).astype(np.int8)
 
 
 def fit(sample: Floats, dimensions: int = DIMENSIONS) -> Reduction:
@@ -40,5 +41,6 @@ def fit(sample: Floats, dimensions: int = DIMENSIONS) -> Reduction:
 
 def unit(vectors: Floats) -> Floats:
     """Return vectors of length 1. A vector of zeros stays what it is."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))[:, None]
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

@@ -34,7 +34,8 @@ class SentenceSource:
     def vectors(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> Floats:
         """Return the vectors of texts. Empty texts get zeros: the model would encode its separator tokens."""
         self._model = self._model or _load(self._load_from)
-        vectors = self._model.encode(list(texts), batch_size=64, convert_to_numpy=True, show_progress_bar=False)
+        size = 64 if self._model.device.type == "cpu" else 512
+        vectors = self._model.encode(list(texts), batch_size=size, convert_to_numpy=True, show_progress_bar=False)
         is_text = np.array([bool(text.strip()) for text in texts])[:, None]
         return np.where(is_text, np.asarray(vectors, np.float32), np.float32(0))
 

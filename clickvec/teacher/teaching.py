@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 8_192  # texts that the reduction is fitted on
 LEAST_KNOWN = 0.5  # of the titles; a teacher that knows fewer is for other texts
+Sample = tuple[NDArray[np.int64], NDArray[np.int8]]
 _RUN_FILES = ("plan.json", "reduction.safetensors", "rows", "done.txt")
 
 
@@ -49,6 +50,8 @@ def teach(taught: TaughtTexts, source: Source, folder: Path, progress: Progress 
         with locked(run, str(folder)):
             _Teaching(run, taught, source, earlier, progress or ignore).finish(folder)
             _clear(run)
+    except KeyboardInterrupt:
+        raise Interrupted("Stopped before the first block of the teacher. Run the same command again") from None
     except OSError as error:
         raise files.cannot_write(folder, error) from None
     shutil.rmtree(run, ignore_errors=True)
@@ -87,25 +90,25 @@ class _Teaching:
         self._run, self._taught, self._source, self._earlier, self._progress = run, taught, source, earlier, progress
         self._stored = StoredRows(earlier) if earlier else None
         self._start()
-        self._reduction = self._read_reduction() or self._fit()
+        self._reduction, self._sample = self._read_reduction() or self._fit()
         shape = (len(taught), len(self._reduction.scales))
         path, size = run / "rows", shape[0] * shape[1]
         if not path.exists() or path.stat().st_size != size:
             (run / "done.txt").unlink(missing_ok=True)
             with path.open("wb") as file:
                 file.truncate(size)
-        self._rows = np.memmap(path, np.int8, "r+", shape=shape) if size else np.zeros(shape, np.int8)
+        self._rows = np.memmap(path, np.int8, "r", shape=shape) if size else np.zeros(shape, np.int8)
 
     def finish(self, folder: Path) -> None:
         """Compute what is missing, and write the folder."""
-        total, done = len(self._taught), self._finished()
-        count = sum(stop - first for first, stop in self._blocks() if first in done)
+        total, is_done = len(self._taught), self._finished()
+        count = int(is_done.sum())
         self._progress("teacher's texts", count, total)
         try:
             for first, stop in self._blocks():
-                if first not in done:
+                if not is_done[first:stop].all():
                     self._compute(first, stop)
-                    count += stop - first
+                    count += int((~is_done[first:stop]).sum())
                     self._progress("teacher's texts", count, total)
         except KeyboardInterrupt:
             raise Interrupted(
@@ -123,15 +126,20 @@ class _Teaching:
             rows = self._stored.find(self._taught.keys[first:stop])
         else:
             rows = np.zeros((stop - first, self._rows.shape[1]), np.int8)
+        numbers, sample = self._sample
+        at = slice(*np.searchsorted(numbers, (first, stop)).tolist())
+        rows[numbers[at] - first] = sample[at]
         missing = np.flatnonzero(~rows.any(1))
         if len(missing):
             texts = self._taught.block(first, stop)
             rows[missing] = self._reduction.rows(self._vectors(first + missing, [texts[at] for at in missing.tolist()]))
-        self._rows[first:stop] = rows
-        if isinstance(self._rows, np.memmap):
-            self._rows.flush()
+        with (self._run / "rows").open("r+b") as file:  # a full disk would end a process that writes to mapped memory
+            file.seek(first * rows.shape[1])
+            file.write(rows.data)
+            file.flush()
+            os.fsync(file.fileno())
         with (self._run / "done.txt").open("a", encoding="ascii") as file:
-            file.write(f"{first} {zlib.crc32(rows.data)}\n")
+            file.write(f"{first} {stop} {zlib.crc32(rows.data)}\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -148,7 +156,7 @@ class _Teaching:
         """Continue an interrupted run if it had the same source and texts. Otherwise, remove what it left."""
         plan = {
             "identity": self._source.identity, "texts": self._taught.digest, "dimensions": DIMENSIONS,
-            "texts_at_once": self._source.texts_at_once, "earlier": self._earlier.digest if self._earlier else "",
+            "earlier": self._earlier.digest if self._earlier else "",
         }  # fmt: skip
         path = self._run / "plan.json"
         if path.exists():
@@ -162,43 +170,51 @@ class _Teaching:
         with files.replacing_file(path) as file:
             file.write(json.dumps(plan).encode())
 
-    def _read_reduction(self) -> Reduction | None:
+    def _read_reduction(self) -> tuple[Reduction, Sample] | None:
         path = self._run / "reduction.safetensors"
         if not path.exists():
             return None
         try:
             with path.open("rb") as file:
                 arrays = read_arrays(file, str(path))
-            return Reduction(np.array(arrays["projection"], np.float32), np.array(arrays["scales"], np.float32))
+            reduction = Reduction(*(np.array(arrays[name], np.float32) for name in Reduction._fields))
+            return reduction, (np.array(arrays["numbers"], np.int64), np.array(arrays["rows"], np.int8))
         except (ClickvecError, KeyError):
             (self._run / "done.txt").unlink(missing_ok=True)
             return None
 
-    def _fit(self) -> Reduction:
-        """Fit the reduction on a random sample of the texts, unless the vectors are small already."""
+    def _fit(self) -> tuple[Reduction, Sample]:
+        """Fit the reduction on a random sample of the texts, unless the vectors are small already.
+
+        Return it, and the sample: the numbers of its texts, in ascending order, and their rows.
+        """
         reduction = self._source.reduction or (self._earlier.reduction if self._earlier else None)
         if reduction is None:
-            rng, count = np.random.default_rng(0), len(self._taught)
-            numbers = np.sort(rng.choice(count, min(SAMPLE, count), replace=False))
+            count = len(self._taught)
+            numbers = np.sort(np.random.default_rng(0).choice(count, min(SAMPLE, count), replace=False))
             texts, size, blocks = self._taught.take(numbers), self._source.texts_at_once, []
             for first in range(0, len(numbers), size):
                 self._progress("teacher's sample", first, len(numbers))
                 blocks.append(self._vectors(numbers[first : first + size], texts[first : first + size]))
-            reduction = fit(np.concatenate(blocks))
+            vectors = np.concatenate(blocks)
+            reduction = fit(vectors)
+            rows = reduction.rows(vectors)
+        else:
+            numbers, rows = np.zeros(0, np.int64), np.zeros((0, len(reduction.scales)), np.int8)
         with files.replacing_path(self._run / "reduction.safetensors") as path:
-            write_arrays(path, reduction._asdict())
-        return reduction
+            write_arrays(path, {**reduction._asdict(), "numbers": numbers, "rows": rows})
+        return reduction, (numbers, rows)
 
-    def _finished(self) -> set[int]:
-        """Return the first numbers of the blocks that are finished and undamaged."""
-        path, done, sizes = self._run / "done.txt", set[int](), dict(self._blocks())
+    def _finished(self) -> NDArray[np.bool_]:
+        """Tell which texts are in finished and undamaged blocks."""
+        path, is_done = self._run / "done.txt", np.zeros(len(self._taught), bool)
         for line in path.read_text("ascii", "replace").splitlines() if path.exists() else ():
-            first, _, checksum = line.partition(" ")
-            if first.isdecimal() and (stop := sizes.get(int(first))) is not None:
-                rows = np.ascontiguousarray(self._rows[int(first) : stop])
-                if str(zlib.crc32(rows.data)) == checksum:
-                    done.add(int(first))
-        return done
+            numbers = [int(number) for number in line.split() if number.isdecimal()]
+            if len(numbers) == 3 and numbers[0] < numbers[1] <= len(is_done):
+                block = slice(*numbers[:2])
+                if zlib.crc32(np.ascontiguousarray(self._rows[block]).data) == numbers[2]:
+                    is_done[block] = True
+        return is_done
 
     def _check_known(self) -> None:
         """Refuse a teacher that knows less than half of the titles, and tell how many it does not know."""

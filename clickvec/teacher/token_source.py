@@ -35,7 +35,6 @@ class TokenSource:
     """A teacher folder with tokens. The vectors are computed with our own forward pass, on a GPU if there is one."""
 
     reduction: Reduction | None = None
-    texts_at_once = _BLOCK
 
     def __init__(self, path: Path) -> None:
         """Open the folder. All of it is read into memory, except the tokens."""
@@ -44,6 +43,7 @@ class TokenSource:
             self._count, self._heads = int(about["texts_count"]), int(about["heads"])
             self._epsilon = float(about["layer_norm_eps"])
             self._weights = {name: np.array(array) for name, array in opened.arrays("encoder.safetensors").items()}
+        self.texts_at_once = _BLOCK if self._device == "cuda" else _BLOCK // 16
         self._path, self._held = path / "tokens.npz", (-1, Ragged(np.zeros(0, np.int32), np.zeros(1, np.int64)))
 
     def check_texts(self, taught: TaughtTexts) -> None:
@@ -64,13 +64,17 @@ class TokenSource:
 
     @cached_property
     def _bert(self) -> "Bert":
+        from clickvec.teacher.bert import Bert
+
+        return Bert(self._weights, self._heads, self._epsilon, self._device)
+
+    @cached_property
+    def _device(self) -> str:
         try:
             import torch
         except ImportError:
             raise missing_extra("torch", "train") from None
-        from clickvec.teacher.bert import Bert
-
-        return Bert(self._weights, self._heads, self._epsilon, "cuda" if torch.cuda.is_available() else "cpu")
+        return "cuda" if torch.cuda.is_available() else "cpu"
 
     def _tokens(self, block: int) -> Ragged:
         if self._held[0] != block:

@@ -37,7 +37,7 @@ def test_an_npy_file_with_texts_beside_it(tmp_path: Path, caplog: pytest.LogCapt
     teacher = opened(tmp_path, path)
     assert teacher.name == "v.npy"
     assert_right(teacher, spellings())
-    assert "v.npy has 1 texts twice; the first vector counts" in caplog.text
+    assert "v.npy has 1 of its texts twice; the first vector counts" in caplog.text
     path.with_suffix(".txt").unlink()
     path.with_suffix(".tsv").write_text("".join(f"{text}\tmore\r\n" for text in ALL), encoding="utf-8-sig")
     assert_right(open_teacher(*tiny_data(), str(path), tmp_path / "other"), spellings())

@@ -51,11 +51,31 @@ def test_every_text_has_its_vector(tmp_path: Path) -> None:
     source = FakeSource()
     teacher = teach(taught(), source, tmp_path / "d.teacher")
     assert_right(teacher, ALL_TITLES)
-    assert sorted(source.asked[len(TEXTS) :]) == sorted(TEXTS)  # the sample was all of them, here
+    assert source.asked == TEXTS
     again = FakeSource()
     assert_right(teach(taught(), again, tmp_path / "d.teacher"), ALL_TITLES)
     assert not again.asked
     assert [path.name for path in tmp_path.iterdir()] == ["d.teacher"]
+
+
+class Unreduced(FakeSource):
+    reduction = None
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_the_sample_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(teaching, "SAMPLE", size)
+    source = Unreduced()
+    teacher = teach(taught(), source, tmp_path / "d.teacher")
+    assert sorted(source.asked) == sorted(TEXTS)
+    assert teacher.titles.any(1).all()
+    with pytest.raises(Interrupted):
+        teach(taught(), Unreduced("other", stop_after=size), tmp_path / "e.teacher")
+    again = Unreduced("other")
+    np.testing.assert_array_equal(teach(taught(), again, tmp_path / "e.teacher").titles, teacher.titles)
+    assert len(again.asked) == len(TEXTS) - size
+    with pytest.raises(Interrupted, match="before the first block"):
+        teach(taught(), Unreduced(stop_after=0), tmp_path / "f.teacher")
 
 
 def test_texts_that_are_appended_are_computed_alone(tmp_path: Path) -> None:
@@ -69,14 +89,14 @@ def test_another_teacher_replaces_the_first(tmp_path: Path, caplog: pytest.LogCa
     teach(taught(), FakeSource(), tmp_path / "d.teacher")
     source = FakeSource("fake 2")
     teach(taught(), source, tmp_path / "d.teacher")
-    assert len(source.asked) == 2 * len(TEXTS)
+    assert source.asked == TEXTS
     assert "vectors of another teacher, fake" in caplog.text
 
 
 def test_a_stopped_run_continues(tmp_path: Path) -> None:
     counts = list[int]()
     with pytest.raises(Interrupted, match=r"Stopped after 4 of 9 texts of the teacher\. Run the same command again"):
-        teach(taught(), FakeSource(stop_after=len(TEXTS) + 4), tmp_path / "d.teacher")
+        teach(taught(), FakeSource(stop_after=4), tmp_path / "d.teacher")
     source = FakeSource()
     teacher = teach(taught(), source, tmp_path / "d.teacher", lambda _, done, __, note="": counts.append(done))
     assert_right(teacher, ALL_TITLES)
@@ -86,14 +106,14 @@ def test_a_stopped_run_continues(tmp_path: Path) -> None:
 
 def test_the_state_of_other_texts_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(Interrupted):
-        teach(taught("x"), FakeSource(stop_after=len(TEXTS) + 5), tmp_path / "d.teacher")
+        teach(taught("x"), FakeSource(stop_after=5), tmp_path / "d.teacher")
     assert_right(teach(taught(), FakeSource(), tmp_path / "d.teacher"), ALL_TITLES)
     assert "for another teacher or other texts; removed" in caplog.text
 
 
 def test_damaged_blocks_are_computed_again(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
-        teach(taught(), FakeSource(stop_after=len(TEXTS) + 6), tmp_path / "d.teacher")
+        teach(taught(), FakeSource(stop_after=6), tmp_path / "d.teacher")
     run = tmp_path / "d.teacher.run"
     rows = bytearray((run / "rows").read_bytes())
     rows[2 * 6 + 1] ^= 1  # the third text
@@ -120,10 +140,10 @@ import os, signal, sys
 from pathlib import Path
 from clickvec.teacher import teaching
 from fake_teacher import FakeSource
-from test_teaching import TEXTS, taught
+from test_teaching import taught
 class Killed(FakeSource):
     def vectors(self, numbers, texts):
-        if len(self.asked) >= len(TEXTS) + 4:
+        if len(self.asked) >= 4:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().vectors(numbers, texts)
 teaching.teach(taught(), Killed(), Path(sys.argv[1]))

@@ -5,6 +5,7 @@ the id as doc_id. Several processes append to one file; a lock keeps the lines o
 file so that training reads a file that no longer grows, and the service starts a new one.
 """
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
@@ -95,7 +96,8 @@ def take(path: Path) -> list[Path]:
 def mark_used(logs: Sequence[Path]) -> None:
     """Rename logs, so that `take` does not return them again."""
     for log in logs:
-        log.rename(log.with_name(log.name.removesuffix(".jsonl") + USED))
+        with contextlib.suppress(FileNotFoundError):  # another `retrain` has done it
+            log.rename(log.with_name(log.name.removesuffix(".jsonl") + USED))
 
 
 def _stem(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Requests that are refused: what is wrong is told as JSON, with the right status, and the service goes on."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,29 @@ def test_cors_is_closed_unless_an_origin_is_named(reading: Running, read_index: 
         assert refused.headers["access-control-allow-origin"] == "https://shop.example"
         other = service.client.options("/search", headers=origin | {"origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
+
+
+def test_an_access_log_that_nobody_reads_stops_nothing_and_lines_are_not_cut(read_index: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "log"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with running(read_index, tmp_path, access_log=pipe) as service:
+            for _ in range(600):  # over 64 KiB, which a pipe holds
+                assert service.client.get("/healthz").status_code == 200
+        data = os.read(reader, 2**20)
+    finally:
+        os.close(reader)
+    lines = data.splitlines()
+    assert 100 < len(lines) < 600
+    assert all(json.loads(line)["status"] == 200 for line in lines)
+
+
+def test_the_client_in_the_access_log_is_short(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path) as service:
+        service.client.get("/healthz", headers={"x-forwarded-for": 'evil"}' * 1_000})
+    (line,) = (tmp_path / "access.jsonl").read_text().splitlines()
+    assert len(json.loads(line)["client"]) == 64
 
 
 def test_the_access_log_has_queries_only_if_asked(read_index: Path, tmp_path: Path) -> None:

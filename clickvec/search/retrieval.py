@@ -83,7 +83,7 @@ def propose(view: View, query: str, vector: Vectors, nearest: Positions, depth: 
     """Return the fused candidates of a query: the `nearest` by vectors, and the best `depth` by words."""
     terms = view.words.terms(query)
     by_words, _ = view.words.best(terms, depth, allowed)
-    return fuse(view, terms, vector, np.union1d(nearest, by_words))
+    return fuse(view, terms, vector, _union(nearest, by_words))
 
 
 def fuse(view: View, terms: tuple[Term, ...], vector: Vectors, positions: Positions) -> Proposed:
@@ -93,6 +93,14 @@ def fuse(view: View, terms: tuple[Term, ...], vector: Vectors, positions: Positi
     best = np.argsort(-scores, kind="stable")
     per_title = {name: getattr(facts, name)[best] for name in ("cosine", "matches")}
     return Proposed(positions[best], scores[best], terms, facts._replace(**per_title))
+
+
+def _union(positions: Positions, others: Positions) -> Positions:
+    """Return the positions of both, in rising order. For so few, this is faster than np.union1d."""
+    every = np.sort(np.concatenate((positions, others)))
+    is_first = np.ones(len(every), np.bool_)
+    np.not_equal(every[1:], every[:-1], out=is_first[1:])
+    return every[is_first]
 
 
 # --- ranking one title -------------------------------------------------------------------------------------------
@@ -122,7 +130,7 @@ def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode
         depth *= 10
     if mode == "words":
         return 1 + _count_above(found, found_scores, position, bm25)
-    others = fuse(view, terms, vector, np.union1d(near, found))
+    others = fuse(view, terms, vector, _union(near, found))
     return 1 + _count_above(others.positions, others.scores, position, view.fusion.scores(own)[0])
 
 

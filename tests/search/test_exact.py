@@ -47,6 +47,21 @@ def test_search_equals_brute_force_with_and_without_a_mask(seed: int, count: int
                 assert (best.tolist(), scores.tolist()) == brute_force(search, query, k, mask)
 
 
+@given(st.integers(0, 2**30), st.integers(1, 60), st.integers(1, 70), st.sampled_from(["float32", "int8"]))
+def test_a_least_score_leaves_out_only_titles_below_it(seed: int, count: int, k: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    search, queries = titles(rng, count, kind), rng.integers(-1, 2, (3, 5)).astype(np.float32)
+    allowed = rng.random(count) < rng.choice([0.1, 0.5, 1])
+    wanted = [brute_force(search, query, k, allowed) for query in queries]
+    # The score of a title, or one that no title reaches, or none.
+    least = np.array([rng.choice([-np.inf, 2, *scores]) for _, scores in wanted], np.float32)
+    found = search.nearest(queries, k, allowed, least)
+    for (positions, scores), low, (best, values) in zip(found, least, wanted, strict=True):
+        above = int((np.array(values) >= low).sum())
+        assert positions[:above].tolist() == best[:above]
+        assert scores.tolist() == values[: len(scores)]
+
+
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
 def test_a_search_of_many_vectors_is_exact_to_the_last_bit(kind: str) -> None:
     """More than one block, and 400 equal vectors."""

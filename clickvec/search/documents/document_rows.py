@@ -46,7 +46,7 @@ def to_document(row: tuple[Any, ...]) -> Document:
         return Document(
             int(text) if is_integer else text,
             title.decode("utf-8", "surrogatepass"),
-            None if payload is None else parse_json(payload),
+            None if payload is None else parse_json(payload.decode("utf-8", "surrogatepass")),
         )
     except (TypeError, AttributeError, RecursionError) as error:
         raise ValueError(str(error)) from None

@@ -26,6 +26,7 @@ from clickvec.storage.database import Database
 VERSION = 1  # of the tables
 _CHECKED_BYTES = 32_000_000  # opening checks the structure of a file up to this size, which takes 0.2 s
 _BLOCK = 10_000
+_MOST_PARAMETERS = 500  # in a statement; SQLite allows 999 or more
 _ID_INDEX = "CREATE UNIQUE INDEX ids ON documents(id)"
 _SCHEMA = f"""
 CREATE TABLE documents(
@@ -176,12 +177,13 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
 
     def get(self, seqs: Sequence[int] | Seqs) -> dict[int, Document]:
         """Return the documents that are still there, by seq."""
-        documents = {}
+        documents, wanted = {}, list(map(int, seqs))
         with self._database.reading() as connection:
-            for seq in map(int, seqs):
-                row = connection.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
-                if row is not None:
-                    documents[seq] = self._document(row)
+            for first in range(0, len(wanted), _MOST_PARAMETERS):
+                some = wanted[first : first + _MOST_PARAMETERS]
+                statement = f"{_SELECT} WHERE seq IN ({','.join('?' * len(some))})"
+                for row in connection.execute(statement, some).fetchall():
+                    documents[row[0]] = self._document(row)
         return documents
 
     def find(self, doc_id: str | int) -> int | None:

@@ -19,6 +19,7 @@ from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_word
 Hashes = NDArray[np.uint64]
 MOST = 255  # the largest frequency and length in a code
 _TITLES_AT_ONCE = 10_000
+_KEPT = 10_000  # words whose postings are known
 _DTYPES = {
     "hashes": np.uint64, "offsets": np.int64, "positions": np.int32, "codes": np.uint16, "lengths": np.uint8,
     "letters": np.uint8, "letter_offsets": np.int64, "total_length": np.int64, "spelled": np.int32,
@@ -43,6 +44,7 @@ class WordSegment:
         self.letter_offsets: NDArray[np.int64] = arrays["letter_offsets"]
         self.total_length = int(arrays["total_length"][0])  # words of all titles
         self.spelling = Spelling(arrays)
+        self._known: dict[int, Postings] = {}
 
     def __len__(self) -> int:
         """The number of titles."""
@@ -132,17 +134,19 @@ class WordSegment:
                 raise ValueError(f"the array {name} has values outside of 0 to {end - 1}")
 
     def postings(self, hashes: Sequence[int]) -> list[Postings]:
-        """Return the postings of each of these words."""
-        wanted = np.array(hashes, np.uint64)
-        numbers = np.searchsorted(self.hashes, wanted)
-        found = []
-        for number, value in zip(numbers.tolist(), wanted.tolist(), strict=True):
+        """Return the postings of each of these words. Those of many words are kept: each new view asks for them."""
+        known = self._known
+        if len(known) > _KEPT:
+            known = self._known = {}
+        fresh = [value for value in hashes if value not in known]
+        numbers = np.searchsorted(self.hashes, np.array(fresh, np.uint64)) if fresh else np.zeros(0, np.int64)
+        for number, value in zip(numbers.tolist(), fresh, strict=True):
             if number < len(self.hashes) and int(self.hashes[number]) == value:
                 rows = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-                found.append(Postings(self.positions[rows], self.codes[rows]))
+                known[value] = Postings(self.positions[rows], self.codes[rows])
             else:
-                found.append(NO_POSTINGS)
-        return found
+                known[value] = NO_POSTINGS
+        return [known[value] for value in hashes]
 
     def near(self, word: str, most_edits: int) -> list[str]:
         """Return words that may be as near to a word as this, the most frequent or the most alike first."""

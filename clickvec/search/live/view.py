@@ -23,7 +23,7 @@ from clickvec.search.payload.fields import Fields, GrowingFields
 from clickvec.search.payload.filters import Filter
 from clickvec.search.segments.building import encode_titles
 from clickvec.search.segments.segment import Coverage, Segment
-from clickvec.search.vectors.exact import ExactSearch
+from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -139,7 +139,7 @@ class View:
         self._delta_seqs, self._delta_exact = delta.seqs(), delta.exact()
         self._delta_fields = delta.fields()
         self.size = len(segment) + len(self._delta_seqs)
-        self.count = self.size if alive is None else int(alive.sum())
+        self.count = self.size if alive is None else int(np.count_nonzero(alive))
         self._masks: dict[Filter, Mask] = {}
 
     def __len__(self) -> int:
@@ -200,16 +200,29 @@ class View:
 
     def nearest(self, queries: Vectors, k: int, allowed: Mask | None) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query and their cosines, best first, ties by position."""
-        start = len(self.segment)
-        in_segment = self.segment.search.nearest(queries, k, None if allowed is None else allowed[:start])
+        masks = (None, None) if allowed is None else (allowed[: len(self.segment)], allowed[len(self.segment) :])
         if not len(self._delta_seqs):
-            yield from in_segment
+            yield from self.segment.search.nearest(queries, k, masks[0])
             return
-        in_delta = self._delta_exact.nearest(queries, k, None if allowed is None else allowed[start:])
-        for (one, one_scores), (other, other_scores) in zip(in_segment, in_delta, strict=True):
-            positions, scores = np.concatenate((one, start + other)), np.concatenate((one_scores, other_scores))
-            best = np.argsort(-scores, kind="stable")[:k]
-            yield positions[best], scores[best]
+        for first in range(0, len(queries), BLOCK_QUERIES):
+            block = queries[first : first + BLOCK_QUERIES]
+            in_segment = list(self.segment.search.nearest(block, k, masks[0]))
+            # Few titles of the delta are better than the last title of the segment, and only those are needed.
+            least = [scores[-1] if len(scores) == k else -np.inf for _, scores in in_segment]
+            in_delta = self._delta_exact.nearest(block, k, masks[1], np.array(least, np.float32))
+            for one, other in zip(in_segment, in_delta, strict=True):
+                yield self._merged(one, other, k)
+
+    def _merged(
+        self, in_segment: tuple[Positions, Vectors], in_delta: tuple[Positions, Vectors], k: int
+    ) -> tuple[Positions, Vectors]:
+        """Return the k best titles of both parts, best first."""
+        if not len(in_delta[0]):
+            return in_segment
+        positions = np.concatenate((in_segment[0], len(self.segment) + in_delta[0]))
+        scores = np.concatenate((in_segment[1], in_delta[1]))
+        best = np.argsort(-scores, kind="stable")[:k]
+        return positions[best], scores[best]
 
     def cosines(self, query: Vectors, positions: Positions) -> Vectors:
         """Return the cosines of a query and the titles at these positions."""

@@ -29,31 +29,40 @@ class ExactSearch:
         self._slack = float(2 * (vectors.shape[1] + 2) * np.finfo(np.float32).eps)
 
     def nearest(
-        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None, least: Vectors | None = None
     ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query, best first, and their exact scores.
 
         Equal scores are in the order of positions. A zero vector finds nothing and is never found. `allowed` says for
-        each position whether it may be found.
+        each position whether it may be found. Titles with a score below `least`, one number for each query, may be
+        left out, which is faster.
         """
         if allowed is not None and np.count_nonzero(allowed) * _SELECTIVE <= len(allowed):
-            return self.among(queries, np.flatnonzero(allowed), k)
-        return self._nearest(queries, k, None, allowed)
+            return self._nearest(queries, k, np.flatnonzero(allowed), None, least)
+        return self._nearest(queries, k, None, allowed, least)
 
     def among(self, queries: Vectors, positions: Positions, k: int) -> Iterator[tuple[Positions, Vectors]]:
         """Yield what `nearest` does, but only among the titles at these positions, which must be in rising order."""
         return self._nearest(queries, k, positions, None)
 
     def _nearest(
-        self, queries: Vectors, k: int, among: Positions | None, allowed: NDArray[np.bool_] | None
+        self,
+        queries: Vectors,
+        k: int,
+        among: Positions | None,
+        allowed: NDArray[np.bool_] | None,
+        least: Vectors | None = None,
     ) -> Iterator[tuple[Positions, Vectors]]:
+        if least is None:
+            least = np.full(len(queries), -np.inf, np.float32)
         for first in range(0, len(queries), BLOCK_QUERIES):
-            block = queries[first : first + BLOCK_QUERIES]
-            for query, positions in zip(block, self._candidates(block, k, among, allowed), strict=True):
+            rows = slice(first, first + BLOCK_QUERIES)
+            candidates = self._candidates(queries[rows], k, among, allowed, least[rows] - self._slack)
+            for query, positions in zip(queries[rows], candidates, strict=True):
                 scores = np.zeros(len(positions), np.float32)
                 for start in range(0, len(positions), BLOCK_TITLES):
-                    rows = slice(start, start + BLOCK_TITLES)
-                    scores[rows] = self._exact(positions[rows], query)
+                    part = slice(start, start + BLOCK_TITLES)
+                    scores[part] = self._exact(positions[part], query)
                 best = np.argsort(-scores, kind="stable")[:k]
                 yield positions[best], scores[best]
 
@@ -99,19 +108,26 @@ class ExactSearch:
             yield from (first + np.flatnonzero(is_alike)).tolist()
 
     def _candidates(
-        self, queries: Vectors, k: int, among: Positions | None, allowed: NDArray[np.bool_] | None
+        self,
+        queries: Vectors,
+        k: int,
+        among: Positions | None,
+        allowed: NDArray[np.bool_] | None,
+        least: Vectors,
     ) -> list[Positions]:
         """Return for each query, in rising order, the positions of all titles that may be among its best k.
 
+        Titles with a product below `least` are left out.
         BLAS sums in an order that depends on the position in the matrix, so the last digits of a product are not
         reliable. This keeps all titles within `_slack` of the k-th best score.
         """
         scores = [np.zeros(0, np.float32)] * len(queries)
         positions = [np.zeros(0, np.int64)] * len(queries)
-        least, has_vector = np.full(len(queries), -np.inf, np.float32), np.asarray(queries.any(axis=1))
+        has_vector = np.asarray(queries.any(axis=1))
         total = len(self.vectors) if among is None else len(among)
         # A small first block gives a score that most titles of the others do not reach.
-        starts = (0, *range(min(FIRST_TITLES, total), total, BLOCK_TITLES), total)
+        first_titles = BLOCK_TITLES if np.isfinite(least).all() else FIRST_TITLES
+        starts = (0, *range(min(first_titles, total), total, BLOCK_TITLES), total)
         for first, end in pairwise(starts):
             rows = slice(first, end) if among is None else among[first:end]
             for i, row in enumerate(self._products(queries, rows)):
@@ -125,7 +141,7 @@ class ExactSearch:
                 scores[i] = np.concatenate((scores[i], row[fresh[kept]]))
                 positions[i] = np.concatenate((positions[i], at[kept]))
                 if len(scores[i]) > k:
-                    least[i] = np.partition(scores[i], -k)[-k] - self._slack
+                    least[i] = max(least[i], np.partition(scores[i], -k)[-k] - self._slack)
                     kept = scores[i] >= least[i]
                     scores[i], positions[i] = scores[i][kept], positions[i][kept]
         return positions

@@ -483,7 +483,7 @@ def test_an_existing_index_is_replaced_only_when_told(index: Index, saved: Path,
 
 def test_an_index_that_is_being_written_is_not_replaced(index: Index, saved: Path) -> None:
     with Index.open(saved, writing=True) as opened:
-        with pytest.raises(ClickvecError, match=r"open for writing, by process \d+; close it first"):
+        with pytest.raises(ClickvecError, match=r"open for writing by process \d+.* Stop it first"):
             index.save(saved, overwrite=True)
         with pytest.raises(ClickvecError, match=r"already open for writing, by process \d+"):
             Index.open(saved, writing=True)

@@ -1,6 +1,7 @@
 """The verbs serve and retrain: an index as an HTTP service that learns from its clicks."""
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from clickvec.cli.inputs import AsJson, Device, print_outcome
 from clickvec.cli.streams import print_message, print_result
 from clickvec.errors import ClickvecError, missing_extra
 
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/\s]+")
 READ_VARIABLE, WRITE_VARIABLE = "CLICKVEC_READ_KEY", "CLICKVEC_WRITE_KEY"
 
 
@@ -77,6 +79,8 @@ def serve(
             f"--host {host} lets other machines in, so keys for reading and writing are needed: --read-key-file and "
             "--write-key-file (make them with --new-key), or --insecure to do without"
         )
+    for origin in cors or ():
+        _check_origin(origin, is_safe=bool(readers) or without_keys)
     settings = Settings(
         index=index, click_log=click_log or default_path(index), host=host, port=port, workers=workers, threads=threads,
         read_keys=readers, write_keys=writers, cors=tuple(cors or ()), log_queries=log_queries, access_log=access_log,
@@ -89,6 +93,17 @@ def serve(
         ),
     )  # fmt: skip
     run(settings, lambda address: print_message(f"Serving {index} at {address}; stop with Ctrl-C"))
+
+
+def _check_origin(origin: str, is_safe: bool) -> None:
+    """Refuse what is not an origin. Refuse those that every web page has, unless keys are needed."""
+    if not _ORIGIN.fullmatch(origin):
+        raise ClickvecError(f"--cors {origin} is not an origin; give scheme and host, such as https://shop.example")
+    if origin in ("*", "null") and not is_safe:
+        raise ClickvecError(
+            f"--cors {origin} lets every web page in that someone opens on this machine, so a key for reading is "
+            "needed: --read-key-file (make it with --new-key), or --insecure to do without"
+        )
 
 
 def retrain(

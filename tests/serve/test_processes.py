@@ -197,6 +197,19 @@ def test_other_machines_need_keys(write_index: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("origin", "told"),
+    [
+        ("*", "key for reading"),
+        ("null", "key for reading"),
+        ("shop.example", "https://"),
+        ("https://shop.example/", "not an origin"),
+    ],
+)
+def test_origins_that_would_let_every_page_in_need_a_key(read_index: Path, origin: str, told: str) -> None:
+    check_tells(refused("serve", read_index, "--cors", origin), told)
+
+
+@pytest.mark.parametrize(
     ("arguments", "told", "code"),
     [
         (("nowhere",), "not an index", 1),

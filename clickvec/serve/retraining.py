@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from clickvec.data import ClickLog, read_clicks
-from clickvec.data.cleaning import Cleaning, CleaningReport, clean
+from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.errors import ClickvecError
 from clickvec.progress import Progress
 from clickvec.search.index import Index
 from clickvec.serve.click_log import mark_used, take
+from clickvec.text.tokens import canonical
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +55,14 @@ def retrain(
     if not logs and not clicks:
         raise ClickvecError(f"there are no new clicks at {click_log}; send clicks to the service first (POST /click)")
     names = [str(name) for name in (*logs, *clicks)]
-    new_clicks, report = clean(read_clicks(names), Cleaning(k_anonymous=k_anonymous))
+    new_clicks, dropped, is_usual = _read(names, k_anonymous)
     index = Index.open(path)
     try:
         old = index.encoder
-        if old_clicks is None and hold_out(new_clicks) is None:
-            return Retrained(False, old.fingerprint, _too_few(new_clicks, report, k_anonymous), [], names)
+        if not len(new_clicks) or (old_clicks is None and hold_out(new_clicks) is None):
+            return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, k_anonymous), [], names)
         with tempfile.TemporaryDirectory(prefix="clickvec-retrain-") as folder:
-            # Paths, where possible: the model card names the files.
-            source = names if k_anonymous == Cleaning.k_anonymous else _without_clients(new_clicks)
+            source = names if is_usual else new_clicks  # of files, the model card has the names
             new = continue_training(
                 source, _model_folder(index), Path(folder) / "model", old_clicks=old_clicks, device=device,
                 progress=progress,
@@ -70,7 +72,7 @@ def retrain(
                 reason = "The new model is significantly worse on held-out clicks, so the old one stays."
                 return Retrained(False, old.fingerprint, reason, compared, names)
             if not compared:
-                return Retrained(False, old.fingerprint, _too_few(new_clicks, report, k_anonymous), compared, names)
+                return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, k_anonymous), compared, names)
             index.use_model(new, index.fusion, report=index.fusion_report)
         mark_used(logs)
         return Retrained(True, new.fingerprint, "The new model is in use.", compared, names)
@@ -78,25 +80,40 @@ def retrain(
         index.close()
 
 
-def _too_few(clicks: ClickLog, report: CleaningReport, k_anonymous: int) -> str:
+def _read(names: list[str], k_anonymous: int) -> tuple[ClickLog, int, bool]:
+    """Return clean clicks, how many queries too few clients typed, and whether training cleans the files likewise.
+
+    A file without clients cannot tell how many typed a query, so its queries are kept.
+    """
+    log, _ = clean(read_clicks(names), Cleaning(k_anonymous=0))
+    files = [clean(read_clicks([name]), Cleaning(k_anonymous=0))[0] for name in names] if names[1:] else [log]
+    clients: dict[str, set[str]] = {}
+    kept: set[str] = set()
+    for part in (part for file in files for part in (file, file.shown) if part):
+        if part.clients is None:
+            kept.update(map(canonical, part.queries))
+        for query, client in zip(part.queries, part.clients or (), strict=part.clients is not None):
+            clients.setdefault(canonical(query), set()).update(filter(None, [client.strip()]))
+    rare = {query for query, typed in clients.items() if len(typed) < k_anonymous} - kept
+    is_usual = not clients or (k_anonymous == Cleaning.k_anonymous and not kept)
+    if all(canonical(query) in rare for query in log.queries):
+        return ClickLog([], [], np.zeros(0)), len(rare), is_usual
+    log, _ = clean(log, Cleaning(k_anonymous=0, drop_queries=frozenset(rare)))
+    shown = None if log.shown is None else replace(log.shown, clients=None)
+    return replace(log, clients=None, shown=shown), len(rare), is_usual  # training has its own rule about clients
+
+
+def _too_few(clicks: ClickLog, dropped: int, k_anonymous: int) -> str:
     """Say why the new model cannot be compared with the old one."""
-    dropped = next((drop.queries for drop in report.dropped if drop.rule == "k_anonymous"), 0)
     reason = (
         f"There are too few clicks to compare a new model with the old one, so the old one stays: "
         f"{len(set(clicks.queries)):,} different queries, and at least {fewest_queries()} are needed."
     )
     if dropped:
         reason += (
-            f" {dropped:,} queries were dropped because fewer than {k_anonymous} clients typed them; "
-            "--k-anonymous 0 keeps them."
+            f" Dropped {dropped:,} queries that fewer than {k_anonymous} clients typed; --k-anonymous 0 keeps them."
         )
     return reason
-
-
-def _without_clients(clicks: ClickLog) -> ClickLog:
-    """Return clicks that training does not drop by its own rules about clients."""
-    shown = None if clicks.shown is None else replace(clicks.shown, clients=None)
-    return replace(clicks, clients=None, shown=shown)
 
 
 def _model_folder(index: Index) -> Path:

@@ -99,7 +99,11 @@ def test_retrain_keeps_the_fusion_and_tells_what_k_anonymity_drops(indexed: Path
             file.write(json.dumps({"query": query, "title": title, "client": f"c{number}"}) + "\n")
     outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--json"))
     assert not outcome["swapped"]
-    check_tells(outcome["reason"], "too few clicks", "fewer than 3 clients", "--k-anonymous 0")
+    check_tells(outcome["reason"], "too few clicks", "different queries", "fewer than 3 clients", "--k-anonymous 0")
+    with (tmp_path / "old.tsv").open("w") as file:  # without clients: its queries are kept
+        file.write("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in lines[:1_500]))
+    both = ("retrain", index, "--clicks", tmp_path / "new.jsonl", "--clicks", tmp_path / "old.tsv", "--json")
+    assert json.loads(ok(*both))["compared"]
     outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--k-anonymous", "0", "--json"))
     assert outcome["compared"]
     with Index.open(index) as opened:

@@ -316,6 +316,26 @@ def test_changes_of_an_index_that_was_deleted_are_refused(path: Path, tmp_path: 
         assert {hit.id for hit in index.search("zebra", 2)} == {"a", "c"}
 
 
+@pytest.mark.parametrize("name", ["segments", "models", *(f"documents.sqlite{end}" for end in ("", "-wal", "-shm"))])
+@pytest.mark.parametrize("writing", [False, True])
+def test_links_in_an_index_are_refused_and_nothing_behind_them_changes(
+    path: Path, tmp_path: Path, name: str, writing: bool
+) -> None:
+    """The index of a stranger could lead to any folder, where old folders would be removed as left-overs."""
+    target = tmp_path / "precious"
+    if (path / name).is_dir():
+        (path / name).rename(target)
+        (target / "old").mkdir()
+        os.utime(target / "old", (1, 1))
+    else:
+        target.write_text("precious")
+        (path / name).unlink(missing_ok=True)
+    (path / name).symlink_to("../precious")
+    with pytest.raises(ClickvecError, match="is a link"):
+        Index.open(path, writing=writing)
+    assert (target / "old").is_dir() if target.is_dir() else target.read_text() == "precious"
+
+
 @pytest.mark.parametrize("name", ["..", "../..", "/", "a/b", ".hidden", None])
 @pytest.mark.parametrize("kind", ["segment", "model"])
 def test_an_index_cannot_name_a_folder_outside_of_it(path: Path, kind: str, name: str | None) -> None:

@@ -69,7 +69,7 @@ def model_in(path: Path) -> Path:
         return path / "model"
     store = DocumentStore.open(IndexFolder(path).documents)
     try:
-        return path / MODELS / Settings.of(store.state()).model
+        return IndexFolder(path).inside(MODELS, Settings.of(store.state()).model)
     finally:
         store.close()
 
@@ -110,7 +110,13 @@ class IndexFolder:
     @property
     def documents(self) -> Path:
         """The path of the documents."""
+        for ending in ("-wal", "-shm", "-journal"):  # SQLite would follow them, and write there
+            not_a_link(self.path / f"{DOCUMENTS}{ending}")
         return not_a_link(self.path / DOCUMENTS)
+
+    def inside(self, parent: str, name: str = "") -> Path:
+        """Return the path of a model or a segment, or of the folder that holds them."""
+        return not_a_link(not_a_link(self.path / parent) / name)
 
     def identity(self) -> tuple[int, int] | None:
         """Return what tells this folder from another one that has replaced it; None if there is none."""
@@ -124,18 +130,18 @@ class IndexFolder:
 
     def add_model(self, encoder: Encoder) -> str:
         """Copy a model into the folder, unless it is there, and return its fingerprint."""
-        target = self.path / MODELS / encoder.fingerprint
+        target = self.inside(MODELS, encoder.fingerprint)
         if encoder.fingerprint and target.exists():
             return encoder.fingerprint
-        with temporary.temporary_folder(self.path / MODELS / "new") as unnamed:
+        with temporary.temporary_folder(self.inside(MODELS, "new")) as unnamed:
             fingerprint = folder.write_model(encoder.model, unnamed)  # a model that was never saved gets one now
-        with files.filling(self.path / MODELS / fingerprint, self.name) as fresh:
+        with files.filling(self.inside(MODELS, fingerprint), self.name) as fresh:
             folder.write_model(encoder.model, fresh)
         return fingerprint
 
     def open_encoder(self, settings: Settings) -> Encoder:
         """Open the model in use."""
-        path = not_a_link(self.path / MODELS / settings.model)
+        path = self.inside(MODELS, settings.model)
         if not path.is_dir():
             raise ClickvecError(f"{path} is missing; restore a copy of the index or build it again")
         size = sum(file.stat().st_size for file in path.iterdir())
@@ -157,14 +163,14 @@ class IndexFolder:
         """Open the segment in use. Raise `DamagedSegmentError` if it is damaged."""
         if not settings.segment:
             return empty_segment(encoder.dimensions, settings.vectors)
-        path = not_a_link(self.path / SEGMENTS / settings.segment)
+        path = self.inside(SEGMENTS, settings.segment)
         return open_segment(path, settings.segment_crc32, settings.model, encoder.dimensions)
 
     def write_segment(self, plan: Plan, fingerprint: str, progress: Progress | None = None) -> tuple[str, int]:
         """Write a new segment folder and return its name and checksum. It is not in use yet."""
-        numbers = [int(entry.name[:6]) for entry in (self.path / SEGMENTS).iterdir() if entry.name[:6].isdigit()]
+        numbers = [int(entry.name[:6]) for entry in self.inside(SEGMENTS).iterdir() if entry.name[:6].isdigit()]
         name = f"{1 + max(numbers, default=0):06d}-{secrets.token_hex(4)}"  # another process may build one too
-        with files.filling(self.path / SEGMENTS / name, self.name) as fresh:
+        with files.filling(self.inside(SEGMENTS, name), self.name) as fresh:
             return name, write_segment(plan, fresh, fingerprint, progress)
 
     def plan(self, store: DocumentStore, settings: Settings, encoder: Encoder, old: Segment | None = None) -> Plan:
@@ -178,15 +184,15 @@ class IndexFolder:
     def remove(self, parent: str, name: str) -> None:
         """Remove a model or a segment that is no longer in use. Processes that have opened it keep their maps."""
         if name:
-            shutil.rmtree(self.path / parent / name, ignore_errors=True)
+            shutil.rmtree(self.inside(parent) / name, ignore_errors=True)
 
     def clean(self, settings: Settings) -> None:
         """Remove what killed processes have left: temporary folders, and old ones that are not in use."""
         for parent, used in ((MODELS, settings.model), (SEGMENTS, settings.segment)):
-            for entry in list((self.path / parent).iterdir()):
+            for entry in list(self.inside(parent).iterdir()):
                 if entry.name.startswith("."):
                     temporary.remove_leftovers(self.path / parent / entry.name[1:].rsplit(".", 2)[0])
-                elif entry.name != used and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
+                elif entry.name != used and time.time() - entry.lstat().st_mtime > _STALE_SECONDS:
                     self.remove(parent, entry.name)
 
 

@@ -44,7 +44,7 @@ CataloguePath = Annotated[
     typer.Argument(
         metavar="CATALOGUE",
         parser=input_path,
-        help="The titles, with a column title and optionally doc_id: TSV, CSV or JSON lines; - is stdin.",
+        help="The titles, with a column title and optionally doc_id: TSV, CSV, JSON lines or Parquet; - is stdin.",
     ),
 ]
 ColumnNames = Annotated[

@@ -11,6 +11,7 @@ from clickvec.data.parsing.head import look_at
 from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.parsing.parquet_rows import parquet_objects
 from clickvec.data.parsing.records import read_table
 from clickvec.data.parsing.source import Source, open_source
 from clickvec.data.parsing.usual_names import USUAL
@@ -120,12 +121,28 @@ def _table_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
     if need_ids and doc_id is None:
         raise ClickvecError(f"{source.name} has no ids; add a column doc_id, or name it with --columns doc_id=COLUMN")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
-    for lines, columns in blocks:
-        payloads = (
-            {name: cell for name, at in others if (cell := columns[at][row]).strip()} for row in range(len(lines))
+    typed = None
+    if source.format == "parquet":
+        typed = enumerate(
+            parquet_objects(source.path, {header.names[at] for at in (title, doc_id) if at is not None}), 1
         )
+    for lines, columns in blocks:
+        payloads = _text_payloads(columns, others, len(lines)) if typed is None else _typed_payloads(typed, lines)
         ids = None if doc_id is None else columns[doc_id]
         yield _Block(lines, columns[title], ids, payloads, 1 + header.lines)
+
+
+def _text_payloads(
+    columns: Sequence[Sequence[str]], names: Sequence[tuple[str, int]], rows: int
+) -> Iterator[dict[str, Any]]:
+    for row in range(rows):
+        yield {name: cell for name, at in names if (cell := columns[at][row]).strip()}
+
+
+def _typed_payloads(objects: Iterator[tuple[int, dict[str, Any]]], lines: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of some rows. Bad rows between them are skipped."""
+    for line in lines:
+        yield next(value for number, value in objects if number == line)
 
 
 def _json_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:

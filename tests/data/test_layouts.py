@@ -3,6 +3,8 @@
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -526,11 +528,31 @@ def test_parquet_is_told_by_content_and_read_by_all_readers(tmp_path: Path) -> N
         {"query_id": 1, "query": "q", "doc_id": 3, "title": "u", "grade": 0, "more": None},
     ])  # fmt: skip
     assert read_judged(path)[0].titles == ("t", "u")
-    assert read_titles(path)[0] == ("2", "t", {"query_id": "1", "query": "q", "grade": "3", "more": "true"})
+    assert read_titles(path)[0] == ("2", "t", {"query_id": 1, "query": "q", "grade": 3, "more": True})
     with pytest.raises(ClickvecError, match=r"rows: this is a judged set"):
         read_clicks(path)
     with pytest.raises(ClickvecError, match=r"rows: found the columns query_id, .*; topic is missing"):
         read_labels(path, columns=Columns({"text": "query"}))
+
+
+def test_a_catalogue_in_parquet_keeps_the_types_of_its_columns(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"doc_id": 7, "title": "red car", "price": 9.5, "stock": 3, "new": True, "tags": ["a", "b"],
+         "maker": {"name": "acme", "since": date(1990, 1, 2)}, "cost": Decimal("1.25"), "photo": b"\xff"},
+        {"doc_id": 8, "title": "bad\0title", "price": 1.0},
+        {"doc_id": 9, "title": "blue car", "price": float("nan"), "stock": None},
+    ]  # fmt: skip
+    path = write_parquet(tmp_path / "titles.parquet", rows, row_group_size=2)
+    first, second = read_titles(path, max_bad=0.5)
+    assert (first.id, first.payload) == ("7", {
+        "price": 9.5, "stock": 3, "new": True, "tags": ["a", "b"], "maker": {"name": "acme", "since": "1990-01-02"},
+        "cost": 1.25,
+    })  # fmt: skip
+    assert (second.id, second.title, second.payload) == ("9", "blue car", {})
+    write_parquet(path, [{"title": "red car"}, {"title": "blue car"}])
+    assert [(title.id, title.title, title.payload) for title in read_titles(path)] == [
+        ("0", "red car", {}), ("1", "blue car", {})
+    ]  # fmt: skip
 
 
 def test_a_damaged_parquet_file(tmp_path: Path) -> None:

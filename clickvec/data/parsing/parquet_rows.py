@@ -1,8 +1,10 @@
 """Parquet files to fields, one row group at a time. Null is a blank field, and an inner field has a dotted name."""
 
 import json
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +39,37 @@ def parquet_blocks(source: Source, wanted: Sequence[str], lists: Collection[str]
             row += batch.num_rows
             source.bad.total += batch.num_rows
             yield _without_bad_text(source.name, source.bad, numbers, columns)
+
+
+def parquet_objects(path: Path, without: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield each row as an object of JSON values, without null and without some columns.
+
+    Dates and times are texts in ISO 8601, decimals are floats, and bytes that are not UTF-8 are left out.
+    """
+    with _opened(path) as file:
+        names = [name for name in file.schema_arrow.names if name not in without]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+            for row in batch.to_pylist() if names else [{}] * batch.num_rows:
+                values = ((name, _json_value(value)) for name, value in row.items())
+                yield {name: value for name, value in values if value is not None}
+
+
+def _json_value(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {str(name): _json_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(inner) for inner in value]
+    if isinstance(value, bytes):
+        return _decoded(value)
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else _text(value)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
 def _without_bad_text(name: str, bad: BadLines, numbers: range, columns: list[list[str | None]]) -> Block:

@@ -336,6 +336,16 @@ def test_links_in_an_index_are_refused_and_nothing_behind_them_changes(
     assert (target / "old").is_dir() if target.is_dir() else target.read_text() == "precious"
 
 
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_pipes_in_an_index_are_refused(path: Path, ending: str) -> None:
+    name = path / f"documents.sqlite{ending}"
+    name.unlink(missing_ok=True)
+    os.mkfifo(name)
+    for writing in (False, True):
+        with pytest.raises(ClickvecError, match="is not a regular file"):
+            Index.open(path, writing=writing)
+
+
 @pytest.mark.parametrize("name", ["..", "../..", "/", "a/b", ".hidden", None])
 @pytest.mark.parametrize("kind", ["segment", "model"])
 def test_an_index_cannot_name_a_folder_outside_of_it(path: Path, kind: str, name: str | None) -> None:

@@ -100,6 +100,13 @@ def not_a_link(path: Path) -> Path:
     return path
 
 
+def regular(path: Path) -> Path:
+    """Return the path. Raise if there is something else than a file."""
+    if not_a_link(path).exists() and not path.is_file():
+        raise ClickvecError(f"{path} is not a regular file")
+    return path
+
+
 class IndexFolder:
     """The files of an index folder beside the documents."""
 
@@ -110,9 +117,9 @@ class IndexFolder:
     @property
     def documents(self) -> Path:
         """The path of the documents."""
-        for ending in ("-wal", "-shm", "-journal"):  # SQLite would follow them, and write there
-            not_a_link(self.path / f"{DOCUMENTS}{ending}")
-        return not_a_link(self.path / DOCUMENTS)
+        for ending in ("-wal", "-shm", "-journal"):  # SQLite would write to where a link leads, and wait for a pipe
+            regular(self.path / f"{DOCUMENTS}{ending}")
+        return regular(self.path / DOCUMENTS)
 
     def inside(self, parent: str, name: str = "") -> Path:
         """Return the path of a model or a segment, or of the folder that holds them."""

@@ -116,7 +116,7 @@ def _title_blocks(source: Source, need_ids: bool = False) -> Iterator[_Block]:
 def _table_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
     """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
     schema, source = catalogue_schema(TITLES, *look_at(source))
-    header, blocks = read_table(source, schema)
+    header, blocks = read_table(source, schema, only_needed=True)  # of Parquet; the payload is read below
     title, doc_id = header.at["title"], header.at.get("doc_id")
     if need_ids and doc_id is None:
         raise ClickvecError(f"{source.name} has no ids; add a column doc_id, or name it with --columns doc_id=COLUMN")

@@ -72,6 +72,9 @@ class RecipeSettings(TypedDict, total=False):
     gamma: float
     click_weight: str
     word_dropout: float
+    teacher_weight: float
+    teacher_gamma: float
+    teacher_titles: int
     negatives: int
     batch_negatives: bool
     shown_negatives: int
@@ -94,9 +97,9 @@ class RecipeSettings(TypedDict, total=False):
 class Recipe:
     """All settings of a training run. The defaults of the fields are the paper's own choices.
 
-    The settings form six groups, in this order: text (what a tower reads), tower (its shape and first weights),
-    objective (the loss), negatives (the titles that a clicked title must beat), optimisation (how weights change), and
-    stopping (how long training runs and which model it keeps).
+    The settings form seven groups, in this order: text (what a tower reads), tower (its shape and first weights),
+    objective (the loss), teacher (what it adds to the loss), negatives (the titles that a clicked title must beat),
+    optimisation (how weights change), and stopping (how long training runs and which model it keeps).
     """
 
     # text
@@ -119,6 +122,10 @@ class Recipe:
     # reader, if the log has impressions with positions; else 1)
     click_weight: str = "none"
     word_dropout: float = 0.0  # probability of leaving a word out of a query or title, anew for each minibatch
+    # teacher
+    teacher_weight: float = 0.0  # of its part of the loss; 0: there is no teacher
+    teacher_gamma: float = 20.0  # of the cosines of the teacher's vectors, as gamma is of the model's
+    teacher_titles: int = 512  # random titles of the log and the catalogue that it teaches in each minibatch
     # negatives
     negatives: int = 4  # random titles for each pair
     batch_negatives: bool = False  # the other titles of the minibatch instead of random ones
@@ -208,6 +215,8 @@ DEFAULT: dict[str, Any] = {
     "epochs": 5,
     "keep": "best",
 }
+# What changes if there is a teacher (docs/log.md describes the search).
+TAUGHT: dict[str, Any] = {"teacher_weight": 0.3, "epochs": 10}
 RECIPES = ("default", "paper")
 
 _CHOICES = {
@@ -222,9 +231,10 @@ _LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("max_words", "max_trigrams", "negatives", "batch_size", "epochs"), (1, MAX_COUNT)),
     **dict.fromkeys(("shown_negatives", "patience"), (0, MAX_COUNT)),
     **dict.fromkeys(("cells", "hidden", "output", "window"), (1, MAX_SIZE)),
-    **dict.fromkeys(("gamma", "learning_rate", "clip_norm"), (0, math.inf)),
+    **dict.fromkeys(("gamma", "learning_rate", "clip_norm", "teacher_weight", "teacher_gamma"), (0, math.inf)),
     **dict.fromkeys(("momentum", "momentum_ends", "word_dropout"), (0, 0.9999)),
-    "initial_scale": (0, 10), "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "seed": (0, MAX_SEED),
+    "teacher_titles": (1, MAX_COUNT), "initial_scale": (0, 10),
+    "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "seed": (0, MAX_SEED),
 }  # fmt: skip
 _KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
 # A recipe file holds a few dozen short lines. Larger ones are refused before they are parsed, because the time to parse
@@ -234,11 +244,12 @@ MAX_FILE_BYTES = 16_384
 
 def recipe(
     name: str | Recipe = "default", *, file: str | Path | None = None, settings: Sequence[str] = (),
-    **overrides: object,
+    has_teacher: bool = False, **overrides: object,
 ) -> Recipe:  # fmt: skip
     """Return a recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
 
-    A setting that does not exist, or does not fit, is a ClickvecError.
+    With a teacher, the named recipes have other settings. A setting that does not exist, or does not fit, is a
+    ClickvecError.
     """
     if not isinstance(name, Recipe) and name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
@@ -250,7 +261,15 @@ def recipe(
         base = dataclasses.asdict(name)
     elif name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
-    return Recipe(**(base | chosen))
+    if has_teacher and not isinstance(name, Recipe):
+        base = base | TAUGHT
+    made = Recipe(**(base | chosen))
+    if has_teacher and not made.teacher_weight:
+        raise ClickvecError("with teacher_weight=0 the teacher teaches nothing; leave the setting out, or the teacher")
+    useless = [key for key in chosen if key.startswith("teacher_") and getattr(made, key) != getattr(Recipe, key)]
+    if useless and not has_teacher:
+        raise ClickvecError(f"the setting {useless[0]} has no effect without a teacher; give one with --teacher")
+    return made
 
 
 def stored_recipe(settings: Mapping[str, object]) -> Recipe:

@@ -29,6 +29,7 @@ from clickvec.storage.arrays import read_metadata, write_arrays
 from clickvec.storage.json_files import parse_json, to_dataclass
 from clickvec.storage.snapshot import open_folder
 from clickvec.storage.temporary import locked
+from clickvec.teacher.teacher_vectors import Teacher
 
 RUN_FILES = ("lock", "checkpoint.safetensors", "checkpoint.tmp", "metrics.jsonl", "best")
 
@@ -157,8 +158,8 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
     return state
 
 
-def name_data(data: Dataset, dev: Judged | Collection | None) -> str:
-    """Return a hash of the data and the dev set."""
+def name_data(data: Dataset, dev: Judged | Collection | None, teacher: Teacher | None = None) -> str:
+    """Return a hash of the data, the dev set and the vectors of the teacher."""
     digest = hashlib.sha256(json.dumps([data.trigrams, data.max_words, data.clicked_titles]).encode())
     for rows in (data.tokens, data.queries, data.titles, data.shown):
         digest.update(np.ascontiguousarray(rows.values).data)
@@ -166,6 +167,9 @@ def name_data(data: Dataset, dev: Judged | Collection | None) -> str:
     looks = () if data.pair_looks is None else (data.pair_looks,)
     for column in (data.pair_query, data.pair_title, data.pair_clicks, *looks):
         digest.update(np.ascontiguousarray(column).data)
+    if teacher is not None:
+        for part in (teacher.queries, teacher.titles, teacher.scales):
+            digest.update(np.ascontiguousarray(part).data)
     if isinstance(dev, Collection):
         clicked = [sorted(rows) for rows in dev.clicked]
         digest.update(json.dumps([dev.queries, clicked, dev.catalogue.titles]).encode())

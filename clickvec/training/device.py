@@ -12,6 +12,7 @@ from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.native import loader
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.cpu import compiled
 from clickvec.training.negatives import Sampler
 from clickvec.training.towers import TowerPair
@@ -36,7 +37,13 @@ def pick_device(name: str) -> torch.device:
 
 
 def make_updater(
-    data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32], updates: int
+    data: Dataset,
+    recipe: Recipe,
+    towers: TowerPair,
+    sampler: Sampler,
+    weights: NDArray[np.float32],
+    updates: int,
+    teacher: Teacher | None = None,
 ) -> "Plain | Fused":
     """Return the fastest updater for this recipe on the device of the towers. Warn if a faster one cannot run."""
     compiled.kernel()  # a bad CLICKVEC_COMPILED is an error here, before the first update
@@ -45,7 +52,7 @@ def make_updater(
         try:
             from clickvec.training.gpu.graph import Fused  # needs Triton
 
-            return Fused(data, recipe, towers, sampler, weights, updates)
+            return Fused(data, recipe, towers, sampler, weights, updates, teacher)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # for example, there is no C compiler; whatever it is, there is a slower way
@@ -53,7 +60,7 @@ def make_updater(
             log.warning("Triton does not work here (%s). Training continues without it, many times slower.", reason)
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
-    return Plain(data, recipe, towers, sampler, weights, updates)
+    return Plain(data, recipe, towers, sampler, weights, updates, teacher)
 
 
 def _warn_if_slow(recipe: Recipe) -> None:

@@ -32,6 +32,7 @@ from clickvec.model import folder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
 from clickvec.storage import files
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.device import make_updater, pick_device
@@ -53,12 +54,13 @@ SHUFFLE, MINE = 2, 4
 def run_training(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
     device: str = "auto", resume: bool = False, overwrite: bool = False, source: str = "",
-    progress: Progress | None = None, start: Start | None = None,
+    progress: Progress | None = None, start: Start | None = None, teacher: Teacher | None = None,
 ) -> Model:  # fmt: skip
     """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
 
     `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`. With
-    `start`, training continues from a model, and `out` gets that model if the new one is significantly worse.
+    `start`, training continues from a model, and `out` gets that model if the new one is significantly worse. With a
+    `teacher`, the model also learns to find the same texts alike as the teacher does.
 
     Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
@@ -73,7 +75,7 @@ def run_training(
         at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
         with locked_run_folder(run_folder, path), at_device:
             check_output_folder(path, resume, overwrite)
-            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop, start)
+            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop, start, teacher)
             if resume:
                 run.restore()
             elif overwrite:
@@ -117,7 +119,7 @@ class Run:
     def __init__(
         self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
-        stop: threading.Event | None = None, start: Start | None = None,
+        stop: threading.Event | None = None, start: Start | None = None, teacher: Teacher | None = None,
     ) -> None:  # fmt: skip
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
         self.source, self.progress, self.stop, self.start = source, progress, stop or threading.Event(), start
@@ -125,12 +127,13 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device, start.model if start else None)
-        self.sampler = Sampler(data, recipe, run_folder)
+        self.teacher = teacher
+        self.sampler = Sampler(data, recipe, run_folder, has_teacher=teacher is not None)
         self.state = checkpoint.State()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = _click_weights(data, recipe, run_folder)
-        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates)
+        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates, teacher)
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class Run:
 
     @cached_property
     def _data_name(self) -> str:
-        name = checkpoint.name_data(self.data, self.dev)
+        name = checkpoint.name_data(self.data, self.dev, self.teacher)
         return f"{name} from {self.start.model.fingerprint}" if self.start else name
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -284,6 +287,8 @@ class Run:
             "recipe": dataclasses.asdict(recipe), "data": {"from": self.source, **self._facts},
             "kept_epoch": kept, "kept": history[kept - 1] if kept else {},
         }  # fmt: skip
+        if self.teacher is not None:
+            about["teacher"] = {"name": self.teacher.name, "titles": len(self.teacher.titles)}
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
     def finish(self, out: Path, test: Collection | None = None) -> None:

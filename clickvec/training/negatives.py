@@ -31,6 +31,7 @@ class Candidates(NamedTuple):
     negative: Ids | None
     counts: NDArray[np.bool_]
     masked: int  # false negatives: left out because they were clicked for the query
+    taught: Ids  # titles for the teacher: positions in `titles`
 
 
 class Sampler:
@@ -39,8 +40,10 @@ class Sampler:
     Drawing changes no state, so several threads may draw. Mined titles are on the disk of `folder`.
     """
 
-    def __init__(self, data: Dataset, recipe: Recipe, folder: Path | None = None) -> None:
+    def __init__(self, data: Dataset, recipe: Recipe, folder: Path | None = None, *, has_teacher: bool = False) -> None:
         self.data, self.recipe = data, recipe
+        self.taught = recipe.teacher_titles if has_teacher else 0  # titles drawn for the teacher in each minibatch
+        self._titles = len(data.titles.offsets) - 1
         queries = len(data.queries.offsets) - 1 if recipe.hard_negatives else 0
         self.mined: NDArray[np.int32] = scratch.array(folder, (queries, HARD_POOL), np.int32)  # for each query
         self.mined.fill(-1)  # none
@@ -68,15 +71,23 @@ class Sampler:
         queries, clicked = self.data.pair_query[pairs], self.data.pair_title[pairs]
         drawn, counts = _side_by_side(self._shown(queries, rng), self._mined(queries, rng))
         if self.recipe.batch_negatives:
-            titles = np.unique(np.concatenate([clicked.astype(np.int64), drawn[counts]]))
-            found = Candidates(titles, np.searchsorted(titles, clicked), None, np.ones((0, 0), np.bool_), 0)
+            taught = self._draw_taught(rng)
+            titles = np.unique(np.concatenate([clicked.astype(np.int64), drawn[counts], taught]))
+            positive, taught = np.searchsorted(titles, clicked), np.searchsorted(titles, taught)
+            found = Candidates(titles, positive, None, np.ones((0, 0), np.bool_), 0, taught)
             return self.mask(pairs, found) if mask else found
         random, random_counts = self._random(queries, rng)
+        taught = self._draw_taught(rng)
         drawn, counts = _side_by_side((random, random_counts), (drawn, counts))
-        titles, indices = np.unique(np.concatenate([clicked[:, None], drawn], axis=1), return_inverse=True)
-        indices = indices.reshape(len(pairs), -1)
+        wanted = np.concatenate([clicked[:, None], drawn], axis=1)
+        titles, indices = np.unique(np.concatenate([wanted.ravel(), taught]), return_inverse=True)
+        indices, taught = indices[: wanted.size].reshape(len(pairs), -1), indices[wanted.size :]
         masked = int((~random_counts).sum())
-        return Candidates(titles.astype(np.int64), indices[:, 0], indices[:, 1:], counts, masked)
+        return Candidates(titles.astype(np.int64), indices[:, 0], indices[:, 1:], counts, masked, taught)
+
+    def _draw_taught(self, rng: np.random.Generator) -> Ids:
+        """Return random titles of log and catalogue for the teacher, if there is one."""
+        return rng.integers(0, self._titles, self.taught) if self.taught else np.zeros(0, np.int64)
 
     def _random(self, queries: NDArray[np.integer], rng: np.random.Generator) -> Drawn:
         """Return random titles of the log. If every redraw was clicked too, the last one does not count."""

@@ -1,5 +1,7 @@
 """One update: the loss (equations 3 to 5), its gradient at the look-ahead point, and an optimizer step.
 
+With a teacher, `distillation.py` adds its part to the loss.
+
 `Plain` works on every device, for every tower and option. `gpu/graph.py` is faster for the common ones on a GPU.
 """
 
@@ -14,10 +16,12 @@ from torch.nn import functional
 
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.training import optimizers
 from clickvec.training.cpu import compiled, rows
 from clickvec.training.cpu.compiled import CompiledLosses
+from clickvec.training.distillation import teacher_loss
 from clickvec.training.negatives import Candidates, Ids, Sampler
 from clickvec.training.optimizers import learning_rate_at, momentum, norm_scale
 from clickvec.training.towers import Batch, TowerPair, make_batch
@@ -29,7 +33,7 @@ DRAW = 3  # the first word of a seed: no two random streams are the same. loop.p
 class Outcome(NamedTuple):
     """What an update reports. The tensors are valid until the next update."""
 
-    loss: Tensor  # of all its pairs, summed
+    loss: Tensor  # of all its pairs, summed, without what a teacher adds
     weight: float  # of its pairs
     masked: int | Tensor  # false negatives (known clicks) that were left out
     negatives: float | Tensor  # per pair, on average
@@ -56,11 +60,11 @@ class Plain:
 
     def __init__(
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
-        updates: int,
+        updates: int, teacher: Teacher | None = None,
     ) -> None:  # fmt: skip
         self.recipe, self.towers, self._updates = recipe, towers, updates
         self._device = next(iter(towers.tensors().values())).device
-        self._whole = self._window = Window(data, sampler, weights)
+        self._whole = self._window = Window(data, sampler, weights, teacher=teacher)
         self.inputs = {
             side: rows.make(recipe, tower.weights["input"], updates) for side, tower in towers.towers.items()
         }
@@ -118,12 +122,21 @@ class Plain:
         cosines = torch.einsum("rd,rjd->rj", unit(y_q), functional.embedding(candidates, unit(y_d)))
         return losses(gamma, cosines[:, 0], cosines[:, 1:], counts)
 
+    def _teacher_loss(self, pairs: Ids, chosen: Candidates, vectors: Tensor) -> Tensor:
+        """Return what the teacher adds to the loss of a minibatch, given the vectors of its titles and queries."""
+        teacher = torch.from_numpy(self._window.teacher_vectors(pairs, chosen.titles)).to(self._device)
+        taught = torch.from_numpy(chosen.taught).to(self._device)
+        known = (teacher != 0).any(dim=1)
+        return teacher_loss(self.recipe, len(pairs), vectors, teacher, taught, known)
+
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> Outcome:
         """Take the gradient at the look-ahead point, re-normalise it for each tower, and update the weights."""
         candidates, queries, titles = self._draw(pairs, rng)
-        per_pair = self._losses(candidates, *self._look_ahead(update, queries, titles))
-        weights = self._window.weights[pairs]
-        loss = (per_pair * torch.from_numpy(weights).to(self._device)).sum()
+        y_q, y_d = self._look_ahead(update, queries, titles)
+        per_pair, weights = self._losses(candidates, y_q, y_d), self._window.weights[pairs]
+        loss = of_clicks = (per_pair * torch.from_numpy(weights).to(self._device)).sum()
+        if self._window.teacher is not None:
+            loss = of_clicks + self._teacher_loss(pairs, candidates, torch.cat([unit(y_d), unit(y_q)]))
         for parameter in self.towers.tensors().values():
             parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
@@ -139,7 +152,7 @@ class Plain:
         for matrix in self.inputs.values():
             matrix.update(update, rate)
         negatives = float(candidates.counts.sum(1).mean())
-        return Outcome(loss.detach(), float(weights.sum()), candidates.masked, negatives)
+        return Outcome(of_clicks.detach(), float(weights.sum()), candidates.masked, negatives)
 
     def settle(self, updates: int) -> None:
         """Bring every row of the input matrices up to date."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Dataset
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.training.memory import available_memory
 from clickvec.training.negatives import Candidates, Ids, Sampler
@@ -36,6 +37,7 @@ class Window(NamedTuple):
     weights: NDArray[np.float32]  # of the pairs
     title_ids: Ids | None = None  # of the rows of `data.titles`, ascending; None if all titles are there
     drawn: dict[int, Candidates] = {}  # noqa: RUF012  # by the first pair of the minibatch, not masked; never changed
+    teacher: Teacher | None = None  # its rows are those of `data.queries` and `data.titles`
 
     def draw(self, pairs: Ids, random: Random) -> Candidates:
         """Return the candidates of a minibatch of pairs."""
@@ -46,7 +48,17 @@ class Window(NamedTuple):
 
     def titles(self, ids: Ids) -> Ragged:
         """Return the tokens of titles."""
-        return self.data.titles.take(ids if self.title_ids is None else np.searchsorted(self.title_ids, ids))
+        return self.data.titles.take(self._rows(ids))
+
+    def teacher_vectors(self, pairs: Ids, titles: Ids) -> NDArray[np.float32]:
+        """Return the teacher's vectors of titles, then those of the queries of pairs."""
+        assert self.teacher is not None
+        rows = self.teacher.titles[self._rows(titles)], self.teacher.queries[self.data.pair_query[pairs]]
+        vectors: NDArray[np.float32] = np.concatenate(rows) * self.teacher.scales
+        return vectors
+
+    def _rows(self, titles: Ids) -> Ids:
+        return titles if self.title_ids is None else np.searchsorted(self.title_ids, titles)
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return all arrays that minibatches read."""
@@ -55,6 +67,8 @@ class Window(NamedTuple):
             arrays += getattr(self.data, name)
         for candidates in self.drawn.values():
             arrays += [part for part in candidates if isinstance(part, np.ndarray)]
+        if self.teacher is not None:
+            arrays += [self.teacher.queries, self.teacher.titles]
         return [*arrays, self.weights, self.sampler.mined]
 
 
@@ -113,7 +127,11 @@ def copy_window(whole: Window, pairs: Ids, size: int, randoms: Iterable[Random])
     del sampler, shown  # with what was mined: only drawing needs it
     title_ids = np.unique(np.concatenate([candidates.titles for candidates in drawn.values()]))
     part = _renumber_tokens(part._replace(titles=_take(data.titles, title_ids)))
-    return Window(part, whole.sampler.of_part(part, mined[:0]), whole.weights[ascending][place], title_ids, drawn)
+    teacher = whole.teacher
+    if teacher is not None:
+        teacher = teacher._replace(queries=teacher.queries[query_ids], titles=teacher.titles[title_ids])
+    weights = whole.weights[ascending][place]
+    return Window(part, whole.sampler.of_part(part, mined[:0]), weights, title_ids, drawn, teacher)
 
 
 def _renumber_tokens(data: Dataset) -> Dataset:

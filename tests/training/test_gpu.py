@@ -15,6 +15,7 @@ from test_learning import log_of  # noqa: E402
 
 from clickvec.config import Recipe, recipe  # noqa: E402
 from clickvec.data import dataset  # noqa: E402
+from clickvec.teacher.teacher_vectors import Teacher  # noqa: E402
 from clickvec.training.device import can_be_fused  # noqa: E402
 from clickvec.training.gpu import graph as gpu_update  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
@@ -32,6 +33,16 @@ def small_data(pairs: int = 14) -> dataset.Dataset:
     return dataset.prepare(log_of(rows), 5, 60)
 
 
+def random_teacher(data: dataset.Dataset) -> Teacher:
+    """A teacher that does not know one query and two titles."""
+    rng = np.random.default_rng(0)
+    rows = [
+        rng.integers(-100, 100, (len(texts.offsets) - 1, 8)).astype(np.int8) for texts in (data.queries, data.titles)
+    ]
+    rows[0][1] = rows[1][2] = rows[1][5] = 0
+    return Teacher("random", *rows, np.full(8, 0.004, np.float32))
+
+
 def two_ways(
     data: dataset.Dataset, chosen: Recipe, updates: int
 ) -> tuple[list[Plain | gpu_update.Fused], list[TowerPair]]:
@@ -39,10 +50,11 @@ def two_ways(
     ways: list[Plain | gpu_update.Fused] = []
     towers = [TowerPair(chosen, len(data.trigrams), DEVICE) for _ in range(2)]
     for kind, pair in zip((Plain, gpu_update.Fused), towers, strict=True):
-        sampler = Sampler(data, chosen)
+        teacher = random_teacher(data) if chosen.teacher_weight else None
+        sampler = Sampler(data, chosen, has_teacher=teacher is not None)
         sampler.mined[:] = np.random.default_rng(1).integers(-1, data.clicked_titles, sampler.mined.shape)
         weights = 1 + np.arange(len(data.pair_query), dtype=np.float32) % 5
-        ways.append(kind(data, chosen, pair, sampler, weights, updates))
+        ways.append(kind(data, chosen, pair, sampler, weights, updates, teacher))
     return ways, towers
 
 
@@ -59,12 +71,16 @@ def two_ways(
         ("default", {}),
         ("default", {"tower": "bilstm", "shared_tower": False, "clip_norm": 0.01}),
         ("default", {"batch_negatives": False, "forget_gate": True, "word_dropout": 0.0}),
+        ("default", {"teacher_weight": 0.5, "teacher_titles": 5}),
+        ("paper", {"teacher_weight": 0.5, "teacher_titles": 3}),
     ],
 )
 def test_an_update_is_that_of_the_plain_way(name: str, settings: dict[str, object]) -> None:
     data = small_data()
     chosen = recipe(
-        name, **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "learning_rate": 0.02, **settings}
+        name,
+        has_teacher="teacher_weight" in settings,
+        **{"cells": 16, "max_words": 5, "batch_size": 6, "epochs": 1, "learning_rate": 0.02, **settings},
     )
     batches = -(-len(data.pair_query) // chosen.batch_size)
     (plain, fused), towers = two_ways(data, chosen, chosen.epochs * batches)

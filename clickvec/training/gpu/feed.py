@@ -37,11 +37,12 @@ class About(NamedTuple):
 class Layout:
     """Where the numbers of a minibatch are in one array of int32; some of them are float32."""
 
-    def __init__(self, data: Dataset, recipe: Recipe) -> None:
+    def __init__(self, data: Dataset, recipe: Recipe, taught: int) -> None:
         self.pairs = min(recipe.batch_size, len(data.pair_query))
         drawn = recipe.hard_negatives + (recipe.shown_negatives if len(data.shown.values) else 0)
         drawn += 0 if recipe.batch_negatives else recipe.negatives
-        self.titles = min(self.pairs * (1 + drawn), len(data.titles.offsets) - 1)
+        self.taught = taught
+        self.titles = min(self.pairs * (1 + drawn) + taught, len(data.titles.offsets) - 1)
         self.negatives = 0 if recipe.batch_negatives else drawn
         self.words = recipe.max_words
         tokens = (self.pairs + self.titles) * self.words if recipe.word_dropout else 0
@@ -49,7 +50,7 @@ class Layout:
             "pairs": 1, "titles": 1, "momentum": 1, "learning_rate": 1,
             "query": self.pairs, "query_begin": self.pairs, "query_length": self.pairs,
             "title": self.titles, "title_begin": self.titles, "title_length": self.titles,
-            "positive": self.pairs, "weight": self.pairs,
+            "positive": self.pairs, "weight": self.pairs, "taught": self.taught,
             "negative": self.pairs * self.negatives, "counts": self.pairs * self.negatives, "tokens": tokens,
         }  # fmt: skip
         ends = np.cumsum(list(sizes.values())).tolist()
@@ -70,7 +71,7 @@ class Feed:
         device: torch.device,
     ) -> None:  # fmt: skip
         self._data, self._recipe, self._sampler, self._weights, self._updates = data, recipe, sampler, weights, updates
-        self.layout, self._on_gpu = Layout(data, recipe), device.type == "cuda"
+        self.layout, self._on_gpu = Layout(data, recipe, sampler.taught), device.type == "cuda"
         self._to = torch.zeros(self.layout.size, dtype=torch.int32, device=device)
         self.parts = self.layout.views(self._to)  # of the minibatch whose turn it is
         ring = [torch.zeros(self.layout.size, dtype=torch.int32, pin_memory=self._on_gpu) for _ in range(AHEAD)]
@@ -125,6 +126,7 @@ class Feed:
         weights = self._weights[pairs[rows]]
         _fill(to["positive"], place[found.positive[rows]])
         _fill(to["weight"], weights)
+        _fill(to["taught"], place[found.taught])
         if found.negative is None:
             return About(len(pairs), float(weights.sum()), 0, float(len(found.titles) - 1))
         _fill(to["negative"], place[found.negative[rows]].ravel())

@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training import optimizers
+from clickvec.training.distillation import teacher_loss
 from clickvec.training.gpu import kernels
 from clickvec.training.gpu.feed import About, Feed
 from clickvec.training.gpu.gpu_tower import Packed, Reader, Texts, TokenTrigrams, send
@@ -29,7 +31,7 @@ class Fused:
 
     def __init__(
         self, data: Dataset, recipe: Recipe, towers: TowerPair, sampler: Sampler, weights: NDArray[np.float32],
-        updates: int,
+        updates: int, teacher: Teacher | None = None,
     ) -> None:  # fmt: skip
         self._data, self._recipe, self._towers = data, recipe, towers
         self.device = next(iter(towers.tensors().values())).device
@@ -56,6 +58,7 @@ class Fused:
             self._counts = torch.zeros(shape, dtype=torch.bool, device=self.device)
             self._cosines = torch.zeros(shape, device=self.device)
             self._losses = torch.zeros(shape[0], device=self.device)
+        self._teacher = [torch.from_numpy(np.array(part)).to(self.device) for part in teacher[1:]] if teacher else []
         self._graph: torch.cuda.CUDAGraph | None = None
         if self.device.type == "cuda":
             self._capture()  # an error comes now if Triton cannot compile the kernels
@@ -93,15 +96,26 @@ class Fused:
         """Compute equations 3 to 5 and return their gradient with respect to the vectors."""
         leaves = y_q.detach().requires_grad_(), y_d.detach().requires_grad_()
         y_q, y_d = (unit(leaf) for leaf in leaves)
+        from_teacher = [self._teacher_loss(torch.cat([y_d, y_q]))] if self._teacher else []
         if self._recipe.batch_negatives:
-            return torch.autograd.grad((y_q, y_d), leaves, self._against_all(y_q.detach(), y_d.detach()))
+            gradients = self._against_all(y_q.detach(), y_d.detach())
+            return torch.autograd.grad((y_q, y_d, *from_teacher), leaves, (*gradients, *[None] * len(from_teacher)))
         parts, pairs = self._parts, self.layout.pairs
         y_negative = functional.embedding(parts["negative"].view(pairs, -1).long(), y_d)
         clicked = (y_q * functional.embedding(parts["positive"].long(), y_d)).sum(dim=1)
         negative, counts = torch.einsum("rd,rjd->rj", y_q, y_negative), parts["counts"].view(pairs, -1) > 0
         loss = (losses(self._recipe.gamma, clicked, negative, counts) * parts["weight"]).sum()
         self.loss.copy_(loss.detach())
-        return torch.autograd.grad(loss, leaves)
+        return torch.autograd.grad([loss, *from_teacher], leaves)
+
+    def _teacher_loss(self, vectors: Tensor) -> Tensor:
+        """Return what the teacher adds to the loss, given the vectors of titles and queries."""
+        parts, (queries, titles, scales) = self._parts, self._teacher
+        teacher = torch.cat([titles[parts["title"].long()], queries[parts["query"].long()]]) * scales
+        texts = (("title", "titles"), ("query", "pairs"))
+        here = [torch.arange(len(parts[one]), device=self.device) < parts[count] for one, count in texts]
+        known = torch.cat(here) & (teacher != 0).any(dim=1)
+        return teacher_loss(self._recipe, parts["pairs"][0], vectors, teacher, parts["taught"].long(), known)
 
     @torch.no_grad()
     def _against_all(self, y_q: Tensor, y_d: Tensor) -> tuple[Tensor, Tensor]:

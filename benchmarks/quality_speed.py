@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from encode import ONE_CORE, rate
-from static_vectors import Static, distilled
+from static_vectors import Static, StaticVectors, distilled
 
 from clickvec.data import Judged, read_judged
 from clickvec.evaluation.bm25 import BM25
@@ -97,11 +97,10 @@ def systems(data: str, sets: Titles, models: list[str], folder: Path, out: Path)
     minilm = cache(Transformer)
     size = 91.0  # of the folder, with float32 weights
     yield System(MINILM, MINILM, {"minilm": minilm}, lambda: minilm()._encode, size)
-    for words in (None, data):
-        static = distilled(out / (f"model2vec-{words}" if words else STATIC), folder if words else None, sets.titles)
+    for name, path, log in ((STATIC, STATIC, None), (f"{STATIC}, words of the log", f"{STATIC}-{data}", folder)):
+        static = distilled(out / path, log, sets.titles)
         if static is not None:
-            name = f"{STATIC}, words of the log" if words else STATIC
-            yield System(name, STATIC, {name: lambda: Static(static, name)}, lambda: static.encode, static.megabytes)  # noqa: B023
+            yield of_static(static, name)
     labelled: dict[str, list[Path]] = {}
     for text in models:
         target, _, path = text.partition("=")
@@ -110,6 +109,10 @@ def systems(data: str, sets: Titles, models: list[str], folder: Path, out: Path)
             labelled.setdefault(label or describe(Encoder.load(path)), []).append(Path(path))
     for label, paths in sorted(labelled.items(), key=lambda item: folder_size(item[1][0])):
         yield ours(label, paths)
+
+
+def of_static(static: StaticVectors, name: str) -> System:
+    return System(name, STATIC, {name: lambda: Static(static, name)}, lambda: static.encode, static.megabytes)
 
 
 def tuned_bm25(sets: Titles) -> Ranker:

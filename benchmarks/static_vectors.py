@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 from clickvec.data import read_clicks
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import Ranker
-from clickvec.text.tokens import split_words
+from clickvec.text.lexical_tokens import tokenise
 
 DIMENSIONS = 256
 MOST_WORDS = 30_000  # of the log and the titles, the most frequent ones
+LONGEST_WORD = 30  # characters; a few words of thousands would take most of the time
 
 
 class StaticVectors:
@@ -77,10 +79,11 @@ def _distil(path: Path, vocabulary: list[str] | None) -> None:
 
 
 def frequent_words(log: Path, titles: Sequence[str]) -> list[str]:
-    """Return the most frequent words of the click logs in a folder and of the titles."""
+    """Return the most frequent words of the click logs in a folder and of the titles, without punctuation."""
     clicks = read_clicks(sorted(log.glob("clicks*.tsv.gz")))
     counts: Counter[str] = Counter()
     for texts in (clicks.queries, clicks.titles, titles):
         for text in texts:
-            counts.update(split_words(text))
-    return [word for word, _ in counts.most_common(MOST_WORDS)]
+            counts.update(tokenise(text))
+    words = (word for word, _ in counts.most_common() if len(word) <= LONGEST_WORD)
+    return list(islice(words, MOST_WORDS))

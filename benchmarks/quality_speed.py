@@ -91,13 +91,16 @@ def read_sets(folder: Path) -> Titles:
 # --- systems -----------------------------------------------------------------------------------------------------
 
 
-def systems(data: str, sets: Titles, models: list[str], folder: Path, out: Path) -> Iterator[System]:
+def systems(
+    data: str, sets: Titles, models: list[str], folder: Path, out: Path, words: bool
+) -> Iterator[System]:  # fmt: skip
     """Yield all systems of a data set; ours last, smallest first."""
     yield System(LEXICAL, LEXICAL, {"bm25": partial(tuned_bm25, sets)}, lambda: lambda titles: BM25(titles), 0.0)
     minilm = cache(Transformer)
     size = 91.0  # of the folder, with float32 weights
     yield System(MINILM, MINILM, {"minilm": minilm}, lambda: minilm()._encode, size)
-    for name, path, log in ((STATIC, STATIC, None), (f"{STATIC}, words of the log", f"{STATIC}-{data}", folder)):
+    variants = [(STATIC, STATIC, None), (f"{STATIC}, words of the log", f"{STATIC}-{data}", folder)]
+    for name, path, log in variants if words else variants[:1]:
         static = distilled(out / path, log, sets.titles)
         if static is not None:
             yield of_static(static, name)
@@ -182,7 +185,7 @@ def rates(chosen: list[System], titles: list[str], rounds: int) -> dict[str, lis
 def measure(data: str, options: argparse.Namespace) -> list[Point]:
     folder, out = options.data / data, options.out
     sets = read_sets(folder)
-    chosen = list(systems(data, sets, options.models, folder, out))
+    chosen = list(systems(data, sets, options.models, folder, out, data in options.words))
     about = [options.rounds, *(key for system in chosen for key in system.rankers)]
     stored = out / f"rates-{data}-{blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()}.json"
     if not stored.exists():
@@ -255,6 +258,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=[], help="DATA=FOLDER or DATA:LABEL=FOLDER")
     parser.add_argument("--splits", nargs="+", default=["dev"], choices=["dev", "test"])
     parser.add_argument("--sets", nargs="+", default=list(DATA), choices=DATA)
+    parser.add_argument("--words", nargs="*", default=list(DATA), help="data sets with a model2vec for their words")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path, default=Path("out/quality_speed"))
     parser.add_argument("--draw", type=Path, help="write the figure to this PNG; it shows the last of --splits")

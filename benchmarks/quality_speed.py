@@ -34,7 +34,7 @@ import numpy as np
 from encode import ONE_CORE, rate
 from static_vectors import Static, StaticVectors, distilled
 
-from clickvec.data import Judged, read_judged
+from clickvec.data import Judged, read_clicks, read_judged
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
@@ -95,7 +95,9 @@ def systems(
     data: str, sets: Titles, models: list[str], folder: Path, out: Path, words: bool
 ) -> Iterator[System]:  # fmt: skip
     """Yield all systems of a data set; ours last, smallest first."""
-    yield System(LEXICAL, LEXICAL, {"bm25": partial(tuned_bm25, sets)}, lambda: lambda titles: BM25(titles), 0.0)
+    yield System(
+        LEXICAL, LEXICAL, {"bm25": partial(tuned_bm25, sets, folder)}, lambda: lambda titles: BM25(titles), 0.0
+    )
     minilm = cache(Transformer)
     size = 91.0  # of the folder, with float32 weights
     yield System(MINILM, MINILM, {"minilm": minilm}, lambda: minilm()._encode, size)
@@ -118,8 +120,11 @@ def of_static(static: StaticVectors, name: str) -> System:
     return System(name, STATIC, {name: lambda: Static(static, name)}, lambda: static.encode, static.megabytes)
 
 
-def tuned_bm25(sets: Titles) -> Ranker:
-    return BM25(sets.titles, **tune_on_lists(list(sets.judged["dev"]), sets.titles))
+def tuned_bm25(sets: Titles, folder: Path) -> Ranker:
+    """Return BM25 with its settings chosen on dev. Its collection is all clicked and judged titles."""
+    clicked = read_clicks(sorted(folder.glob("clicks*.tsv.gz"))).titles
+    titles = list(dict.fromkeys([*clicked, *sets.titles]))
+    return BM25(titles, **tune_on_lists(list(sets.judged["dev"]), titles))
 
 
 def ours(label: str, paths: list[Path]) -> System:
@@ -227,29 +232,40 @@ def table(points: Iterable[Point], splits: list[str]) -> str:
 
 def draw(points: list[Point], split: str, path: Path) -> None:
     """Draw NDCG@10 over titles per second, one panel for each data set."""
-    from clickvec.render.figures.style import GREY, INK, RUST, TEAL, drawing
+    from clickvec.render.figures.style import drawing
 
-    colours = {MINILM: GREY, STATIC: TEAL, "ours": RUST}
     names = list(dict.fromkeys(point.data for point in points))
     with drawing(path, 4.6 * len(names), 3.4) as figure:
         for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
-            for point in (point for point in points if point.data == name):
-                x, y = point.titles_per_second, point.quality[split][2]
-                if point.kind == LEXICAL:
-                    axes.axhline(y, color=INK, linestyle=":", linewidth=0.9)
-                    axes.annotate(LEXICAL, (0.01, y), xycoords=("axes fraction", "data"), va="bottom", fontsize=7.5)
-                    continue
-                axes.plot(x, y, "o", color=colours[point.kind])
-                left = x > 10_000  # the label is on the side with more room
-                axes.annotate(
-                    point.system, (x, y), xytext=(-6 if left else 6, 0), textcoords="offset points", va="center",
-                    ha="right" if left else "left", fontsize=7.5, color=colours[point.kind],
-                )  # fmt: skip
             axes.set(xscale="log", xlabel="titles/s on one core", ylabel=f"NDCG@10 on {split}", title=name)
-            axes.set_xlim(300, 1_000_000)
+            draw_panel(axes, [point for point in points if point.data == name], split)
+            axes.set_xlim(150, 1_000_000)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            axes.margins(y=0.12)
             axes.grid(axis="y")
+
+
+def draw_panel(axes: Any, points: list[Point], split: str) -> None:  # noqa: ANN401
+    """Draw the systems of one data set. Labels that would overlap are moved down."""
+    from clickvec.render.figures.style import GREY, INK, RUST, TEAL
+
+    colours = {LEXICAL: INK, MINILM: GREY, STATIC: TEAL, "ours": RUST}
+    values = [point.quality[split][2] for point in points]
+    space = (max(values) - min(values)) / 15 or 1.0  # the height of a label
+    axes.set_ylim(min(values) - 2 * space, max(values) + 2 * space)
+    lowest: dict[bool, float] = {}  # the labels left of the fast systems, and right of the slow ones
+    for point in sorted(points, key=lambda point: -point.quality[split][2]):
+        x, y, colour = point.titles_per_second, point.quality[split][2], colours[point.kind]
+        if point.kind == LEXICAL:
+            axes.axhline(y, color=colour, linestyle=":", linewidth=0.9)
+            axes.annotate(LEXICAL, (0.01, y), xycoords=("axes fraction", "data"), va="bottom", fontsize=7.5)
+            continue
+        axes.plot(x, y, "o", color=colour, markersize=5)
+        fast = x > 10_000
+        height = lowest[fast] = min(y, lowest.get(fast, np.inf) - space)
+        axes.annotate(
+            point.system, (x * (0.85 if fast else 1.2), height), va="center", ha="right" if fast else "left",
+            fontsize=7.5, color=colour,
+        )  # fmt: skip
 
 
 def main() -> None:

@@ -23,12 +23,13 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from held_out_clicks import sampled
+from teacher_file import teacher_file
 
 import clickvec
 from clickvec.data import ClickLog, Judged, read_clicks, read_judged, read_titles
@@ -42,7 +43,6 @@ from clickvec.evaluation.significance import randomisation_test
 from clickvec.evaluation.tuning import tune_on_lists
 from clickvec.lab.other_systems.transformer import Transformer
 from clickvec.storage.files import replacing_file
-from clickvec.text.tokens import canonical
 
 SIZES: dict[int, dict[str, int]] = {  # pairs, and the settings that differ from the recipe
     1_000: {"batch_size": 128, "epochs": 20},
@@ -77,21 +77,6 @@ def material(options: argparse.Namespace) -> Material:
     return Material(held.train, dev, collection(held.test, catalogue), options.out / options.name)
 
 
-def teacher_vectors(made: Material, teacher: str | None) -> Path:
-    """Ask the teacher for the vectors of all texts, unless they are there: .npy, with the texts beside it in .txt."""
-    path = made.folder / "teacher.npy"
-    if not path.exists():
-        texts = list(map(canonical, dict.fromkeys([*made.train.queries, *made.test.catalogue.titles])))
-        texts = [text for text in dict.fromkeys(texts) if text]
-        print(f"the teacher encodes {len(texts):,} texts", file=sys.stderr, flush=True)
-        vectors = Transformer(teacher)._encode(texts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        with replacing_file(path) as file:
-            np.save(file, vectors.astype(np.float16))
-    return path
-
-
 def run_cell(made: Material, system: str, size: int, seed: int, options: argparse.Namespace) -> Cell:
     """Train and measure once, unless it has been done."""
     stored = made.folder / f"{system}-{size or 'all'}-{seed}.json"
@@ -99,7 +84,8 @@ def run_cell(made: Material, system: str, size: int, seed: int, options: argpars
         return json.loads(stored.read_text())  # type: ignore[no-any-return]
     settings: dict[str, Any] = {**SIZES[size], "seed": seed, **parsed(options.set)}
     if system == "teacher":
-        vectors = teacher_vectors(made, options.teacher)
+        texts = chain(made.train.queries, made.test.catalogue.titles)
+        vectors = teacher_file(made.folder / "teacher.npy", texts, options.teacher)
         settings |= {"teacher": vectors, "catalogue": made.test.catalogue.titles, **parsed(options.teacher_set)}
     pairs = draw(made.train, size, seed)
     with tempfile.TemporaryDirectory() as place:

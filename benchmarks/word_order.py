@@ -3,7 +3,7 @@
     python benchmarks/word_order.py questions --clicks dbpedia/clicks_questions.tsv.gz --out out/word_order
     python benchmarks/word_order.py dbpedia --clicks dbpedia/clicks_questions.tsv.gz \
         --sampled dbpedia/clicks_redirects.tsv.gz --pairs 100000 --out out/word_order
-    python benchmarks/word_order.py questions ... --teacher MODEL    # adds rows with a teacher, if it exists
+    python benchmarks/word_order.py questions ... --teacher all-MiniLM-L6-v2    # adds rows with a teacher
 
 Trains each tower with recipe `default` and at most 20 words, and lets it search all titles for the clicked ones of
 held-out queries (near-duplicates are held out together; the best epoch is chosen on other held-out queries). `sorted`
@@ -26,13 +26,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from held_out_clicks import joined, sampled
 from numpy.typing import NDArray
+from teacher_file import teacher_file
 from word_order_tables import QUESTION_WORDS, SENTENCES, show
 
 import clickvec
@@ -46,6 +47,7 @@ from clickvec.storage.files import replacing_file
 from clickvec.text.tokens import split_words
 
 MAX_WORDS = 20
+MINILM = "all-MiniLM-L6-v2"
 SYSTEMS: dict[str, dict[str, Any]] = {
     "dssm": {"tower": "dssm"},
     "dssm-wide": {"tower": "dssm", "hidden": 576, "output": 192},  # as many weights as bilstm
@@ -161,7 +163,9 @@ def run_cell(made: Material, system: str, seed: int, folder: Path, options: argp
     settings = SYSTEMS[system.removesuffix("+teacher")] | {"max_words": MAX_WORDS, "seed": seed}
     settings |= dict(setting.split("=") for setting in options.set)
     if system.endswith("+teacher"):
-        settings |= {"teacher": options.teacher, "catalogue": own.test.catalogue.titles}
+        texts = chain(own.train.queries, own.test.catalogue.titles)
+        path = teacher_file(folder / "teacher.npy", texts, None if options.teacher == MINILM else options.teacher)
+        settings |= {"teacher": path, "catalogue": own.test.catalogue.titles}
     if not (model / "config.json").exists():
         model.parent.mkdir(parents=True, exist_ok=True)
         clickvec.train(own.train, model, dev=own.dev, device="cpu", if_exists="overwrite", **settings)  # type: ignore[arg-type]
@@ -226,7 +230,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=100_000, help="lines of each --sampled log; order pairs are added")
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--teacher", help="a sentence-transformers model or folder: add rows with a teacher")
+    parser.add_argument("--teacher", help=f"{MINILM} or a sentence-transformers folder: add rows with a teacher")
     parser.add_argument("--set", nargs="*", default=[], help="settings over the recipe: key=value")
     parser.add_argument("--out", type=Path, default=Path("out/word_order"))
     options = parser.parse_args()

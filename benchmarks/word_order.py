@@ -7,9 +7,9 @@
 
 Trains each tower with recipe `default` and at most 20 words, and lets it search all titles for the clicked ones of
 held-out queries (near-duplicates are held out together; the best epoch is chosen on other held-out queries). `sorted`
-is the LSTM-RNN with the words of all texts in alphabetical order: the same network without word order. Prints
+is a tower with the words of all texts in alphabetical order: the same network without word order. Prints
 
-- MRR@10, Recall@100 and NDCG@10, with paired randomisation tests against DSSM, means of seeds;
+- MRR@10, Recall@100 and NDCG@10, means of seeds, with paired randomisation tests;
 - NDCG@10 by kind and length of the query and by length of the title;
 - *scrambled*: NDCG@10 with the words of each query in random order;
 - *order pairs*: queries of the log with the same words in another order and no clicked title in common. They are kept
@@ -56,6 +56,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "lstm": {"tower": "lstm"},
     "lstm-sorted": {"tower": "lstm"},
     "bilstm": {"tower": "bilstm"},
+    "bilstm-sorted": {"tower": "bilstm"},
 }
 TEACHER_ROWS = ("dssm", "lstm", "bilstm")
 _COMMON = (

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, dataset
 from clickvec.data.dataset import Dataset, Texts
-from clickvec.teacher.reduction import Floats, Reduction
+from clickvec.teacher.reduction import Floats, Reduction, unit
 from clickvec.teacher.taught_texts import keys_of
 
 QUERIES = ["red shoe", "Blue  SHOE", "bath tub", "hotel in 上海"]
@@ -41,7 +41,7 @@ class FakeSource:
         if self._stop_after is not None and len(self.asked) >= self._stop_after:
             raise KeyboardInterrupt
         self.asked += texts
-        return np.stack([vector_of(text) for text in texts])
+        return unit(np.stack([vector_of(text) for text in texts]))
 
 
 def write_npy(path: Path, texts: Sequence[str], dimensions: int = 6) -> Path:

@@ -11,12 +11,9 @@ from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
-    from clickvec.config import Recipe
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
     from clickvec.data.cleaning import CleaningReport
-    from clickvec.data.dataset import Dataset
     from clickvec.evaluation.held_out_clicks import Collection
-    from clickvec.training.measuring import Dev
 
 
 def input_path(text: str) -> Path:
@@ -180,52 +177,6 @@ def read_clean_log(
     return log
 
 
-def hold_out_and_prepare(
-    logs: list[Path],
-    shown: Path | None,
-    catalogue: Path | None,
-    recipe: "Recipe",
-    max_bad: float,
-    columns: "Columns",
-    queries: Path | None = None,
-) -> "tuple[Dataset, Dev | None, Collection | None]":
-    """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
-    from clickvec.data import dataset
-    from clickvec.training.measuring import hold_out_clicks
-
-    titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
-    parts = hold_out_clicks(read_clean_log(logs, max_bad, columns, catalogue, queries), titles)
-    judged = read_judged_set(shown, max_bad, columns) if shown else None
-    data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
-    return data, parts.dev, parts.test
-
-
-def split_and_prepare(
-    logs: list[Path],
-    old_clicks: Path | None,
-    shown: Path | None,
-    catalogue: Path | None,
-    recipe: "Recipe",
-    max_bad: float,
-    columns: "Columns",
-    queries: Path | None = None,
-) -> "tuple[Dataset, Dev | None, dict[str, Dev]]":
-    """Read new clicks and old ones, hold out parts of both, and prepare the rest of the new ones.
-
-    Return the data, what chooses the epoch, and what decides whether the new model is kept.
-    """
-    from clickvec.data import dataset
-    from clickvec.training.continuing import split_new
-
-    titles = (entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else ()
-    new = read_clean_log(logs, max_bad, columns, catalogue, queries)
-    old = read_clean_log([old_clicks], max_bad, columns, catalogue, queries) if old_clicks else None
-    parts = split_new(new, old, titles)
-    judged = read_judged_set(shown, max_bad, columns) if shown else None
-    data = dataset.prepare(parts.train, recipe.max_words, recipe.max_trigrams, judged)
-    return data, parts.dev, dict(parts.tests)
-
-
 def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns") -> "Collection":
     """Read clicks that models are measured on, with all titles that are searched."""
     from clickvec.evaluation.held_out_clicks import Catalogue, collection
@@ -244,31 +195,6 @@ def is_data_folder(path: Path) -> bool:
     from clickvec.data.parsing.open_files import STDIN
 
     return path != STDIN and (path / "data.json").exists()
-
-
-def open_dataset(
-    logs: list[Path],
-    shown: Path | None,
-    recipe: "Recipe",
-    max_bad: float,
-    columns: "Columns",
-    catalogue: Path | None = None,
-    queries: Path | None = None,
-) -> "Dataset":
-    """Open a data folder, or read click logs, clean them and convert them to the arrays that training reads."""
-    from clickvec.data import dataset
-    from clickvec.training.trainer import load_checked
-
-    prepared = list(filter(is_data_folder, logs))
-    if not prepared:
-        log = read_clean_log(logs, max_bad, columns, catalogue, queries)
-        judged = read_judged_set(shown, max_bad, columns) if shown else None
-        return dataset.prepare(log, recipe.max_words, recipe.max_trigrams, judged)
-    if len(logs) > 1:
-        raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
-    if shown:
-        raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
-    return load_checked(logs[0])
 
 
 def read_judged_set(

@@ -102,7 +102,8 @@ def prepare(
     from clickvec.data.parsing.lines import BadLines
     from clickvec.data.preparation import Preparation, write_data_folder
     from clickvec.data.titles import stream_titles
-    from clickvec.teacher.opening import check_source
+    from clickvec.teacher.opening import check_source, folder_of
+    from clickvec.teacher.token_source import check_target
 
     if append and (overwrite or hold_out or max_words or max_trigrams):
         raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
@@ -117,6 +118,8 @@ def prepare(
     if append and not inputs.is_data_folder(out):
         raise ClickvecError(f"{out} holds no data folder to add to; leave out --append to make one")
     data_folder.check_target(out, overwrite or append)
+    if tokens:
+        check_target(folder_of(out))
     columns = inputs.read_columns(column_names, no_header, reads)
     rules = {
         "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickvec.cli import inputs
+from clickvec.cli import inputs, training_data
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Overwrite, Shown, input_option, input_path
 from clickvec.cli.streams import print_message, print_result
+from clickvec.cli.training_data import LogFiles
 from clickvec.config import TOWERS
 from clickvec.errors import missing_extra
 from clickvec.render.labels import counted
@@ -30,9 +31,12 @@ def train(
     ] = None,
     catalogue: Annotated[
         Path | None,
-        input_option("More titles to search when the model is measured, also on --dev; the titles of a log of ids."),
+        input_option(
+            "All titles: searched when the model is measured, also on --dev; taught by --teacher; for a log of ids."
+        ),
     ] = None,
     queries: inputs.LogQueries = None,
+    teacher: inputs.Teacher = None,
     from_model: Annotated[
         Path | None,
         typer.Option("--from", help="Train this model further, on new clicks. It is kept if the new one is worse."),
@@ -62,13 +66,19 @@ def train(
     Two small parts of the queries are held out of training. One chooses the epoch; the other gives the figures, beside
     tuned BM25, over all titles of the log and of --catalogue. With --from, they decide whether the new model is kept.
     --dev chooses the epoch by judged lists or, with --catalogue, by searches of all its titles.
+
+    With --teacher, the model also learns which texts are alike according to a larger model: those of the log and the
+    titles of --catalogue. The teacher's vectors are computed once and kept in OUT.teacher, or beside a data folder.
     """
     from clickvec import config
+    from clickvec.teacher.opening import check_source
     from clickvec.training.process_settings import tuned_for_training
 
-    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file, from_model, old_clicks])
+    teacher_path = Path(teacher) if teacher else None
+    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file, from_model, old_clicks, teacher_path])
     by_tower = [f"tower={tower}"] if tower else []
     options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
+    options["has_teacher"] = teacher is not None
     if from_model is None:
         chosen = config.recipe(recipe, **options)
     if from_model is None and old_clicks is not None:
@@ -77,6 +87,8 @@ def train(
         raise typer.BadParameter("--old-clicks is for a log of which clicks are held out; see --dev and --no-hold-out")
     if from_model is not None and recipe != "default":
         raise typer.BadParameter("--from takes the recipe of the model; leave --recipe out")
+    if teacher:
+        check_source(teacher)
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():
@@ -95,26 +107,23 @@ def train(
         if old is not None:
             chosen = continuing.continued_recipe(old, **options)
         columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks))
+        files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, teacher)
         measured: Dev | None = None
         test = None
         tests: dict[str, Dev] = {}
         if dev or no_hold_out or any(map(inputs.is_data_folder, logs)):
-            data = inputs.open_dataset(logs, shown, chosen, max_bad, columns, catalogue, queries)
+            data, texts = training_data.open_dataset(files, chosen)
             measured = inputs.read_dev(dev, catalogue, max_bad, columns) if dev else None
             tests = {"the judged set": measured} if measured else {}
             if not dev and not no_hold_out:
-                titles = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else ()
-                measured, test = folder_parts(logs[0], (entry.title for entry in titles)) or (None, None)
+                measured, test = folder_parts(logs[0], files.titles()) or (None, None)
                 tests = {"held-out clicks of the data folder": test} if test else {}
         elif old is not None:
-            data, measured, tests = inputs.split_and_prepare(
-                logs, old_clicks, shown, catalogue, chosen, max_bad, columns, queries
-            )
+            (data, texts), measured, tests = training_data.split_and_prepare(files, old_clicks, chosen)
         else:
-            data, measured, test = inputs.hold_out_and_prepare(
-                logs, shown, catalogue, chosen, max_bad, columns, queries
-            )
+            (data, texts), measured, test = training_data.hold_out_and_prepare(files, chosen)
         columns.check_used()
+        vectors = training_data.open_teacher(files, data, texts, out)
         source, start = inputs.file_names(logs), None
         if old is not None:
             data, start = continuing.add_trigrams(data, old, chosen.max_trigrams), Start(old, tests)
@@ -122,7 +131,7 @@ def train(
             measured = measured if dev or continuing.has_choice(chosen) else None
         model = run_training(
             data, chosen, out, dev=measured, test=None if old else test, device=device, resume=resume,
-            overwrite=overwrite, source=source, progress=Bar(), start=start,
+            overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors,
         )  # fmt: skip
     facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
     facts |= {name: model.training[name] for name in ("held_out", "continued") if name in model.training}

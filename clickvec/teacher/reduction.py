@@ -1,7 +1,6 @@
 """Make the vectors of a teacher small: fewer dimensions, and int8.
 
-Projected vectors are not scaled to length 1 again: their products are nearer to the cosines without
-(benchmarks/teacher_dimensions.py).
+Projected vectors are not scaled to length 1 again: their products are nearer to the cosines without (docs/teacher.md).
 """
 
 from typing import NamedTuple

@@ -15,7 +15,7 @@ class Source(Protocol):
     name: str  # for the model card
     identity: str  # changes if the vectors do
     texts_at_once: int  # a block: what is lost if the process is killed
-    reduction: Reduction | None  # of vectors that are small already; otherwise None
+    reduction: Reduction | None  # of vectors that are projected already; those of others need not have length 1
 
     def vectors(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> Floats:
         """Return a vector for each text of a dataset. A text that the teacher does not know has a row of zeros.

@@ -144,7 +144,8 @@ class _Teaching:
             os.fsync(file.fileno())
 
     def _vectors(self, numbers: NDArray[np.int64], texts: list[str]) -> Floats:
-        vectors = unit(self._source.vectors(numbers, texts))
+        vectors = self._source.vectors(numbers, texts)
+        vectors = unit(vectors) if self._source.reduction is None else vectors
         if not np.isfinite(vectors).all():
             row = int(np.flatnonzero(~np.isfinite(vectors).all(1))[0])
             raise ClickvecError(f"the teacher {self._source.name} gives NaN for {texts[row][:80]!r}; use another one")

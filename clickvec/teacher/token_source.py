@@ -92,11 +92,19 @@ class TokenSource:
         return self._held[1]
 
 
+def check_target(folder: Path) -> None:
+    """Raise if a folder may not be replaced by one with tokens: vectors may have taken hours."""
+    files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
+    if teacher_folder.is_teacher_folder(folder) and teacher_folder.kind_of_teacher(folder) == "vectors":
+        raise ClickvecError(f"{folder} holds the vectors of a teacher already; leave out --tokens, or remove it")
+
+
 def write_tokens(data: Dataset, texts: Texts, model: str, folder: Path, progress: Progress | None = None) -> None:
     """Write a teacher folder with the tokens of all texts of a dataset and the weights of a BERT model."""
     source, path = SentenceSource(model), model_folder(model)
     if path is None:
         raise ClickvecError(f"--tokens needs the folder of the model, and {model} is a name; download it first")
+    check_target(folder)
     heads, epsilon, most = _settings(path)
     tokenizer = _tokenizer(path, most)
     taught, report, longest = TaughtTexts(data, texts), progress or ignore, 1

@@ -19,6 +19,7 @@ def write(model: Model) -> str:
         "## Data", "",
         *([f"From {clean(data['from'])}.", ""] if data["from"] else []),
         "| | |", "|---|---|", *(f"| {name} | {_number(value)} |" for name, value in data.items() if name != "from"), "",
+        *_teacher(about.get("teacher")),
         "## Training", "",
         f"Kept: epoch {about['kept_epoch']} of {about['recipe']['epochs']}.", "",
         "| | |", "|---|---|",
@@ -29,6 +30,17 @@ def write(model: Model) -> str:
         "```toml", *(f"{name} = {_toml(value)}" for name, value in about["recipe"].items()), "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _teacher(teacher: dict[str, Any] | None) -> list[str]:
+    """Return the section about the teacher, if there was one."""
+    if teacher is None:
+        return []
+    return [
+        "## Teacher", "",
+        f"{clean(teacher['name'])}, for {teacher['titles']:,} titles and {teacher['queries']:,} queries. The model",
+        "learned which of them are alike; the teacher is not needed any more.", "",
+    ]  # fmt: skip
 
 
 def _held_out(figures: dict[str, Any] | None) -> list[str]:

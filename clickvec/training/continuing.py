@@ -9,21 +9,31 @@ import numpy as np
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, dataset
-from clickvec.data.dataset import Dataset
+from clickvec.data import ClickLog
+from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
 from clickvec.progress import Progress
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.gate import Start, first_recipe
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
-from clickvec.training.trainer import file_names, load_checked, read_clean, read_if_exists
+from clickvec.training.trainer import (
+    file_names,
+    load_checked,
+    load_checked_with_texts,
+    prepare_taught,
+    read_clean,
+    read_if_exists,
+    read_teacher,
+    read_titles_of,
+)
 
 EPOCHS = 1  # over the new clicks, instead of those of the first training
 RATE_SHARE = 0.1  # of the learning rate of the first training: more makes the model forget (docs/log.md)
@@ -37,6 +47,8 @@ def continue_training(
     out: str | Path,
     *,
     old_clicks: ClickLog | str | Path | Sequence[str | Path] | None = None,
+    catalogue: Iterable[str] | str | Path = (),
+    teacher: Teacher | str | Path | None = None,
     device: str = "auto",
     progress: Progress | None = None,
     if_exists: Literal["error", "resume", "overwrite"] = "error",
@@ -54,27 +66,33 @@ def continue_training(
     """
     resume, overwrite = read_if_exists(if_exists)
     start, out = open_model(Path(model)), Path(out)
-    chosen = continued_recipe(start, **settings)  # errors come now, and not after reading a long log
+    chosen = continued_recipe(
+        start, has_teacher=teacher is not None, **settings
+    )  # errors come now, and not after reading a long log
     check_output_folder(out, resume, overwrite)
     pick_device(device)
     dev: Collection | None
+    texts: Texts | None = None
+    titles, beside = read_titles_of(catalogue), out
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         if old_clicks is not None:
             raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")
-        data = load_checked(Path(clicks))
-        dev, tests = folder_tests(Path(clicks))
+        beside = Path(clicks)
+        data, texts = load_checked_with_texts(beside) if teacher else (load_checked(beside), None)
+        dev, tests = folder_tests(beside, titles)
     else:
-        train, dev, tests = split_new(read_clean(clicks), None if old_clicks is None else read_clean(old_clicks))
-        data = dataset.prepare(train, chosen.max_words, chosen.max_trigrams)
+        old = None if old_clicks is None else read_clean(old_clicks)
+        train, dev, tests = split_new(read_clean(clicks), old, titles)
+        data, texts = prepare_taught(train, chosen, titles if teacher else ())
     trained = run_training(
         add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev if has_choice(chosen) else None,
         device=device, resume=resume, overwrite=overwrite, source=describe_source(start, file_names(clicks)),
-        progress=progress, start=Start(start, tests),
+        progress=progress, start=Start(start, tests), teacher=read_teacher(data, texts, teacher, beside, progress),
     )  # fmt: skip
     return Encoder(trained, out.resolve())
 
 
-def continued_recipe(model: Model, **options: Any) -> Recipe:  # noqa: ANN401
+def continued_recipe(model: Model, *, has_teacher: bool = False, **options: Any) -> Recipe:  # noqa: ANN401
     """Return the recipe for training a model further. `options` are those of `config.recipe`.
 
     Raise a ClickvecError if they would change the tower, or if the model was shrunk or does not tell its recipe.
@@ -82,8 +100,10 @@ def continued_recipe(model: Model, **options: Any) -> Recipe:  # noqa: ANN401
     if model.precision != "float32":
         raise ClickvecError(f"the model is shrunk to {model.precision}; continue from the original model")
     first = config.stored_recipe(first_recipe(model))
-    first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=RATE_SHARE * first.learning_rate)
-    chosen = config.recipe(first, **options)
+    weight = (first.teacher_weight or config.TAUGHT["teacher_weight"]) if has_teacher else 0.0
+    rate = RATE_SHARE * first.learning_rate
+    first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight)
+    chosen = config.recipe(first, has_teacher=has_teacher, **options)
     tower = {"max_words": model.max_words, "shared_tower": model.shared_tower, **dataclasses.asdict(model.tower)}
     tower["tower"] = tower.pop("kind")
     for name, value in tower.items():
@@ -138,9 +158,9 @@ def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -
     return NewParts(new, Collection(tuple(queries), tuple(clicked), catalogue) if dev else None, tests)
 
 
-def folder_tests(path: Path) -> tuple[Collection | None, dict[str, Collection]]:
+def folder_tests(path: Path, titles: Iterable[str] = ()) -> tuple[Collection | None, dict[str, Collection]]:
     """Return what a data folder holds out: what chooses the epoch, and what decides."""
-    held = folder_parts(path)
+    held = folder_parts(path, titles)
     return (None, {}) if held is None else (held[0], {"held-out clicks of the data folder": held[1]})
 
 

@@ -127,7 +127,7 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, len(data.trigrams), device, start.model if start else None)
-        self.teacher = teacher
+        self.teacher, self._taught = teacher, teacher.facts() if teacher else {}
         self.sampler = Sampler(data, recipe, run_folder, has_teacher=teacher is not None)
         self.state = checkpoint.State()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
@@ -288,7 +288,7 @@ class Run:
             "kept_epoch": kept, "kept": history[kept - 1] if kept else {},
         }  # fmt: skip
         if self.teacher is not None:
-            about["teacher"] = {"name": self.teacher.name, "titles": len(self.teacher.titles)}
+            about["teacher"] = self._taught
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
     def finish(self, out: Path, test: Collection | None = None) -> None:

@@ -2,19 +2,22 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Unpack
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged
+from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged, read_titles
 from clickvec.data.cleaning import Cleaning, clean
-from clickvec.data.dataset import Dataset
+from clickvec.data.dataset import Dataset, Texts
+from clickvec.data.secrets import masked
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
+from clickvec.teacher.opening import check_source, open_teacher
+from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.loop import run_training
@@ -32,6 +35,8 @@ def train(
     out: str | Path,
     *,
     dev: Judged | str | Path | None = HELD_OUT,
+    catalogue: Iterable[str] | str | Path = (),
+    teacher: Teacher | str | Path | None = None,
     recipe: str | Recipe = "default",
     device: str = "auto",
     progress: Progress | None = None,
@@ -45,9 +50,16 @@ def train(
     default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
     `encoder.model.training["held_out"]` and the model card hold. A small log holds nothing out, and a data folder only
     if it was made with `--hold-out`. `dev` may also be a judged set or its path. With None, all clicks are used, and
-    nothing is measured. `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as
-    `epochs=10`. `device` is `cpu`, `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists`
-    says what to do. Messages go to the logger `clickvec`.
+    nothing is measured. `catalogue` has more titles to search when the model is measured: texts, or the path of a file.
+
+    With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
+    the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
+    beside it, or .parquet), or a teacher folder. Its vectors are kept in `OUT.teacher`, or beside the data folder,
+    which `clickvec prepare --teacher` made.
+
+    `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as `epochs=10`. `device` is `cpu`,
+    `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists` says what to do. Messages go to
+    the logger `clickvec`.
 
     A log is cleaned first: secrets are masked and, if the log has clients, queries that fewer than 3 of them typed are
     dropped. `clickvec prepare` has options for this.
@@ -57,14 +69,20 @@ def train(
     """
     resume, overwrite = read_if_exists(if_exists)
     out = Path(out)
-    chosen = config.recipe(recipe, **settings)  # errors come now, and not after reading a long log
+    # Errors come now, and not after reading a long log.
+    chosen = config.recipe(recipe, has_teacher=teacher is not None, **settings)
     check_output_folder(out, resume, overwrite)
+    if isinstance(teacher, str | Path):
+        check_source(teacher)
     pick_device(device)
     measured: Dev | None = None
     test: Collection | None = None
+    texts: Texts | None = None
+    titles, beside = read_titles_of(catalogue), out
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
-        measured, test = (folder_parts(Path(clicks)) if dev == HELD_OUT else None) or (None, None)
-        clicks = load_checked(Path(clicks))
+        beside = Path(clicks)
+        measured, test = (folder_parts(beside, titles) if dev == HELD_OUT else None) or (None, None)
+        clicks, texts = load_checked_with_texts(beside) if teacher else (load_checked(beside), None)
     if dev != HELD_OUT:
         measured = read_judged(dev) if isinstance(dev, str | Path) else dev
     source = file_names(clicks)
@@ -75,11 +93,11 @@ def train(
     else:
         pairs = read_clean(clicks)
         if dev == HELD_OUT:
-            pairs, measured, test = hold_out_clicks(pairs)
-        data = dataset.prepare(pairs, chosen.max_words, chosen.max_trigrams)
+            pairs, measured, test = hold_out_clicks(pairs, titles)
+        data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
         data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
-        source=source, progress=progress,
+        source=source, progress=progress, teacher=read_teacher(data, texts, teacher, beside, progress),
     )  # fmt: skip
     return Encoder(model, out.resolve())
 
@@ -97,6 +115,44 @@ def read_clean(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog
     for line in str(report).splitlines():
         log.info(line)
     return cleaned
+
+
+def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
+    """Return the titles of a catalogue, which may be a file."""
+    if isinstance(catalogue, str | Path):
+        return [entry.title for entry in read_titles(catalogue)]
+    return list(catalogue)
+
+
+def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
+    """Return the arrays of clicks and of the titles that a teacher teaches, and their texts."""
+    return dataset.prepare_with_texts(clicks, recipe.max_words, recipe.max_trigrams, catalogue=masked(titles))
+
+
+def read_teacher(
+    data: Dataset, texts: Texts | None, teacher: Teacher | str | Path | None, beside: Path, progress: Progress | None
+) -> Teacher | None:
+    """Return the vectors of a teacher for all texts of a dataset, kept in `BESIDE.teacher`."""
+    if teacher is None:
+        return None
+    if isinstance(teacher, Teacher):
+        counts = tuple(len(rows.offsets) - 1 for rows in (data.queries, data.titles))
+        if (len(teacher.queries), len(teacher.titles)) != counts:
+            raise ClickvecError(
+                f"the teacher has {len(teacher.queries):,} queries and {len(teacher.titles):,} titles, and the data "
+                f"{counts[0]:,} and {counts[1]:,}; it is that of other data"
+            )
+        return teacher
+    if texts is None:
+        raise ClickvecError("a Dataset has no texts for the teacher; give the path of a data folder or a click log")
+    return open_teacher(data, texts, teacher, beside, progress)
+
+
+def load_checked_with_texts(path: Path) -> tuple[Dataset, Texts]:
+    """Open a data folder with its texts, and check every index in it."""
+    data, texts = data_folder.load_with_texts(path)
+    dataset.check(data)
+    return data, texts
 
 
 def load_checked(path: Path) -> Dataset:

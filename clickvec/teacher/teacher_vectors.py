@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+_ROWS_AT_ONCE = 2**16
+
 
 class Teacher(NamedTuple):
     """The teacher's vectors of all texts of a dataset, with fewer dimensions than its own, in int8.
@@ -24,9 +26,6 @@ class Teacher(NamedTuple):
         return len(self.scales)
 
     def facts(self) -> dict[str, str | int]:
-        """Return what the model card tells: the name, and how many texts are taught."""
-        blocks = (
-            (rows[first : first + 2**16].any(1).sum() for first in range(0, len(rows), 2**16)) for rows in self[1:3]
-        )
-        queries, titles = (int(sum(counts)) for counts in blocks)
-        return {"name": self.name, "queries": queries, "titles": titles}
+        """Return what the model card tells: the name, and how many titles it teaches."""
+        blocks = (self.titles[first : first + _ROWS_AT_ONCE] for first in range(0, len(self.titles), _ROWS_AT_ONCE))
+        return {"name": self.name, "titles": sum(int(np.count_nonzero(rows.any(1))) for rows in blocks)}

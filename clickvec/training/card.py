@@ -38,8 +38,8 @@ def _teacher(teacher: dict[str, Any] | None) -> list[str]:
         return []
     return [
         "## Teacher", "",
-        f"{clean(teacher['name'])}, for {teacher['titles']:,} titles and {teacher['queries']:,} queries. The model",
-        "learned which of them are alike; the teacher is not needed any more.", "",
+        f"{clean(teacher['name'])}, for {teacher['titles']:,} titles. The model learned which texts are alike; the",
+        "teacher is not needed any more.", "",
     ]  # fmt: skip
 
 

@@ -38,9 +38,9 @@ def test_a_catalogue_without_a_teacher_changes_no_bit(tmp_path: Path) -> None:
 def test_the_log_and_the_catalogue_are_taught(tmp_path: Path) -> None:
     path = write_npy(tmp_path / "v.npy", TEXTS)
     encoder = clickvec.train(log(), tmp_path / "m", catalogue=CATALOGUE, teacher=path, **SMALL)
-    assert encoder.model.training["teacher"] == {"name": "v.npy", "queries": 4, "titles": 7}
+    assert encoder.model.training["teacher"] == {"name": "v.npy", "titles": 7}
     assert encoder.model.training["data"]["catalogue"] == 3
-    assert "v.npy, for 7 titles and 4 queries" in (tmp_path / "m" / "README.md").read_text()
+    assert "v.npy, for 7 titles." in (tmp_path / "m" / "README.md").read_text()
     assert len(teacher_folder.load(tmp_path / "m.teacher").teacher.titles) == 7
 
 

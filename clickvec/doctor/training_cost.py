@@ -78,9 +78,10 @@ def _mining(run: Run, queries: int, titles: int) -> float:
     few_rows = max(1, all_rows // 4)
     few, all_of_them = (_mine(run, rows) for rows in (few_rows, all_rows))
     by_query = max(0.0, all_of_them - few) / max(1, all_rows - few_rows)
-    pool = min(titles, mining.POOL_TITLES)
-    growth = pool / min(run.data.clicked_titles, mining.POOL_TITLES)
-    return growth * (max(0.0, few - few_rows * by_query) + by_query * min(queries, mining.POOL_SCORES // pool))
+    titles_here = run.data.clicked_titles
+    encoded = min(titles, mining.MOST_TITLES) / min(titles_here, mining.MOST_TITLES)
+    compared = mining.titles_searched(titles, queries) / mining.titles_searched(titles_here, all_rows)
+    return encoded * max(0.0, few - few_rows * by_query) + compared * queries * by_query
 
 
 def _mine(run: Run, rows: int) -> float:

@@ -240,14 +240,37 @@ def test_mined_titles_are_the_best_that_were_not_clicked(
     log = log_of([(f"q{word}", f"{word} {words[place // 2]}") for place, word in enumerate(words)] + [("qbab", "x y")])
     data, chosen = dataset.prepare(log, 10, 1000), recipe("default", cells=8, initial_scale=0.5, hard_negatives=3)
     towers = TowerPair(chosen, len(data.trigrams), torch.device("cpu"))
-    monkeypatch.setattr(mining, "POOL_TITLES", pool_titles)
+    monkeypatch.setattr(mining, "MOST_TITLES", pool_titles)
     monkeypatch.setattr(mining, "TEXTS_AT_ONCE", texts)
     monkeypatch.setattr(mining, "SCORES_AT_ONCE", {"cpu": scores})
     found = np.zeros((len(data.queries.lengths), HARD_POOL), np.int32)
     mining.mine(data, towers, np.random.default_rng(5), torch.device("cpu"), found)
-    pool = mining._draw_pool(data.clicked_titles, mining.POOL_TITLES, np.random.default_rng(5))
+    pool = mining._draw(data.clicked_titles, pool_titles, np.random.default_rng(5))
     assert len(set(pool.tolist())) == min(pool_titles, data.clicked_titles)
     assert found.tolist() == mined_by_hand(data, towers, pool)
+
+
+def test_with_many_titles_a_query_searches_those_near_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    words = [f"{a}{b}{c}" for a in "bdfgklmnpr" for b in "aeiou" for c in "lmnrst"]
+    titles = [" ".join(rng.choice(words, 3)) for _ in range(900)]
+    data = dataset.prepare(log_of([(" ".join(title.split()[:2]), title) for title in titles]), 10, 1000)
+    chosen = recipe("default", cells=16, initial_scale=0.5)
+    towers = TowerPair(chosen, len(data.trigrams), torch.device("cpu"))
+    every, found = (np.zeros((len(data.queries.lengths), HARD_POOL), np.int32) for _ in range(2))
+    mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), every)
+    monkeypatch.setattr(mining, "MOST_EXACT", 100)
+    monkeypatch.setattr(mining, "QUERIES_AT_ONCE", 300)
+    mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), found)
+    assert mining.titles_searched(900, len(found)) == 8 * 30
+    assert (found >= 0).all()
+    share = [len(set(one) & set(other)) / HARD_POOL for one, other in zip(found.tolist(), every.tolist(), strict=True)]
+    assert np.mean(share) > 0.7  # by chance 240 of 900 titles hold 27% of the best
+    for query, row in enumerate(found.tolist()):
+        clicked = data.clicked.values[data.clicked.offsets[query] : data.clicked.offsets[query + 1]]
+        assert not set(row) & set(clicked.tolist())
+    monkeypatch.setattr(mining, "SCORES", 1)
+    assert mining.titles_searched(900, len(found)) == 30
 
 
 @pytest.mark.parametrize("name", ["paper", "default"])

@@ -1,6 +1,6 @@
 """Measure how many titles mining should search: train recipe `default` with candidate pools of different sizes.
 
-    python benchmarks/pool.py CLICKS [CLICKS ...] --dev JUDGED [--pairs 100000 300000] [--pools 1048576 10000]
+    python benchmarks/pool.py CLICKS [CLICKS ...] --dev JUDGED [--pairs 100000 300000] [--pools 524288 10000]
 
 Pairs are sampled at random from the log, and 4,000 more are held out. A pool is a random sample of the titles; up to
 10,000 are searched exactly, more by clusters. For each size the mean, minimum and maximum over the seeds are printed:
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("clicks", type=Path, nargs="+")
     parser.add_argument("--dev", type=Path, required=True)
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 300_000])
-    parser.add_argument("--pools", type=int, nargs="+", default=[2**20, 10_000])
+    parser.add_argument("--pools", type=int, nargs="+", default=[2**19, 10_000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()

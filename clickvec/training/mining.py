@@ -21,14 +21,14 @@ from clickvec.training.negatives import Ids, positions
 from clickvec.training.towers import TorchTower, TowerPair, make_batch
 from clickvec.training.update import unit
 
-MOST_TITLES = 2**20  # titles to search, a random sample if there are more: their vectors are in memory
+MOST_TITLES = 2**19  # titles to search, a random sample if there are more: their vectors take 200 MB of memory
 MOST_EXACT = 10_000  # up to this many titles, every query searches all of them
 NEAR = 8  # clusters that a query searches
 SCORES = 2 * 10**10  # scores in all: with many queries each searches fewer clusters, or a CPU needs many minutes
 K_MEANS = 3  # rounds of k-means, on this many titles for each cluster:
 TITLES_PER_CLUSTER = 50
 TEXTS_AT_ONCE = 8192
-QUERIES_AT_ONCE = 32 * TEXTS_AT_ONCE
+QUERIES_AT_ONCE = 8 * TEXTS_AT_ONCE
 SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**27}  # what the cache of a CPU holds; half a gigabyte on a GPU
 
 
@@ -129,8 +129,11 @@ def _draw(count: int, most: int, rng: np.random.Generator) -> Ids:
 def _encode(tower: TorchTower, texts: Ragged, tokens: Ragged, device: torch.device) -> Tensor:
     """Return the unit vectors of texts, computed some thousand at a time."""
     count = len(texts.lengths)
-    blocks = (np.arange(first, min(first + TEXTS_AT_ONCE, count)) for first in range(0, count, TEXTS_AT_ONCE))
-    return torch.cat([unit(tower(make_batch(texts.take(rows), tokens, device))) for rows in blocks])
+    vectors = torch.empty((count, tower.tower.dimensions), device=device)
+    for first in range(0, count, TEXTS_AT_ONCE):
+        rows = np.arange(first, min(first + TEXTS_AT_ONCE, count))
+        vectors[first : first + len(rows)] = unit(tower(make_batch(texts.take(rows), tokens, device)))
+    return vectors
 
 
 def _hide(scores: Tensor, clicked: Ragged, pool: Ids) -> None:

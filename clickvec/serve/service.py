@@ -1,5 +1,6 @@
 """What the endpoints of one worker share: the index, the click log, the limits, and the threads that search."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,7 @@ from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
 
 _WRITING_THREADS = 8
+_FOLLOW_SECONDS = 0.05  # less than a search waits before it looks for changes itself
 
 
 class Service:
@@ -28,6 +30,15 @@ class Service:
         self.body_bytes = 0  # of all bodies that are being read
         self.is_stopping = False
         self._running, self._lock = 0, threading.Lock()
+        self._closed = threading.Event()
+        self._following = threading.Thread(target=self._follow, name="follow", daemon=True)
+        self._following.start()
+
+    def _follow(self) -> None:
+        """Let the index follow the changes of other processes. Otherwise a request would wait for many of them."""
+        while not self._closed.wait(_FOLLOW_SECONDS):
+            with contextlib.suppress(Exception):  # the next request tells
+                self.index.view()
 
     @property
     def is_writable(self) -> bool:
@@ -49,6 +60,8 @@ class Service:
 
     def close(self) -> None:
         """Stop the threads and close the index."""
+        self._closed.set()
+        self._following.join()
         self.searching.shutdown(wait=True, cancel_futures=True)
         self.writing.shutdown(wait=True)
         self.operating.shutdown(wait=True)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from command import small_disk
-from serving import Running, running
+from serving import Running, running, until
 from tiny import TEXTS
 
 from clickvec.search.index import Index
+from clickvec.search.live.live_folder import LiveFolder
 
 
 def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_path: Path) -> None:
@@ -164,6 +165,14 @@ def test_half_of_a_surrogate_pair_becomes_a_question_mark(write_index: Path, tmp
         assert document == {"id": "s", "title": "zebra ? crossing", "payload": {"n?": 1}}
         (hit,) = service.post("/search", {"query": "zebra crossing", "k": 1, "explain": True}).json()["hits"]
         assert hit["id"] == "s"
+
+
+def test_changes_of_other_processes_are_followed_without_requests(write_index: Path, tmp_path: Path) -> None:
+    with Index.open(write_index, writing=True) as writer, running(write_index, tmp_path) as service:
+        live = service.service.index._live
+        assert isinstance(live, LiveFolder)
+        writer.add(["new"], ["a new title"])
+        until(lambda: len(live._view) == len(TEXTS) + 1, seconds=5)  # `view` would look for changes itself
 
 
 def test_many_writers_at_once_lose_nothing(write_index: Path, tmp_path: Path) -> None:

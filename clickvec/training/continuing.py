@@ -62,7 +62,8 @@ def continue_training(
     `old_clicks` is the log that the model was trained on: what `train` held out of it takes part in the decision, so
     that the model does not forget. Another part of both chooses the epoch, if there are several.
 
-    `clicks` may also be a data folder; its held-out clicks are used. The other parameters are those of `train`.
+    `clicks` may also be a data folder; its held-out clicks are used. The other parameters are those of `train`. A model
+    that had a teacher needs none now, and one that had none may get one.
     """
     resume, overwrite = read_if_exists(if_exists)
     start, out = open_model(Path(model)), Path(out)

@@ -139,3 +139,13 @@ def test_minilm(tmp_path: Path) -> None:
     numbers = np.arange(len(taught))
     expected = library.vectors(numbers, taught.block(0, len(taught)))
     assert (source.vectors(numbers, []) * expected).sum(1).min() > 0.999
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_a_gpu_gives_the_vectors_of_a_cpu(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, texts = tiny_data([LONG])
+    write_tokens(data, texts, str(bert), tmp_path / "d.teacher")
+    numbers = np.arange(len(TaughtTexts(data, texts)))
+    found = TokenSource(tmp_path / "d.teacher").vectors(numbers, [])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    np.testing.assert_allclose(found, TokenSource(tmp_path / "d.teacher").vectors(numbers, []), atol=0.01)

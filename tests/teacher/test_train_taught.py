@@ -65,3 +65,19 @@ def test_a_teacher_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match=r"there is no .*none\.npy"):
         clickvec.train(log(), tmp_path / "m", teacher=tmp_path / "none.npy", **SMALL)
     assert not (tmp_path / "m").exists()
+
+
+def test_a_model_is_trained_further_with_and_without_a_teacher(tmp_path: Path) -> None:
+    path = write_npy(tmp_path / "v.npy", TEXTS)
+    clickvec.train(log(), tmp_path / "plain", **SMALL)
+    clickvec.train(log(), tmp_path / "taught", catalogue=CATALOGUE, teacher=path, **SMALL)
+    options = {"catalogue": CATALOGUE, "device": "cpu"}
+    more = clickvec.continue_training(log(), tmp_path / "plain", tmp_path / "a", teacher=path, **options)
+    assert more.model.training["teacher"]["titles"] == 7
+    assert more.model.training["recipe"]["teacher_weight"] > 0
+    alone = clickvec.continue_training(log(), tmp_path / "taught", tmp_path / "b", **options)
+    assert "teacher" not in alone.model.training
+    assert alone.model.training["recipe"]["teacher_weight"] == 0
+    again = clickvec.continue_training(log(), tmp_path / "taught", tmp_path / "c", teacher=path, **options)
+    assert weights(tmp_path / "b") != weights(tmp_path / "c")
+    assert again.model.training["teacher"]["name"] == "v.npy"

@@ -10,7 +10,9 @@ from serving import Running, running, until
 from tiny import TEXTS
 
 from clickvec.search.index import Index
+from clickvec.search.live import writer
 from clickvec.search.live.live_folder import LiveFolder
+from clickvec.search.live.writer import take_lock
 
 
 def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_path: Path) -> None:
@@ -193,6 +195,18 @@ def test_a_full_disk_is_503_and_changes_nothing(write_index: Path, tmp_path: Pat
         assert str(tmp_path) not in answer.text
         assert service.post("/search", {"query": "new york"}).json()["hits"]
         assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
+
+
+def test_a_writer_that_takes_no_changes_is_503(
+    write_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "START_SECONDS", 0.1)
+    lock = take_lock(write_index)
+    assert lock
+    with running(write_index, tmp_path) as service, lock:
+        answer = service.post("/documents", {"documents": [{"id": "a", "title": "b"}]})
+        assert answer.status_code == 503
+        assert str(write_index) not in answer.text
 
 
 def test_a_damaged_document_is_503(write_index: Path, tmp_path: Path) -> None:

@@ -45,6 +45,10 @@ class NoWriterError(ClickvecError):
     """No process holds the lock of the index, so that this one can take it."""
 
 
+class SilentWriterError(ClickvecError):
+    """The process that writes the index does not answer."""
+
+
 class Lock:
     """The lock of the one writer of an index. Close it to let another process write."""
 
@@ -116,7 +120,7 @@ def send_changes(folder: Path, message: Message) -> Any:  # noqa: ANN401
             lock.close()
             raise NoWriterError(f"no process has opened {folder} for writing")
         if time.monotonic() - started > START_SECONDS:
-            raise ClickvecError(
+            raise SilentWriterError(
                 f"{lock_holder(folder)} is writing to {folder} and takes no changes from others; wait until it ends"
             )
         time.sleep(0.02)
@@ -129,7 +133,7 @@ def _exchange(folder: Path, data: bytes) -> object:
             connection.sendall(data)
             reply = receive(connection)
         except TimeoutError:
-            raise ClickvecError(
+            raise SilentWriterError(
                 f"the writer of {folder} has not answered for {REPLY_SECONDS:.0f} s; it may still make the change"
             ) from None
     if "error" in reply:

@@ -3,9 +3,9 @@
 import json
 import logging
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -47,14 +47,13 @@ def teach(taught: TaughtTexts, source: Source, folder: Path, progress: Progress 
     files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
     run = folder.with_name(f"{folder.name}.run")
     try:
-        with locked(run, str(folder)):
+        with locked(run, str(folder)), _removed_if_empty(run):
             _Teaching(run, taught, source, earlier, progress or ignore).finish(folder)
             _clear(run)
     except KeyboardInterrupt:
         raise Interrupted("Stopped before the first block of the teacher. Run the same command again") from None
     except OSError as error:
         raise files.cannot_write(folder, error) from None
-    shutil.rmtree(run, ignore_errors=True)
     return teacher_folder.load(folder).teacher
 
 
@@ -79,6 +78,19 @@ def _clear(run: Path) -> None:
     """Remove what a run keeps, the plan first: without it, nothing is continued."""
     for name in _RUN_FILES:
         (run / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _removed_if_empty(run: Path) -> Iterator[None]:
+    """On exit, remove the folder of a run if it holds nothing to continue from, and no files of somebody else."""
+    try:
+        yield
+    finally:
+        if not any((run / name).exists() for name in ("done.txt", "reduction.safetensors")):
+            _clear(run)
+            (run / "lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                run.rmdir()
 
 
 class _Teaching:

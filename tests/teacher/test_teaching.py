@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import small_disk
 from fake_teacher import QUERIES, TITLES, FakeSource, tiny_data, vector_of
 
 from clickvec.errors import ClickvecError, Interrupted
@@ -187,8 +188,10 @@ def test_nan_is_refused(tmp_path: Path) -> None:
         def vectors(self, numbers: np.ndarray, texts: list[str]) -> reduction.Floats:  # type: ignore[override]
             return np.full((len(texts), 3), np.nan, np.float32)
 
+    Nan.reduction = None
     with pytest.raises(ClickvecError, match="the teacher fake gives NaN for 'red shoe'"):
         teach(taught(), Nan(), tmp_path / "d.teacher")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:
@@ -197,6 +200,28 @@ def test_a_folder_of_somebody_else_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ClickvecError, match="a folder with other files in it"):
         teach(taught(), FakeSource(), tmp_path / "d.teacher")
     assert (tmp_path / "d.teacher" / "notes").read_text() == "mine"
+    (tmp_path / "e.teacher.run").mkdir()
+    (tmp_path / "e.teacher.run" / "notes").write_text("mine")
+    teach(taught(), FakeSource(), tmp_path / "e.teacher")
+    assert [path.name for path in (tmp_path / "e.teacher.run").iterdir()] == ["notes"]
+
+
+def test_a_full_disk_is_told_and_the_run_continues_later(tmp_path: Path) -> None:
+    for size in (40, 1_000):  # the plan cannot be written, or what follows it
+        with small_disk(size), pytest.raises(ClickvecError, match=r"cannot write .*d\.teacher.*: File too large"):
+            teach(taught(), FakeSource(), tmp_path / "d.teacher")
+    assert not (tmp_path / "d.teacher").exists()
+    assert_right(teach(taught(), FakeSource(), tmp_path / "d.teacher"), ALL_TITLES)
+
+
+def test_two_processes_do_not_write_the_same_folder(tmp_path: Path) -> None:
+    class Waits(FakeSource):
+        def vectors(self, numbers: np.ndarray, texts: list[str]) -> reduction.Floats:  # type: ignore[override]
+            with pytest.raises(ClickvecError, match=r"d\.teacher is in use by another process"):
+                teach(taught(), FakeSource(), tmp_path / "d.teacher")
+            return super().vectors(numbers, texts)
+
+    assert_right(teach(taught(), Waits(), tmp_path / "d.teacher"), ALL_TITLES)
 
 
 def test_products_of_rows_are_about_the_cosines() -> None:

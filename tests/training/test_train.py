@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import contents
+from command import PROGRAM, contents, ok, refused
 from ondisk import read_arrays, read_metadata
 
 from clickvec import Encoder
@@ -186,19 +186,17 @@ def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch
 def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
     data_folder.save(data, tmp_path / "data")
     settings = ["cells=16", "epochs=15", "batch_size=256"]
-    command = [sys.executable, "-m", "clickvec", "train", str(tmp_path / "data"), "--out", str(tmp_path / "model")]
-    command += [part for setting in settings for part in ("--set", setting)]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE)
+    train = ("train", tmp_path / "data", "--out", tmp_path / "model")
+    train += tuple(part for setting in settings for part in ("--set", setting))
+    running = subprocess.Popen([*PROGRAM, *map(str, train)], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not (tmp_path / "model.run" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     running.kill()
     running.communicate()
     assert (tmp_path / "model.run" / "checkpoint.safetensors").exists()
-    refused = subprocess.run(command, capture_output=True, text=True)
-    assert refused.returncode == 1
-    assert "--resume" in refused.stderr
-    assert subprocess.run([*command, "--resume"], capture_output=True).returncode == 0
+    assert "--resume" in refused(*train)
+    ok(*train, "--resume")
     chosen = recipe("default", settings=settings)
     whole = loop.run_training(data, chosen, tmp_path / "whole")
     assert whole.fingerprint == folder.open_model(tmp_path / "model").fingerprint
@@ -348,16 +346,16 @@ def test_training_names_the_data_and_the_recipe_in_the_model_card(
 
 
 def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Path, tmp_path: Path) -> None:
-    verbs = "prepare {site}/clicks.tsv.gz --shown {site}/train_judged.tsv.gz --out {out}/data"
+    code = "import sys; from clickvec.cli.app import app; [app(verb.split(), standalone_mode=False) for verb in sys.argv[1:]]"  # noqa: E501
     prints = []
     for hash_seed in ("1", "2"):
         out = tmp_path / hash_seed
+        verbs = (
+            f"prepare {site}/clicks.tsv.gz --shown {site}/train_judged.tsv.gz --out {out}/data",
+            f"train {out}/data --out {out}/model --set cells=8 --set epochs=1",
+        )
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "clickvec", *verbs.format(site=site, out=out).split()]
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-        command = [sys.executable, "-m", "clickvec", "train", str(out / "data"), "--out", str(out / "model")]
-        command += ["--set", "cells=8", "--set", "epochs=1"]
-        subprocess.run(command, check=True, capture_output=True, env=environment)
+        subprocess.run([sys.executable, "-c", code, *verbs], check=True, capture_output=True, env=environment)
         prints.append(folder.open_model(out / "model", verify=True).fingerprint)
     assert prints[0] == prints[1]
     for name in ("data.safetensors", "trigrams.txt", "data.json"):

@@ -114,12 +114,6 @@ def _fit(index: "Index", source: "ClickLog | Judged") -> None:
         return
     for line in report_lines(report):
         print_message(line)
-    lowering = [name for name in ("words", "codes") if index.fusion.is_probability and index.fusion.weights[name] < 0]
-    if lowering:
-        print_message(
-            f"Matching {' and '.join(lowering)} lower the score here: of titles with the same cosine, those that match "
-            "were clicked less often. If exact matches must not lose, build the index without --dev and --held-out."
-        )
 
 
 @app.command(cls=Verb)

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 NAMES = ("constant", *CLICK_FACTS)
 # Typical of the logs that we have measured. The ratios of cosine, words and codes are those of the default mixture.
 PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 3.5}
+RISING = ("cosine", "words", "codes", "rarest match")  # more of it must not lower the score
 PENALTY = 100.0  # of 10 to 1,000, the best on held-out queries of three logs
 BEND_FROM = -2.0  # log odds: a probability of 0.12
 _LEAST_SLOPE = 0.2
@@ -34,9 +35,21 @@ def fit_clicks(rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]]) -> 
     """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked."""
     facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
     prior = np.array([PRIOR.get(name, 0.0) for name in NAMES])
-    weights = fit_logistic(facts, labels, prior, PENALTY) if len(facts) else prior
+    weights = _fit_rising(facts, labels, prior) if len(facts) else prior
     weights, bend = _calibrate(facts, labels, weights) if len(facts) else (weights, {})
     return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True)) | bend})
+
+
+def _fit_rising(facts: Floats, labels: Floats, prior: Floats) -> Floats:
+    """Fit the weights. Those in RISING that would be negative are 0, so a better match never lowers the score."""
+    rising, kept = np.isin(NAMES, RISING), np.ones(len(NAMES), np.bool_)
+    while True:
+        weights = np.zeros(len(NAMES))
+        weights[kept] = fit_logistic(facts[:, kept], labels, prior[kept], PENALTY)
+        negative = rising & (weights < 0)
+        if not negative.any():
+            return weights
+        kept &= ~negative
 
 
 def _calibrate(facts: Floats, labels: Floats, weights: Floats) -> tuple[Floats, dict[str, float]]:

@@ -51,6 +51,15 @@ def test_the_fit_is_a_minimum_of_the_penalised_loss() -> None:
     assert np.abs(gradient / np.maximum(spread, 0.1)).max() < 1e-3
 
 
+def test_a_better_match_never_lowers_the_score() -> None:
+    """In a log where matching words and codes mislead, they count nothing, and the cosine is fitted without them."""
+    misleading = Fusion("clicks", TRUE.weights | {"words": -4.0, "codes": -2.0})
+    weights = fitted(some_queries(3_000, misleading)).weights
+    assert weights["words"] == weights["codes"] == 0
+    assert min(weights["cosine"], weights["rarest match"]) >= 0
+    assert weights["cosine"] > 5
+
+
 def test_few_queries_stay_near_the_prior_and_a_fact_that_never_varies_keeps_it() -> None:
     query = some_queries(1)[0]
     weights = fitted([query]).weights

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
+from child import die
 from command import PROGRAM, Done, contents, ok, refused, run, sentence, started
 from ondisk import read_arrays
 from test_skipthought import published
@@ -554,10 +555,6 @@ def test_workers_end_when_the_command_stops_while_they_are_started(
         assert no_more_workers()
     else:
         pytest.fail("it went on")
-
-
-def die(*given: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_worker_that_is_killed_is_told_in_words(

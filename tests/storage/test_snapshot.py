@@ -61,7 +61,9 @@ def test_every_open_of_an_index_gives_one_version(tmp_path: Path, swaps: bool, m
     vectors = [index._live.view().segment.exact.vectors for index in versions]
     versions[0].save(tmp_path / "index")
     with replaced_all_the_time(lambda version: versions[version % 2].save(tmp_path / "index", overwrite=True)):
-        for _ in range(60):
+        for opened in range(2_000):
+            if opened >= 60 and found == {0, 1}:
+                break  # on a busy machine, the other thread may not come to replace it for a while
             with Index.open(tmp_path / "index") as index:
                 view = index._live.view()
                 documents = view.documents.get(view.segment.seqs.tolist())

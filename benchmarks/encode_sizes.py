@@ -8,13 +8,14 @@ not affect speed. Each round runs every system once on the same titles, so that 
 table shows the median over rounds. Titles:
 
 - *nine words*: 8,192 titles of nine random words, all of them seen before, as in benchmarks/encode.py;
-- a catalogue for each --titles: its titles, or a random sample of 50,000. *First pass*: the encoder is new, so it must
-  compute the row of each distinct word once. *Second pass*: the same titles again.
+- the titles of each --titles, a catalogue or a click log, or a random sample of 50,000. *First pass*: the encoder is
+  new, so it must compute the row of each distinct word once. *Second pass*: the same titles again.
 
 The last line is JSON.
 """
 
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -27,7 +28,6 @@ import numpy as np
 from encode import ONE_CORE, TRIGRAMS, model2vec, rate, texts
 
 from clickvec.config import Tower
-from clickvec.data import read_titles
 from clickvec.evaluation.result import text_table
 from clickvec.lab.simulate import Site
 from clickvec.model import forward
@@ -55,8 +55,10 @@ def untrained(kind: str, cells: int, words: list[str]) -> Encoder:
 
 
 def catalogue(path: Path) -> list[str]:
-    """Return the titles of a catalogue, or a random sample."""
-    titles = list(dict.fromkeys(title.title for title in read_titles(path)))
+    """Return the different titles of a gzip TSV file with a column `title`, or a random sample."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        column = next(file).rstrip("\n").split("\t").index("title")
+        titles = list(dict.fromkeys(line.rstrip("\n").split("\t")[column] for line in file))
     chosen = np.sort(np.random.default_rng(0).permutation(len(titles))[:SAMPLE])
     return [titles[row] for row in chosen.tolist()]
 

@@ -117,7 +117,9 @@ def baselines(made: Material, options: argparse.Namespace) -> dict[str, Cell]:
         stored = made.folder / f"{name.replace(' ', '-')}.json"
         if not stored.exists():
             if name == "BM25":
-                titles = made.test.catalogue.titles
+                # The catalogue has one spelling of each title; BM25 scores only what it has indexed.
+                judged = (title for query in made.dev for title in query.titles)
+                titles = list(dict.fromkeys([*made.test.catalogue.titles, *judged]))
                 write_json(stored, values(made, BM25(titles, **tune_on_lists(list(made.dev), titles))))
             else:
                 ranker = Transformer(options.teacher)
@@ -127,7 +129,7 @@ def baselines(made: Material, options: argparse.Namespace) -> dict[str, Cell]:
     return found
 
 
-def show(made: Material, others: dict[str, Cell], cells: dict[tuple[str, int], list[Cell]]) -> dict[str, Any]:
+def show(others: dict[str, Cell], cells: dict[tuple[str, int], list[Cell]]) -> dict[str, Any]:
     """Print the table, and return its numbers."""
     means = {
         key: {name: np.mean([cell[name] for cell in seeds], axis=0) for name in MEASURES}
@@ -135,30 +137,22 @@ def show(made: Material, others: dict[str, Cell], cells: dict[tuple[str, int], l
     }
     sizes = [size for system, size in cells if system == "clicks"]
     pairs = {size: cells["clicks", size][0]["pairs"] for size in sizes}
-    rows = [
-        ["pairs", *(f"{name}: {part}" for name in MEASURES for part in ("clicks", "teacher", "gain", "p", "worth"))]
-    ]
     result: dict[str, Any] = {
         name: {part: float(np.mean(cell[part])) for part in MEASURES} for name, cell in others.items()
     }
-    for size in sizes:
-        row, entry = [f"{pairs[size]:,}"], {}
-        for name in MEASURES:
-            curve = [(pairs[other], float(means["clicks", other][name].mean())) for other in sizes]
+    for name in MEASURES:
+        rows = [["pairs", "clicks", "teacher", "gain", "p", "worth"]]
+        curve = [(pairs[size], float(means["clicks", size][name].mean())) for size in sizes]
+        for size in sizes:
             alone, taught = means["clicks", size][name], means["teacher", size][name]
-            p = randomisation_test(taught, alone)
-            worth = pairs_worth(curve, float(taught.mean()))
-            spreads = [spread(cells[system, size], name) for system in SYSTEMS]
-            row += [
-                f"{alone.mean():.1f} ± {spreads[0]:.1f}", f"{taught.mean():.1f} ± {spreads[1]:.1f}",
-                f"{(taught - alone).mean():+.1f}", f"{p:.2g}", worth,
-            ]  # fmt: skip
-            entry[name] = {"clicks": float(alone.mean()), "teacher": float(taught.mean()), "p": p, "worth": worth}
-        rows.append(row)
-        result[str(pairs[size])] = entry
-    print(text_table(rows))
-    for name, cell in others.items():
-        print(f"{name}: " + ", ".join(f"{part} {np.mean(cell[part]):.1f}" for part in MEASURES))
+            p, worth = randomisation_test(taught, alone), pairs_worth(curve, float(taught.mean()))
+            spreads = [f"{spread(cells[system, size], name):.1f}" for system in SYSTEMS]
+            both = [f"{alone.mean():.1f} ± {spreads[0]}", f"{taught.mean():.1f} ± {spreads[1]}"]
+            rows.append([f"{pairs[size]:,}", *both, f"{(taught - alone).mean():+.1f}", f"{p:.2g}", worth])
+            entry = {"clicks": float(alone.mean()), "teacher": float(taught.mean()), "p": p, "worth": worth}
+            result.setdefault(str(pairs[size]), {})[name] = entry
+        print(f"NDCG@10, {name}\n{text_table(rows)}")
+        print("".join(f"{label}: {np.mean(cell[name]):.1f}\n" for label, cell in others.items()))
     return result
 
 
@@ -216,7 +210,7 @@ def main() -> None:
                 found = ", ".join(f"{name} {np.mean(cell[name]):.2f}" for name in MEASURES)
                 print(f"{system}, {size or 'all'}, seed {seed}: {found}", file=sys.stderr, flush=True)
     if set(options.systems) == set(SYSTEMS):
-        print(json.dumps(show(made, baselines(made, options), cells)))
+        print(json.dumps(show(baselines(made, options), cells)))
 
 
 if __name__ == "__main__":

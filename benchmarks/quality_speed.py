@@ -225,7 +225,7 @@ def table(points: Iterable[Point], splits: list[str]) -> str:
     for point in points:
         scores = [" / ".join(f"{mean:.1f}" for mean in point.quality[split]) for split in splits]
         size = f"{point.megabytes:.1f}" if point.megabytes else ""
-        speed = [f"{point.titles_per_second:,.0f}", f"{point.times_model2vec:.2f}"]
+        speed = [f"{point.titles_per_second:,.0f}", f"{point.times_model2vec:.3g}"]
         rows.append([point.system, str(point.seeds), *scores, *speed, size])
     return text_table(rows)
 

@@ -215,7 +215,7 @@ DEFAULT: dict[str, Any] = {
     "epochs": 5,
     "keep": "best",
 }
-# What changes if there is a teacher (docs/log.md describes the search).
+# What changes if there is a teacher: more weight lowers held-out clicks, fewer epochs lower both dev sets.
 TAUGHT: dict[str, Any] = {"teacher_weight": 0.3, "epochs": 10}
 RECIPES = ("default", "paper")
 

@@ -26,6 +26,9 @@ def pytest_configure() -> None:
     On two cores that do other work too, the tests of training take a minute like this, and ten without.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if not Path("/dev/nvidia0").exists():
+        # Without a GPU, its kernels run in Triton's interpreter. Any library may load Triton, which reads this once.
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,7 @@
 """Our own forward pass gives the vectors of the library, from tokens that were written elsewhere."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,9 @@ from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.token_source import TokenSource, write_tokens
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("sentence_transformers")
-tokenizers = pytest.importorskip("tokenizers")
+for library in ("transformers", "sentence_transformers", "tokenizers"):
+    if find_spec(library) is None:
+        pytest.skip(f"no {library} here", allow_module_level=True)
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "shoe", "blue", "bath", "tub", "hotel", "a", "in", "lamp", "##s"]
 LONG = "red shoe " * 40
@@ -26,6 +27,9 @@ LONG = "red shoe " * 40
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random BERT with mean pooling, as sentence-transformers stores it."""
+    import tokenizers  # not at the top of the file: every process that collects the tests would load them for seconds
+    import transformers
+
     path = tmp_path_factory.mktemp("model") / "tiny-bert"
     torch.manual_seed(0)
     config = transformers.BertConfig(

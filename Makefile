@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest test-paths sanitize explore table bench results reliability soak inside clean
+.PHONY: demo test setup check pytest test-slow test-paths sanitize explore table bench results reliability soak inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -28,7 +28,11 @@ check: setup
 	$(BIN)/mypy
 
 pytest: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+# Run the tests that take seconds each: kills, signals, compilers, whole programs.
+test-slow: setup
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 # Run the tests of C code once for each compiled path of this machine that `make test` does not use.
 test-paths: setup

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -20,6 +22,7 @@ def pytest_in(folder: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_last_lines_say_what_was_skipped_and_why(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"
@@ -36,6 +39,7 @@ def test_the_last_lines_say_what_was_skipped_and_why(tmp_path: Path) -> None:
         assert "1 passed, 4 skipped" in last
 
 
+@pytest.mark.slow
 def test_examples_are_the_same_in_every_run_unless_we_explore(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "from hypothesis import given, strategies as st\n"

@@ -590,6 +590,7 @@ def test_two_comparisons_into_one_folder_are_refused(comparison: tuple[str | Pat
 LONG = ("--set", "cells=8", "--set", "epochs=15", "--set", "batch_size=64")
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_resume_completes_and_two_runs_exclude_each_other(site: Path, tmp_path: Path) -> None:
     arguments = ("train", site / "clicks.tsv.gz", "--no-hold-out", "--out", tmp_path / "m", *LONG)
     with started(*arguments) as running:

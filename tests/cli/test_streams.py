@@ -66,6 +66,7 @@ def clicks(tmp_path: Path) -> Path:
 # --- stderr is broken --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_training_continues_if_stderr_is_broken(clicks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     train = ("train", clicks, *SMALL, "--set", "epochs=20")
@@ -75,6 +76,7 @@ def test_training_continues_if_stderr_is_broken(clicks: Path, tmp_path: Path) ->
         open_model(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_closed_stderr_changes_nothing(model: Path, titles: Path, judged: Path, clicks: Path, tmp_path: Path) -> None:
     commands = {
         "index": ("index", model, titles, "--out", tmp_path / "out-index"),
@@ -173,6 +175,7 @@ def test_a_pipe_that_is_not_stdout_is_an_error(
     assert sentence(done.err) == "Broken pipe"
 
 
+@pytest.mark.slow
 def test_the_demo_continues_if_stdout_is_closed(tmp_path: Path) -> None:
     for module in ("torch", "matplotlib"):
         pytest.importorskip(module)

@@ -464,6 +464,7 @@ def checkpoints(out: Path) -> list[Path]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
 
+@pytest.mark.slow
 @needs_proc
 def test_sigterm_ends_the_workers_and_the_same_command_goes_on(
     arguments: tuple[str | Path, ...], tmp_path: Path
@@ -484,6 +485,7 @@ def test_sigterm_ends_the_workers_and_the_same_command_goes_on(
     assert [len(row["histories"][0]) for row in found["rows"]] == [30, 30]
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_stopped_training_is_saved_though_another_worker_is_idle(
     arguments: tuple[str | Path, ...], tmp_path: Path
@@ -499,6 +501,7 @@ def test_a_stopped_training_is_saved_though_another_worker_is_idle(
     assert saved.stat().st_mtime >= stopped - 0.1  # file times are coarse
 
 
+@pytest.mark.slow
 @needs_proc
 def test_workers_do_not_outlive_a_killed_command(arguments: tuple[str | Path, ...], tmp_path: Path) -> None:
     command = two_jobs(arguments, tmp_path / "out", "dssm,rnn", "epochs=1000")
@@ -522,6 +525,7 @@ def no_more_workers() -> bool:
     return not left
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_command_stops_between_two_tasks(material: Material, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
 
@@ -665,7 +669,7 @@ def test_every_system_of_both_recipes_has_a_name_of_its_own() -> None:
         ("bm25", "BM25", {"tokens", "k1", "b"}),
         ("plsa", "PLSA (T = ", {"topics", "iterations", "own_words"}),
         ("doc2vec", "Doc2Vec, 30 epochs", {"epochs", "nearest to pizza", "nearest to infection"}),
-        ("transformer", "all-MiniLM-L6-v2", set()),
+        pytest.param("transformer", "all-MiniLM-L6-v2", set(), marks=pytest.mark.slow),
     ],
 )
 def test_a_row_that_is_not_trained_here(

@@ -92,6 +92,7 @@ def test_set_up_has_compiled_it() -> None:
             )
 
 
+@pytest.mark.slow
 @can_compile
 def test_it_compiles_into_a_folder_and_is_used_for_that_source_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +128,7 @@ def test_without_a_compiler_there_is_nothing_and_no_error(
     assert "_lstm_avx2.so" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @can_compile
 def test_a_compiler_without_openmp_compiles_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = tmp_path / "compiler"

@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 WHEELS = ROOT / ".wheels"
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
-pytestmark = pytest.mark.skipif(not any(WHEELS.glob("numpy-*.whl")), reason="no wheels in .wheels: run `make setup`")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not any(WHEELS.glob("numpy-*.whl")), reason="no wheels in .wheels: run `make setup`"),
+]
 
 
 @pytest.fixture(scope="module")

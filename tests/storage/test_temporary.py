@@ -131,6 +131,7 @@ def wait_for_temporary(folder: Path, running: subprocess.Popen[str]) -> None:
     pytest.fail(f"it wrote nothing: {running.poll()}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_stopped_program_leaves_nothing_or_the_next_run_removes_it(tmp_path: Path, number: signal.Signals) -> None:
     with started("simulate", tmp_path / "out", "--impressions", "1000000") as running:

@@ -209,6 +209,7 @@ def distance(found: Weights, true: Weights) -> float:
     return float(np.linalg.norm(flat(found, true) - flat(true, true)) / np.linalg.norm(flat(true, true)))
 
 
+@pytest.mark.slow
 def test_how_much_they_leave_out() -> None:
     """The table in docs/paper.md, over 40 random nets: mean cosine with the exact gradient of the title tower."""
     columns: list[dict[str, str]] = []

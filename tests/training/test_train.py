@@ -183,6 +183,7 @@ def train_and_stop(data: dataset.Dataset, chosen: Recipe, out: Path, monkeypatch
             loop.run_training(data, chosen, out)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset.Dataset, tmp_path: Path) -> None:
     data_folder.save(data, tmp_path / "data")
     settings = ["cells=16", "epochs=15", "batch_size=256"]
@@ -345,6 +346,7 @@ def test_training_names_the_data_and_the_recipe_in_the_model_card(
     assert recipe("paper", file=tmp_path / "recipe.toml") == recipe("default", **SMALL)
 
 
+@pytest.mark.slow
 def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Path, tmp_path: Path) -> None:
     code = "import sys; from clickvec.cli.app import app; [app(verb.split(), standalone_mode=False) for verb in sys.argv[1:]]"  # noqa: E501
     prints = []

@@ -129,7 +129,9 @@ def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode
             break
         depth *= 10
     if mode == "words":
-        return 1 + _count_above(found, found_scores, position, bm25)
+        # The last bit of a score depends on the order in which terms are added: a title is not compared with itself.
+        place = np.flatnonzero(found == position)
+        return 1 + (int(place[0]) if len(place) else _count_above(found, found_scores, position, bm25))
     others = fuse(view, terms, vector, _union(near, found))
     return 1 + _count_above(others.positions, others.scores, position, view.fusion.scores(own)[0])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
@@ -204,6 +204,7 @@ def rank_of(index: Index, query: str, doc_id: str | int, mode: str = VECTORS) ->
     block=st.integers(1, 12),
     mode=st.sampled_from(MODES),
 )
+@example(titles=["shanghai hotels accommodation hotel in shanghai discount and reservation"], block=1, mode="words")
 def test_the_rank_of_each_title_is_its_place_among_all_hits(
     encoder: Encoder, titles: list[str], block: int, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

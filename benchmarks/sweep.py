@@ -11,6 +11,7 @@ is printed last on stderr. Dev is measured once, on the model that the recipe ke
 
 import argparse
 import json
+import logging
 import multiprocessing
 import sys
 import tempfile
@@ -62,8 +63,9 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
     from clickvec.evaluation.judged_lists import evaluate
     from clickvec.evaluation.neural import Neural
     from clickvec.model.encoder import Encoder
-    from clickvec.training.loop import train
+    from clickvec.training.loop import run_training
 
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
     torch.set_num_threads(options.threads)
     recipe = config.recipe(options.recipe, settings=settings)
     started = time.monotonic()
@@ -71,9 +73,7 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
         data, dev = prepared(tuple(options.clicks), options.shown, recipe.max_words), read_judged(options.dev)
         try:
             keep_best = dev if recipe.keep == "best" else None
-            model = train(
-                data, recipe, Path(place) / "model", dev=keep_best, device=options.device, quiet=not options.verbose
-            )
+            model = run_training(data, recipe, Path(place) / "model", dev=keep_best, device=options.device)
         except ClickvecError as error:
             return {"settings": settings, "failed": str(error)}
         seconds = time.monotonic() - started

@@ -1,4 +1,7 @@
-"""The forward pass of a BERT encoder with mean pooling, as all-MiniLM-L6-v2 has it. It needs only torch."""
+"""The forward pass of a BERT encoder with mean pooling, as all-MiniLM-L6-v2 has it. It needs only torch.
+
+`token_source.py` imports this file when vectors are computed, so that all else works without torch.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -33,7 +33,7 @@ class SentenceSource:
 
     def vectors(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> Floats:
         """Return the vectors of texts. Empty texts get zeros: the model would encode its separator tokens."""
-        self._model = self._model or _load(self._load_from)
+        self._model = self._model or load_sentence_model(self._load_from)
         size = 64 if self._model.device.type == "cpu" else 512
         vectors = self._model.encode(list(texts), batch_size=size, convert_to_numpy=True, show_progress_bar=False)
         is_text = np.array([bool(text.strip()) for text in texts])[:, None]
@@ -65,14 +65,15 @@ def model_identity(folder: Path) -> str:
     return f"model {hashlib.sha256(json.dumps(described).encode()).hexdigest()[:32]}"
 
 
-def _load(model: str) -> Any:  # noqa: ANN401
+def load_sentence_model(model: str, device: str | None = None) -> Any:  # noqa: ANN401
+    """Load a sentence-transformers model by its name or folder; without a device, on a GPU if there is one."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise missing_extra("sentence-transformers", "transformer") from None
     try:
         with _no_progress():
-            return SentenceTransformer(model, local_files_only=Path(model).is_dir())
+            return SentenceTransformer(model, device=device, local_files_only=Path(model).is_dir())
     except (OSError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ClickvecError(f"{model} cannot be used as a sentence-transformers model: {reason}") from None

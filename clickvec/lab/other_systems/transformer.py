@@ -3,8 +3,8 @@
 The model is read from a folder, never from the network.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError, missing_extra
 from clickvec.evaluation.ranker import Ranker
+from clickvec.teacher.sentence_source import load_sentence_model
 
 Vectors = NDArray[np.float32]
 
@@ -74,30 +75,9 @@ def _minilm() -> Path:
 
 def _load(folder: Path) -> Any:  # noqa: ANN401
     """Load a model on the CPU, so that scores are the same on every machine."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise missing_extra("sentence-transformers", "transformer") from error
+    if find_spec("sentence_transformers") is None:
+        raise missing_extra("sentence-transformers", "transformer")
     # A missing path would be taken for the name of a model to download.
     if not (folder / "config.json").is_file():
         raise ClickvecError(f"{folder} is not a transformer folder: it has no config.json")
-    try:
-        with _no_progress():
-            return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ClickvecError(f"{folder} cannot be read as a sentence-transformers model: {error}") from error
-
-
-@contextmanager
-def _no_progress() -> Iterator[None]:
-    """Switch off the progress bar that transformers shows while it loads a model."""
-    from transformers import utils
-
-    logging: Any = utils.logging  # its functions have no types
-    was_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_on:
-            logging.enable_progress_bar()
+    return load_sentence_model(str(folder), "cpu")

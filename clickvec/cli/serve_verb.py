@@ -48,7 +48,8 @@ def serve(
 ) -> None:
     """Serve an index over HTTP: search, explain, add and delete documents, log clicks.
 
-    /openapi.json describes the API. Without keys, only this machine can reach the service.
+    The address shows a page in a browser; /openapi.json describes the API. Without keys, only this
+    machine can reach the service.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # requests run in parallel already; read when NumPy is imported
     try:
@@ -92,7 +93,8 @@ def serve(
             idle_seconds=idle_seconds,
         ),
     )  # fmt: skip
-    run(settings, lambda address: print_message(f"Serving {index} at {address}; stop with Ctrl-C"))
+    tell = "open it in a browser, stop with Ctrl-C"
+    run(settings, lambda address: print_message(f"Serving {index} at {address}; {tell}"))
 
 
 def _check_origin(origin: str, is_safe: bool) -> None:

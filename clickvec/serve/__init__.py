@@ -10,6 +10,7 @@
 | answers.py, topics_answer.py | what each endpoint answers |
 | schemas.py | the requests and responses as types |
 | openai_shape.py | embeddings and models in OpenAI's shape |
+| page_files.py | the web page at /, whose files are in page/ |
 | click_log.py | the log of impressions and clicks that `prepare` and `retrain` read |
 | keys.py | API keys, hashed |
 | counters.py | counts and latencies of all workers in shared memory, as Prometheus text |

@@ -23,6 +23,7 @@ from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
 from clickvec.serve.limits import Limits, is_loopback
 from clickvec.serve.openapi import describe
+from clickvec.serve.page_files import FILE, PAGE_NAMES, Page
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.service import Service
 
@@ -71,7 +72,7 @@ ENDPOINTS = (
     Endpoint("GET", "/metrics", answers.metrics, at="always"),
     Endpoint("GET", "/openapi.json", _openapi, None, "open", dict, "loop"),
 )  # fmt: skip
-NAMES = tuple(endpoint.name for endpoint in ENDPOINTS)
+NAMES = (*PAGE_NAMES, *(endpoint.name for endpoint in ENDPOINTS))
 
 
 class _TextConvertor(Convertor[str]):
@@ -99,6 +100,8 @@ class Application:
             Route(path.replace("{id}", "{id:text}"), PathEndpoint(service, endpoints))
             for path, endpoints in by_path.items()
         ]
+        page = Page()
+        routes += [Route("/", page), Route(FILE, page)]
         app = _answer_refusals(Router(routes, redirect_slashes=False, default=_not_found))
         if service.settings.cors:
             app = CORSMiddleware(
@@ -117,7 +120,8 @@ class Application:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS]
+                known = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(head for head in _HEADERS if head[0] not in known)]
             else:
                 size += len(message["body"])
             try:

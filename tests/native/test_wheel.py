@@ -67,6 +67,8 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     source = {
         str(path.relative_to(ROOT)) for kind in ("*.py", "*.c", "*.h") for path in (ROOT / "clickvec").rglob(kind)
     }
+    source |= {str(path.relative_to(ROOT)) for path in (ROOT / "clickvec/serve/page").iterdir()}
+    assert "clickvec/serve/page/index.html" in source
     assert source <= set(names)  # what is compiled is told by the hash of its C
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert sorted(line.split()[1].split(">")[0] for line in needed) == ["numpy", "typer"]

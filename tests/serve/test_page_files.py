@@ -1,0 +1,72 @@
+"""The files of the web page: what is served, how it is cached, and that no request reaches another file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from serving import Running, running
+
+from clickvec.serve.keys import Keys
+from clickvec.serve.page_files import read_page
+
+PAGE = Path(__file__).parents[2] / "clickvec" / "serve" / "page"
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def test_every_file_of_the_page_is_served_as_what_it_is(reading: Running) -> None:
+    paths = {"/" if file.name == "index.html" else f"/page/{file.name}": file for file in PAGE.iterdir()}
+    assert set(paths) == set(read_page())
+    for path, file in paths.items():
+        answer = reading.client.get(path)
+        assert (answer.status_code, answer.content) == (200, file.read_bytes())
+        assert answer.headers["content-type"].partition(";")[0] == TYPES[file.suffix]
+        head = reading.client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(answer.content))
+
+
+def test_a_browser_runs_only_our_own_files(reading: Running) -> None:
+    headers = reading.client.get("/page/favicon.svg").headers
+    (policy,) = headers.get_list("content-security-policy")  # a second one would hold too
+    rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == rules["frame-ancestors"] == "'none'"
+    assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
+    assert rules["require-trusted-types-for"] == "'script'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("condition", ["{}", "W/{}", '"x", {}', "*"])
+def test_a_file_that_has_not_changed_is_not_sent_again(reading: Running, condition: str) -> None:
+    etag = reading.client.get("/page/favicon.svg").headers["etag"]
+    answer = reading.client.get("/page/favicon.svg", headers={"if-none-match": condition.replace("{}", etag)})
+    assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
+    assert answer.headers["cache-control"] == "no-cache"
+    assert reading.client.get("/page/favicon.svg", headers={"if-none-match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/index.html", "/page/../page_files.py", "/page/%2e%2e/keys.py", "/page/..%2fkeys.py", "/page//etc/passwd",
+        "/page/favicon.svg%00", "/page/FAVICON.svg", "/page/favicon.svg/", "/page", "//", "/index.html", "/favicon.ico",
+    ],
+)  # fmt: skip
+def test_no_other_path_is_a_file(reading: Running, path: str) -> None:
+    answer = reading.client.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_the_page_needs_no_key_and_is_counted_and_logged(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, read_keys=Keys((b"x" * 32,))) as service:
+        etag = service.client.get("/page/favicon.svg").headers["etag"]
+        assert service.client.get("/page/favicon.svg", headers={"if-none-match": etag}).status_code == 304
+        assert service.client.put("/page/favicon.svg").status_code == 405
+        text = service.service.counters.text({})
+    for status in (200, 304, 405):
+        assert f'clickvec_requests_total{{endpoint="GET /page/{{name}}",status="{status}"}} 1' in text
+    lines = [json.loads(line) for line in (tmp_path / "access.jsonl").read_text().splitlines()]
+    assert [(line["endpoint"], line["status"]) for line in lines] == [
+        ("GET /page/{name}", status) for status in (200, 304, 405)
+    ]

@@ -32,6 +32,12 @@ def serve(
     click_log: Annotated[Path | None, typer.Option(help="Where to log clicks. Default: INDEX.clicks.jsonl.")] = None,
     access_log: Annotated[Path | None, typer.Option(help="Where to log requests. Default: stderr.")] = None,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write queries to the access log.")] = False,
+    log_clicks: Annotated[
+        bool, typer.Option("--log-clicks", help="Let the page log what it shows and what users click.")
+    ] = False,
+    about: Annotated[
+        Path | None, typer.Option(help="What the page tells about the model. Default: about beside INDEX.")
+    ] = None,
     max_body: Annotated[int, typer.Option(min=1024, help="Bytes in the body of a request.")] = 8 * 2**20,
     max_payload: Annotated[int, typer.Option(min=1, help="Bytes in the payload of a document.")] = 64 * 2**10,
     max_query: Annotated[int, typer.Option(min=1, help="Characters in a query.")] = 1_000,
@@ -69,6 +75,7 @@ def serve(
         raise typer.BadParameter("give the folder of an index", param_hint="INDEX")
     if not (index / "index.json").is_file():
         raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
+    from clickvec.serve.about import default_folder
     from clickvec.serve.click_log import default_path
     from clickvec.serve.limits import Limits, Settings, is_loopback
     from clickvec.serve.supervisor import run
@@ -85,7 +92,8 @@ def serve(
     settings = Settings(
         index=index, click_log=click_log or default_path(index), host=host, port=port, workers=workers, threads=threads,
         read_keys=readers, write_keys=writers, cors=tuple(cors or ()), log_queries=log_queries, access_log=access_log,
-        host_names=tuple(name.lower() for name in host_name or ()), stop_seconds=stop_seconds,
+        host_names=tuple(name.lower() for name in host_name or ()), stop_seconds=stop_seconds, log_clicks=log_clicks,
+        about=about or (default_folder(index) if default_folder(index).is_dir() else None),
         limits=Limits(
             body_bytes=max_body, payload_bytes=max_payload, query_characters=max_query,
             title_characters=max_title, hits=max_hits, queries=max_queries, documents=max_documents,

@@ -34,8 +34,9 @@ class Finding:
     def as_json(self) -> dict[str, Any]:
         """Return the finding for programs."""
         return {
-            "name": self.name, "act": self.act, "text": self.text, "advice": self.advice, "numbers": dict(self.numbers),
-            "examples": list(self.examples),
+            "name": self.name, "heading": self.heading, "act": self.act, "text": self.text, "advice": self.advice,
+            "numbers": dict(self.numbers), "examples": list(self.examples),
+            "plots": [plot._asdict() for plot in self.plots],
         }  # fmt: skip
 
 

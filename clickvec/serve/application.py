@@ -17,7 +17,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import clickvec
-from clickvec.serve import answers, openai_shape, schemas, topics_answer
+from clickvec.serve import about_answer, answers, openai_shape, schemas, topics_answer
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
@@ -60,6 +60,7 @@ ENDPOINTS = (
     ),
     Endpoint("GET", "/documents/{id}", answers.get_document, response=schemas.FoundDocument),
     Endpoint("DELETE", "/documents/{id}", answers.delete_document, None, "write", schemas.DeleteResponse, "write"),
+    Endpoint("GET", "/about", about_answer.about, response=about_answer.AboutResponse, at="always"),
     Endpoint("GET", "/topics", topics_answer.cell_topics, response=schemas.TopicsResponse),
     Endpoint(
         "POST", "/v1/embeddings", openai_shape.embeddings, openai_shape.EmbeddingRequest,

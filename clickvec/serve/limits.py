@@ -43,6 +43,8 @@ class Settings:
     host_names: tuple[str, ...] = ()  # that the Host header may have besides the loopback names
     log_queries: bool = False
     access_log: Path | None = None  # None: stderr
+    log_clicks: bool = False  # whether the page sends clicks
+    about: Path | None = None  # the folder that tells about the model; None: there is none
     stop_seconds: float = 30.0  # to finish running requests after the first signal
     limits: Limits = field(default_factory=Limits)
 
@@ -53,3 +55,9 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def keeps_queries(settings: Settings) -> bool:
+    """Tell whether queries are counted: if that was asked for, and only those who may write can read them."""
+    has_keys = bool(settings.read_keys or settings.write_keys)
+    return settings.log_queries and bool(settings.write_keys or (is_loopback(settings.host) and not has_keys))

@@ -1,0 +1,91 @@
+"""What GET /about answers: what this service is, and which of its features are on. The page asks for it first."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+import clickvec
+from clickvec.config import RECURRENT
+from clickvec.search.payload.fields import Fields
+from clickvec.serve.endpoint import Call
+from clickvec.serve.limits import keeps_queries
+from clickvec.serve.service import Service
+
+_FIELDS = 100  # most payload fields listed
+
+
+class PayloadField(Struct):
+    """A payload field that filters and facets can use."""
+
+    name: str
+    kind: Literal["text", "number", "bool", "mixed"]
+    values: Annotated[int, Meta(description="About how many different values it has.")]
+
+
+class PageLimits(Struct):
+    """Limits that a page needs to know."""
+
+    query_characters: int
+    title_characters: int
+    hits: int
+
+
+class NeededKeys(Struct):
+    """Which requests need an API key."""
+
+    read: bool
+    write: bool
+
+
+class AboutResponse(Struct):
+    """What this service is, and which features are on."""
+
+    name: Annotated[str, Meta(description="The name of the index.")]
+    version: Annotated[str, Meta(description="The version of clickvec.")]
+    titles: int
+    model: Annotated[str, Meta(description="The fingerprint of the model.")]
+    tower: Annotated[str, Meta(description="Such as lstm.")]
+    has_cells: Annotated[bool, Meta(description="Whether the model reads word by word, and so has gates and topics.")]
+    fusion: Annotated[str, Meta(description="How words and vectors make the score: ranks, mixture or clicks.")]
+    is_writable: bool
+    logs_clicks: Annotated[bool, Meta(description="Whether the page should send clicks to /click.")]
+    keeps_queries: Annotated[bool, Meta(description="Whether /queries exists.")]
+    keys: NeededKeys
+    fields: list[PayloadField]
+    limits: PageLimits
+
+
+def about(service: Service, call: Call) -> AboutResponse:
+    """Return what this service is, and which features are on."""
+    settings, limits, view = service.settings, service.limits, service.index.view()
+    tower = view.encoder.model.tower.kind
+    return AboutResponse(
+        name=settings.index.resolve().name, version=clickvec.__version__, titles=len(view),
+        model=view.encoder.fingerprint, tower=tower, has_cells=tower in RECURRENT, fusion=view.fusion.method,
+        is_writable=service.is_writable, logs_clicks=settings.log_clicks, keeps_queries=keeps_queries(settings),
+        keys=NeededKeys(bool(settings.read_keys), bool(settings.read_keys or settings.write_keys)),
+        fields=payload_fields(view.fields()),
+        limits=PageLimits(limits.query_characters, limits.title_characters, limits.hits),
+    )  # fmt: skip
+
+
+def payload_fields(parts: Iterable[Fields]) -> list[PayloadField]:
+    """Return the fields of all documents, those with the most different values last."""
+    counts: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for name in part:
+            field = part.get(name)
+            if field is not None:  # parts share values, so the counts are those of the part with the most
+                texts, numbers = counts.get(name, (0, 0))
+                counts[name] = max(texts, len(field.strings)), max(numbers, len(field.numbers))
+    found = [
+        PayloadField(name, _kind(texts, numbers), texts + numbers or 2) for name, (texts, numbers) in counts.items()
+    ]
+    return sorted(found, key=lambda field: (field.values, field.name))[:_FIELDS]
+
+
+def _kind(texts: int, numbers: int) -> Literal["text", "number", "bool", "mixed"]:
+    if texts and numbers:
+        return "mixed"
+    return "text" if texts else "number" if numbers else "bool"

@@ -75,7 +75,7 @@ def serve(
         raise typer.BadParameter("give the folder of an index", param_hint="INDEX")
     if not (index / "index.json").is_file():
         raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
-    from clickvec.serve.about import default_folder
+    from clickvec.serve.about_folder import default_folder
     from clickvec.serve.click_log import default_path
     from clickvec.serve.limits import Limits, Settings, is_loopback
     from clickvec.serve.supervisor import run

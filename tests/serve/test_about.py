@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from serving import Running, running
 
-from clickvec.serve.about import Figure, Measured, MeasuredRow, default_folder, read_about, write_measured
+from clickvec.serve.about_folder import Figure, Measured, MeasuredRow, default_folder, read_about, write_measured
 from clickvec.serve.keys import Keys
 from clickvec.serve.limits import Settings, keeps_queries
 

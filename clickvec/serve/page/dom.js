@@ -1,0 +1,59 @@
+// Build the page from elements and text nodes. No text is ever parsed as HTML, so titles, queries and payloads are inert.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attrs, children) {
+  for (const [name, value] of Object.entries(attrs || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
+    else if (name === "data") Object.assign(node.dataset, value);
+    else if (name === "value" || name === "checked") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...flat(children));
+  return node;
+}
+
+const flat = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : String(child)));
+
+// el("p", {class: "note", onclick: f, style: {"--a": 0.5}, data: {id: 7}}, "text", el("b", null, "more"))
+export const el = (tag, attrs, ...children) => fill(document.createElement(tag), attrs, children);
+export const svg = (tag, attrs, ...children) => fill(document.createElementNS(SVG, tag), attrs, children);
+export const put = (node, ...children) => { node.replaceChildren(...flat(children)); return node; };
+
+// --- numbers ---------------------------------------------------------------------------------------------------
+
+export const count = (number) => Number(number).toLocaleString("en-US");
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export const fixed = (number, digits = 3) => (Number.isFinite(number) ? number.toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−") : "–");
+export const signed = (number, digits = 3) => { const text = fixed(number, digits); return text.startsWith("−") || text === "–" ? text : `+${text}`; };
+
+// --- states ----------------------------------------------------------------------------------------------------
+
+export const loading = (text = "Loading …") => el("div", { class: "state", role: "status", data: { state: "loading" } }, el("span", { class: "spinner", "aria-hidden": "true" }), text);
+export const empty = (title, ...more) => el("div", { class: "state", data: { state: "empty" } }, el("h2", null, title), more.map((text) => (text instanceof Node ? text : el("p", null, text))));
+export function failure(error, again) {
+  const offline = error.code === "offline";
+  return el("div", { class: "state bad", role: "alert", data: { state: offline ? "offline" : "error", code: error.code || "error" } },
+    el("h2", null, offline ? "The service does not answer" : "That did not work"),
+    el("p", null, error.message),
+    again && el("button", { type: "button", onclick: again }, "Try again"));
+}
+
+// --- small parts that several views use -------------------------------------------------------------------------
+
+// A switch between a few choices: radio buttons in a row.
+export function choice(label, name, options, value, onchange) {
+  return el("fieldset", { class: "switch", data: { switch: name } }, el("legend", { class: "unseen" }, label),
+    Object.entries(options).map(([key, text]) =>
+      el("label", null, el("input", { type: "radio", name, value: key, checked: key === value, onchange: () => onchange(key) }), el("span", null, text))));
+}
+
+// A word on a background whose strength is its contribution, relative to the largest one.
+export function litWord(word, contribution, most, attrs) {
+  const strength = most > 0 ? Math.min(1, Math.abs(contribution) / most) : 0;
+  const kind = strength < 0.06 ? "w" : contribution > 0 ? "w p" : "w m";
+  return el("span", { class: kind, style: { "--a": strength.toFixed(2) }, ...attrs }, word);
+}

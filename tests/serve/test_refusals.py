@@ -22,7 +22,7 @@ def error(answer: httpx.Response) -> tuple[int, str, str]:
     [
         ("GET", "/nope", 404, "not_found"),
         ("GET", "/page/", 404, "not_found"),
-        ("POST", "/page/favicon.svg", 405, "method_not_allowed"),
+        ("POST", "/", 405, "method_not_allowed"),
         ("POST", "/search/", 404, "not_found"),
         ("GET", "/search", 405, "method_not_allowed"),
         ("PUT", "/documents/1", 405, "method_not_allowed"),

@@ -46,7 +46,8 @@ export async function probe() {
 async function fetchOnce(method, path, body, signal) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
-  if (key()) headers.authorization = `Bearer ${key()}`;
+  // A header has ASCII only. Any other key is wrong, and the service says so.
+  if (key()) headers.authorization = `Bearer ${key().replace(/[^!-~]/g, "?")}`;
   try {
     const response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
     const text = await response.text();

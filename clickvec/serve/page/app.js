@@ -28,7 +28,7 @@ export function link(view, params = {}) {
 
 function current() {
   const [name, text] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  return { view: name in VIEWS ? name : FIRST, params: Object.fromEntries(new URLSearchParams(text || "")) };
+  return { view: Object.hasOwn(VIEWS, name) ? name : FIRST, params: Object.fromEntries(new URLSearchParams(text || "")) };
 }
 
 let shown = null; // {view, cleanup}

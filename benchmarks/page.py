@@ -1,0 +1,141 @@
+"""Measure the web page of the service: the time from a key press to the first result on the screen, and its size.
+
+    python benchmarks/page.py INDEX... [--keys 300] [--port 0]
+
+Chromium types the first words of random titles, one key after the other, as soon as the answer to the key before is
+painted. The clock starts at the time stamp of the key event and stops in the first task after the frame that shows the
+hits for exactly this text. The service runs on the same cores, with one worker. Each INDEX is opened read-only if a
+service is running on it; copy it first if that matters.
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WORDS = 3  # of a title that are typed
+RESULTS = "[data-query]"  # the page writes the query of the hits that it shows into this attribute
+
+# The message arrives after the frame that the animation callback belongs to was painted.
+START = """(expected) => ({result: (async () => {
+  const start = await new Promise(resolve =>
+    addEventListener('keydown', event => resolve(event.timeStamp), {once: true, capture: true}));
+  const isShown = () => document.querySelector('[data-query]')?.dataset.query === expected;
+  await new Promise(resolve => {
+    if (isShown()) return resolve();
+    const observer = new MutationObserver(() => { if (isShown()) { observer.disconnect(); resolve(); } });
+    observer.observe(document.body, {subtree: true, childList: true, attributeFilter: ['data-query']});
+  });
+  await new Promise(requestAnimationFrame);
+  await new Promise(resolve => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = resolve;
+    channel.port2.postMessage(0);
+  });
+  const searches = performance.getEntriesByType('resource').filter(entry => entry.name.endsWith('/search'));
+  const last = searches.at(-1);
+  performance.clearResourceTimings();
+  return {milliseconds: performance.now() - start, request: last ? last.responseEnd - last.startTime : 0};
+})()})"""
+
+
+@contextmanager
+def serving(index: Path, *options: str) -> Iterator[str]:
+    """Serve an index and yield the address."""
+    options = ("--port", "0", "--access-log", os.devnull, *options)
+    command = [sys.executable, "-m", "clickvec", "serve", str(index), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in process.stderr or ():
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                yield found[0]
+                break
+        else:
+            raise SystemExit(f"{index} cannot be served")
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def texts_of(index: Path, count: int) -> list[str]:
+    """Return the first words of random titles."""
+    from clickvec.search.index import Index
+
+    with Index.open(index) as opened:
+        view = opened.view()
+        positions = sorted(random.Random(0).sample(range(view.size), min(count, view.size)))
+        titles = [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
+    texts = (" ".join(title.lower().split()[:WORDS]) for title in titles)
+    return [text for text in texts if text.isascii()]
+
+
+def type_texts(page: Any, texts: list[str], keys: int) -> list[dict[str, float]]:  # noqa: ANN401
+    """Type texts until enough keys are measured, and return what each took."""
+    field = page.get_by_role("searchbox")
+    measured: list[dict[str, float]] = []
+    for text in texts:
+        field.fill("")
+        page.wait_for_function("() => !document.querySelector('[data-query]')?.dataset.query")
+        for end in range(1, len(text) + 1):
+            if text[:end].strip() == text[: end - 1].strip():  # a blank changes nothing
+                field.press("Space")
+                continue
+            waiting = page.evaluate_handle(START, text[:end])
+            field.press(text[end - 1])
+            measured.append(waiting.evaluate("waiting => waiting.result"))
+            if len(measured) == keys:
+                return measured
+    return measured
+
+
+def describe(values: list[float]) -> str:
+    """Return median, 95th percentile and maximum."""
+    ordered = sorted(values)
+    return f"{statistics.median(ordered):6.0f} {ordered[int(0.95 * (len(ordered) - 1))]:6.0f} {ordered[-1]:6.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("indexes", metavar="INDEX", nargs="+", type=Path)
+    parser.add_argument("--keys", type=int, default=300)
+    arguments = parser.parse_args()
+    if CHROMIUM is None:
+        raise SystemExit("Chromium is not installed.")
+    from playwright.sync_api import sync_playwright
+
+    sizes = {file.name: len(file.read_bytes()) for file in files("clickvec.serve").joinpath("page").iterdir()}
+    print("milliseconds               keys   to the screen: median p95 max   of it the request: median p95 max")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for index in arguments.indexes:
+            with serving(index) as address:
+                page = browser.new_page()
+                page.goto(address)
+                page.get_by_role("searchbox").wait_for()
+                titles = page.evaluate("async () => (await (await fetch('/about')).json()).titles")
+                texts = texts_of(index, 200)
+                type_texts(page, texts[-5:], 20)  # warm up
+                measured = type_texts(page, texts, arguments.keys)
+                shown, asked = ([row[name] for row in measured] for name in ("milliseconds", "request"))
+                print(
+                    f"{titles:12,} titles {len(measured):11}   {describe(shown):>29}   {describe(asked):>34}",
+                    flush=True,
+                )
+                page.close()
+        browser.close()
+    print(f"The page has {sum(sizes.values()):,} bytes in {len(sizes)} files: ", end="")
+    print(", ".join(f"{name} {size:,}" for name, size in sorted(sizes.items(), key=lambda item: -item[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""A service with a small index, and Chromium to open its page."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("msgspec")
+pytest.importorskip("playwright.sync_api")
+
+from evil import DOCUMENTS
+from playwright.sync_api import sync_playwright
+from serving import Running, running
+from tabs import Tab
+
+from clickvec.model.encoder import Encoder
+from clickvec.search.index import Index
+
+TITLES = 1_200
+BRANDS = ("acme", "orbit", "zenith")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of this folder where there is no browser."""
+    if CHROMIUM is None:
+        skip = pytest.mark.skip(reason="Chromium is not installed, so no page is opened")
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def page_index(site: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Titles of the simulated site with payloads, and some that attack the page."""
+    with gzip.open(site / "titles.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file][1 : TITLES + 1]
+    payloads = [{"brand": BRANDS[row % 3], "price": 5 + row % 90} for row in range(len(rows))]
+    path = tmp_path_factory.mktemp("page") / "index"
+    index = Index.build(
+        Encoder.load(trained),
+        [title for _, title in rows] + [document["title"] for document in DOCUMENTS],
+        ids=[name for name, _ in rows] + [document["id"] for document in DOCUMENTS],
+        payloads=payloads + [document["payload"] for document in DOCUMENTS],
+    )
+    index.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def shop(page_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service without keys."""
+    with running(page_index, tmp_path_factory.mktemp("logs")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium. It is closed after each file, because its event loop would disturb other tests."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_tab(browser: Any) -> Iterator[Callable[..., Tab]]:  # noqa: ANN401
+    """Open a tab of a service, with options of the browser's context such as color_scheme."""
+    tabs: list[Tab] = []
+    with ExitStack() as contexts:
+
+        def make(service: Running, **options: Any) -> Tab:  # noqa: ANN401
+            context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
+            contexts.callback(context.close)
+            tabs.append(Tab(context.new_page(), service.port))
+            return tabs[-1]
+
+        yield make
+        for tab in tabs:
+            tab.check()
+
+
+@pytest.fixture
+def tab(shop: Running, open_tab: Callable[..., Tab]) -> Tab:
+    """A tab of the service without keys."""
+    return open_tab(shop)

@@ -10,7 +10,6 @@ service is running on it; copy it first if that matters.
 
 import argparse
 import os
-import random
 import re
 import shutil
 import statistics
@@ -21,6 +20,8 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WORDS = 3  # of a title that are typed
@@ -73,7 +74,7 @@ def texts_of(index: Path, count: int) -> list[str]:
 
     with Index.open(index) as opened:
         view = opened.view()
-        positions = sorted(random.Random(0).sample(range(view.size), min(count, view.size)))
+        positions = np.sort(np.random.default_rng(0).choice(view.size, min(count, view.size), replace=False))
         titles = [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
     texts = (" ".join(title.lower().split()[:WORDS]) for title in titles)
     return [text for text in texts if text.isascii()]

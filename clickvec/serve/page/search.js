@@ -12,11 +12,13 @@ export function show(root, params, { service, keep, link, announce }) {
   async function search() {
     const q = field.value;
     keep({ ...params, q });
+    list.dataset.query = ""; // the query of the hits that are shown, for benchmarks/page.py
     if (!q.trim()) { ask.cancel(); return put(list); }
     try {
       const answer = await ask("POST", "/search", { query: q, k: 10 });
       if (!answer) return;
       put(list, answer.hits.length ? answer.hits.map((hit) => el("li", { class: "hit" }, el("a", { href: link("why", { q, id: hit.id }) }, hit.title), " ", el("small", null, fixed(hit.score)))) : empty("Nothing found"));
+      list.dataset.query = q;
       announce(`${answer.hits.length} hits`);
     } catch (error) { put(list, failure(error, search)); }
   }

@@ -15,9 +15,11 @@ from clickvec.explanation.side import Side
 from clickvec.explanation.why_not import FusedTitles, WhyNot, why_not
 from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
+from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
 from clickvec.search.live.view import View
-from clickvec.search.retrieval import MODES, rank_in_view
+from clickvec.search.retrieval import MODES, facts_of_texts, rank_in_view
+from clickvec.text.tokens import canonical
 
 RANKED_TITLES = 50_000  # in a larger index, not all titles are ranked:
 RANKED_DEPTH = 1_000  # the best by words and by vectors are; by one of them alone, the first 100
@@ -227,5 +229,43 @@ def _rank(fused_query: FusedQuery, query: str, title: _Title, top: _Title | None
         else:
             target = title.text if title.position is None else title.position
             places.append(rank_in_view(view, query, fused_query.vector, target, mode))
+    if is_large and title.position is None:
+        places[0] = _place_among_candidates(fused_query, title.text)
     depth = RANKED_DEPTH if is_large and places[0] is None else None
     return Rank(places[0], len(view), title.id, top.id if top else None, places[1], places[2], depth)
+
+
+def _place_among_candidates(fused_query: FusedQuery, text: str) -> int | None:
+    """Return the rank that a text would have, or None if neither words nor vectors would propose it."""
+    view, proposed = fused_query.view, fused_query.candidates
+    facts = facts_of_texts(view, fused_query.terms, fused_query.vector, [text])
+    by_words = np.isin(proposed.positions, fused_query.by_words)
+    by_vectors = np.isin(proposed.positions, fused_query.by_vectors)
+    is_near = bool(facts.cosine[0] >= proposed.facts.cosine[by_vectors].min(initial=2))
+    has_words = bool(facts.bm25[0] and facts.bm25[0] >= proposed.facts.bm25[by_words].min(initial=0))
+    if not is_near and not has_words:
+        return None
+    score = fused_query.scores([text], facts.cosine)[0]
+    return 1 + int((proposed.scores >= np.float32(score)).sum())
+
+
+def rank_of_text(index: Index, fused_query: FusedQuery, query: str, text: str, replaced: Document | None) -> Rank:
+    """Return the rank that a text would have in the index, in place of the document `replaced` if given."""
+    view, top = fused_query.view, _top(fused_query)
+    old = None if replaced is None else _look_up(index, view, replaced.id)
+    if old and old.position is not None and canonical(old.text) == canonical(text):
+        return _rank(fused_query, query, old, top)
+    rank = _rank(fused_query, query, _Title(text), top)
+    if old is None or old.position is None:
+        return rank
+    before = _rank(fused_query, query, old, top)
+    return rank._replace(
+        rank=_without(rank.rank, before.rank),
+        by_words=_without(rank.by_words, before.by_words),
+        by_vectors=_without(rank.by_vectors, before.by_vectors),
+    )
+
+
+def _without(place: int | None, removed: int | None) -> int | None:
+    """Return a place after the title at another place was removed."""
+    return place - 1 if place and removed and removed < place else place

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, json
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation import Explanation, explain_hits
+from clickvec.explanation import Explanation, explain_hits, highlight
 from clickvec.explanation import explain as explain_pair
 from clickvec.search.index import Hit
 from clickvec.search.payload.filters import parse_filter
@@ -28,6 +28,7 @@ from clickvec.serve.schemas import (
     FoundDocument,
     FoundHit,
     Health,
+    HitWord,
     Id,
     Parts,
     Ready,
@@ -39,6 +40,7 @@ from clickvec.serve.schemas import (
     Shown,
 )  # fmt: skip
 from clickvec.serve.service import Service
+from clickvec.serve.trial_answer import traces
 
 _DIGITS = 6  # of a score: all that a float32 has
 
@@ -56,6 +58,8 @@ def search(service: Service, call: Call) -> SearchResponse:
     check_count("facets in all queries", range(len(queries) * len(request.facets)), limits.hits)
     if request.explain:
         check_count("hits to explain", range(len(queries) * request.k), limits.queries)
+    if request.highlight:
+        check_count("hits to highlight", range(len(queries) * request.k), limits.queries)
     if request.explain and request.mode != "hybrid":
         raise RefusalError(422, f"explain needs the mode hybrid, and the mode is {request.mode}.")
     if request.offset + request.k > limits.hits:
@@ -71,6 +75,8 @@ def search(service: Service, call: Call) -> SearchResponse:
     for query, hits in zip(queries, found, strict=True):
         explanations = _explanations(service, query, hits, deadline) if request.explain else [UNSET] * len(hits)
         shown = [_hit(hit, explanation) for hit, explanation in zip(hits, explanations, strict=True)]
+        if request.highlight:
+            _highlight(service, query, shown, deadline)
         facets = _facets(service, query, request) if request.facets else UNSET
         results.append(Found(shown, facets, _corrected(service, query, request)))
     notes = _notes(service, request) if not any(found) else UNSET
@@ -123,6 +129,19 @@ def _hit(hit: Hit, explanation: Any) -> FoundHit:  # noqa: ANN401
     )
 
 
+def _highlight(service: Service, query: str, hits: list[FoundHit], deadline: float) -> None:
+    """Add the words of each hit, and what they contribute."""
+
+    def titles() -> Iterator[str]:
+        for hit in hits:
+            if time.monotonic() > deadline:
+                raise RefusalError(504, "Highlighting the hits took too long; ask for fewer.")
+            yield hit.title
+
+    for hit, words in zip(hits, highlight(service.index.view(), query, titles()), strict=True):
+        hit.words = [HitWord(word.text, round(word.cosine, _DIGITS), round(word.bm25, _DIGITS)) for word in words]
+
+
 def _facets(service: Service, query: str, request: SearchRequest) -> dict[str, list[FacetCount]]:
     counted = service.index.facets(
         query, request.facets, where=request.where, mode=request.mode, min_score=request.min_score
@@ -163,7 +182,13 @@ def explain(service: Service, call: Call) -> ExplainResponse:
         check_lengths("title", [str(title)], service.limits.title_characters)
     if request.id is not None:
         title = find(service, request.id).id
-    return _explanation(explain_pair(service.index, request.query, title))
+    if request.compare_with is not None:
+        check_lengths("compare_with", [str(request.compare_with)], service.limits.title_characters)
+    explanation = explain_pair(service.index, request.query, title, request.compare_with)
+    answer = _explanation(explanation)
+    if request.trace:
+        answer.trace = traces(explanation.query_side.reading, explanation.title_side.reading)
+    return answer
 
 
 # --- documents ---------------------------------------------------------------------------------------------------

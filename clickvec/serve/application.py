@@ -17,7 +17,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import clickvec
-from clickvec.serve import about_answer, answers, openai_shape, schemas, topics_answer
+from clickvec.serve import about_answer, answers, openai_shape, schemas, topics_answer, trial_answer
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
@@ -54,6 +54,7 @@ ENDPOINTS = (
     Endpoint("POST", "/search", answers.search, schemas.SearchRequest, response=schemas.SearchResponse),
     Endpoint("POST", "/rerank", answers.rerank, schemas.RerankRequest, response=schemas.RerankResponse),
     Endpoint("POST", "/explain", answers.explain, schemas.ExplainRequest, response=schemas.ExplainResponse),
+    Endpoint("POST", "/try", trial_answer.try_title, trial_answer.TryRequest, response=trial_answer.TryResponse),
     Endpoint(
         "POST", "/documents", answers.add_documents, schemas.DocumentsRequest, "write", schemas.DocumentsResponse,
         "write",

@@ -85,6 +85,8 @@ def _add_limits(components: dict[str, Any], limits: Limits) -> None:
         ("RerankRequest", "query", "maxLength", limits.query_characters),
         ("RerankRequest", "documents", "maxItems", limits.documents),
         ("ExplainRequest", "query", "maxLength", limits.query_characters),
+        ("TryRequest", "query", "maxLength", limits.query_characters),
+        ("TryRequest", "title", "maxLength", limits.title_characters),
         ("ClickRequest", "query", "maxLength", limits.query_characters),
         ("DocumentsRequest", "documents", "maxItems", limits.documents),
         ("NewDocument", "title", "maxLength", limits.title_characters),

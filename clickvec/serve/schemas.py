@@ -32,6 +32,7 @@ class SearchRequest(Request):
     mode: Annotated[Mode, _about("Search words and vectors, or one of them alone.")] = "hybrid"
     min_score: Annotated[float | None, _about("Leave out hits with a lower score.")] = None
     facets: Annotated[list[str], _about("Payload fields whose values are counted.")] = []
+    highlight: Annotated[bool, _about("Return the words of each hit with what they contribute.")] = False
     explain: Annotated[bool, _about("Explain the score of each hit.")] = False
 
 
@@ -60,6 +61,10 @@ class ExplainRequest(Request):
     query: str
     id: Annotated[Id | None, _about("The id of a document. Give this or title. Default: the top hit.")] = None
     title: Annotated[str | None, _about("Any title.")] = None
+    compare_with: Annotated[
+        Id | None, _about("Compare with the document of this id, or with this title, instead of the top hit.")
+    ] = None
+    trace: Annotated[bool, _about("Return the activations of the cells at each word too.")] = False
 
 
 class NewDocument(Request):
@@ -110,6 +115,24 @@ class FoundDocument(Struct, kw_only=True):
     payload: Any | UnsetType = UNSET
 
 
+class Activations(Struct):
+    """What one direction of reading did."""
+
+    way: Annotated[str, _about("left to right, or right to left.")]
+    words: list[str]
+    values: Annotated[
+        dict[str, list[list[float]]],
+        _about("By name (input_gate, forget_gate, output_gate, cell, output, ...), for each word, of each cell."),
+    ]
+
+
+class Traces(Struct):
+    """The activations of query and title, in each direction of reading."""
+
+    query: list[Activations]
+    title: list[Activations]
+
+
 class ExplainResponse(Struct):
     """How a score comes about. The parts of `fused` add up to the score, the words of `explanation` to the cosine."""
 
@@ -121,6 +144,15 @@ class ExplainResponse(Struct):
     rank: dict[str, Any] | None
     explanation: dict[str, Any]
     why_not: Annotated[dict[str, Any] | None, _about("Why the title is not the top hit.")]
+    trace: Annotated[Traces | UnsetType, _about("If asked for, and if the model reads word by word.")] = UNSET
+
+
+class HitWord(Struct):
+    """A word of a title as it is written. The last one of a long title holds all remaining words."""
+
+    text: str
+    cosine: Annotated[float, _about("What it contributes to the cosine. These add up to it.")]
+    bm25: Annotated[float, _about("What it contributes to BM25.")]
 
 
 class FoundHit(Struct, kw_only=True):
@@ -131,6 +163,7 @@ class FoundHit(Struct, kw_only=True):
     score: float
     parts: Parts
     payload: Any | UnsetType = UNSET
+    words: list[HitWord] | UnsetType = UNSET
     explanation: ExplainResponse | UnsetType = UNSET
 
 

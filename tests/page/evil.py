@@ -24,7 +24,8 @@ _HARM = """() => {
   )];
   for (const node of document.querySelectorAll('*'))
     for (const {name, value} of node.attributes)
-      if (name.startsWith('on') || /^\\s*(javascript|data):/i.test(value)) found.push(node);
+      if (name.startsWith('on') || (/href|src|action|^data$/.test(name) && /^\\s*(javascript|data):/i.test(value)))
+        found.push(node);
   const seen = found.map(node => node.outerHTML.slice(0, 200));
   return 'hacked' in window ? [...seen, 'a script of an attacker ran'] : seen;
 }"""

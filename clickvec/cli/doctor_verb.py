@@ -13,7 +13,9 @@ from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
-    from clickvec.data import Events
+    from clickvec.config import Recipe
+    from clickvec.data import Columns, Events
+    from clickvec.doctor.examination import Examination
 
 
 def doctor(
@@ -35,25 +37,14 @@ def doctor(
 ) -> None:
     """Examine a click log: what is in it, what is wrong with it, what training will cost. Changes nothing."""
     from clickvec import config
-    from clickvec.data import BadLines, read_events
-    from clickvec.data.clicks import describe_files
-    from clickvec.doctor.examination import examine
     from clickvec.render.terminal.doctor_text import show_examination
     from clickvec.render.terminal.screen import this_screen
-    from clickvec.training.process_settings import tuned_for_training
 
     if html:
         check_new_file(html, overwrite, [*logs, catalogue, queries])
     chosen = config.recipe(recipe, settings=settings or [])
     columns = inputs.read_columns(column_names, no_header, (*logs, catalogue, queries))
-    bad = BadLines()
-
-    def blocks() -> Iterator["Events"]:
-        yield from read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad)
-        columns.check_used()
-
-    with tuned_for_training():
-        found = examine(blocks(), bad, describe_files(logs), chosen, forecast=forecast, device=device, progress=Bar())
+    found = examine_log(logs, columns, chosen, catalogue=catalogue, queries=queries, forecast=forecast, device=device)
     if html:
         from clickvec.render.html.doctor_page import write_page
 
@@ -64,3 +55,29 @@ def doctor(
     else:
         screen = this_screen()
         print_result(show_examination(found, screen, everything=everything), coloured=screen.colour)
+
+
+def examine_log(
+    logs: list[Path],
+    columns: "Columns",
+    recipe: "Recipe",
+    *,
+    catalogue: Path | None = None,
+    queries: Path | None = None,
+    forecast: bool = False,
+    device: str = "auto",
+) -> "Examination":
+    """Examine a click log."""
+    from clickvec.data import BadLines, read_events
+    from clickvec.data.clicks import describe_files
+    from clickvec.doctor.examination import examine
+    from clickvec.training.process_settings import tuned_for_training
+
+    bad = BadLines()
+
+    def blocks() -> Iterator["Events"]:
+        yield from read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad)
+        columns.check_used()
+
+    with tuned_for_training():
+        return examine(blocks(), bad, describe_files(logs), recipe, forecast=forecast, device=device, progress=Bar())

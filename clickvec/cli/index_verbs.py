@@ -16,7 +16,8 @@ from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
-    from clickvec.data import ClickLog, Columns, Judged, Title
+    from clickvec.data import BadLines, ClickLog, Columns, Judged, Title
+    from clickvec.model.encoder import Encoder
     from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
 
@@ -68,7 +69,7 @@ def build(
     from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
     from clickvec.model.shrink import check_vector_type
-    from clickvec.search.index import Index, check_index_output
+    from clickvec.search.index import check_index_output
     from clickvec.storage.outputs import check_output
 
     if dev and held_out:
@@ -85,35 +86,43 @@ def build(
     elif held_out:
         source = inputs.read_log(held_out, max_bad, columns)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
-    documents = _documents(titles, numbers, name_of(catalogue), columns)
-    with Index.create(
-        out, encoder, documents, overwrite=overwrite, vectors=vectors, search=search, progress=Bar()
-    ) as index:
-        inputs.report_bad_lines(bad)
-        if index.unreachable:
-            print_message(
-                f"{counted(index.unreachable, 'title has', 'titles have')} no known letter trigram and so no vector: "
-                "only words can find them"
-            )
-        if index.recall is not None:
-            print_message(f"Approximate search finds {index.recall:.1%} of the 10 nearest titles (recall@10)")
-        if source:
-            _fit(index, source)
+    documents = documents_in(titles, numbers, name_of(catalogue), columns)
+    with create(out, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
+        for line in fit(index, source) if source else ():
+            print_message(line)
         print_summary(f"{out}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
 
 
-def _fit(index: "Index", source: "ClickLog | Judged") -> None:
-    """Choose how the index fuses words and vectors, and print the figures. With too few queries, change nothing."""
+def create(
+    out: Path, encoder: "Encoder", documents: "Iterable[Document]", bad: "BadLines", *, overwrite: bool,
+    vectors: str = "float32", search: str = "auto",
+) -> "Index":  # fmt: skip
+    """Create an index and open it. Print which lines were skipped, and what search cannot find."""
+    from clickvec.search.index import Index
+
+    index = Index.create(
+        out, encoder, documents, overwrite=overwrite, vectors=vectors, search=search, progress=Bar()
+    )  # fmt: skip
+    inputs.report_bad_lines(bad)
+    if index.unreachable:
+        print_message(
+            f"{counted(index.unreachable, 'title has', 'titles have')} no known letter trigram and so no vector: "
+            "only words can find them"
+        )
+    if index.recall is not None:
+        print_message(f"Approximate search finds {index.recall:.1%} of the 10 nearest titles (recall@10)")
+    return index
+
+
+def fit(index: "Index", source: "ClickLog | Judged") -> list[str]:
+    """Choose how the index fuses words and vectors, and return the figures. With too few queries, change nothing."""
     from clickvec.evaluation.fitting import use_best_fusion
     from clickvec.render.terminal.fusion_text import report_lines
 
     try:
-        report = use_best_fusion(index, source, Bar()).report
+        return list(report_lines(use_best_fusion(index, source, Bar()).report))
     except ClickvecError as error:
-        print_message(f"Kept the fusion {index.fusion.method}: {error}")
-        return
-    for line in report_lines(report):
-        print_message(line)
+        return [f"Kept the fusion {index.fusion.method}: {error}"]
 
 
 @app.command(cls=Verb)
@@ -140,7 +149,7 @@ def add(
     with _open_to_change(index) as opened:
         titles = inputs.read_catalogue(catalogue, max_bad, columns, need_ids=True)
         known = number_fields(opened.view().fields())
-        documents = list(_documents(titles, numbers, name_of(catalogue), columns, known))
+        documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
         ids, texts, payloads = zip(*documents, strict=True)
         opened.add(ids, texts, payloads, progress=Bar())
         print_summary(f"{index}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
@@ -194,7 +203,7 @@ def _ids(ids: list[str]) -> Iterator[str]:
             raise ClickvecError(bad.examples[0])
 
 
-def _documents(
+def documents_in(
     titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns", known: Collection[str] = ()
 ) -> "Iterator[Document]":
     """Yield the documents of a catalogue. Columns in `numbers` and `known` become numbers in the payload."""

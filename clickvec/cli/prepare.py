@@ -4,7 +4,7 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,11 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Over
 from clickvec.cli.streams import print_message
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import check_output
+
+if TYPE_CHECKING:
+    from clickvec.data import Columns
+    from clickvec.data.cleaning import CleaningReport
+    from clickvec.data.preparation import Preparation
 
 _LARGE = 500_000_000  # bytes of a log that is prepared on disk
 _PACKED = (".gz", ".zst", ".parquet")
@@ -96,11 +101,9 @@ def prepare(
     from clickvec import config
     from clickvec.data import data_folder, dataset
     from clickvec.data.cleaning import Cleaning
-    from clickvec.data.clicks import describe_files
     from clickvec.data.held_out import fewest_queries
-    from clickvec.data.logs import read_events
     from clickvec.data.parsing.lines import BadLines
-    from clickvec.data.preparation import Preparation, write_data_folder
+    from clickvec.data.preparation import Preparation
     from clickvec.data.titles import stream_titles
     from clickvec.teacher.opening import check_source, folder_of
     from clickvec.teacher.token_source import check_target
@@ -127,12 +130,38 @@ def prepare(
     }  # fmt: skip
     cleaning = Cleaning.with_lists(_read_list(drop_queries), _read_list(drop_clients), **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
-    bad, bad_titles = BadLines(), BadLines()
+    bad_titles = BadLines()
     titles = stream_titles(catalogue, bad_titles, max_bad, columns) if catalogue and teacher else ()
     settings = Preparation(
-        words, trigrams, cleaning, judged, hold_out, append, memory or _memory(logs, out, append),
+        words, trigrams, cleaning, judged, hold_out, append, memory or memory_for(logs, out if append else None),
         (entry.title for entry in titles),
     )  # fmt: skip
+    report = write_folder(logs, out, settings, columns, catalogue, queries, max_bad)
+    inputs.report_bad_lines(bad_titles)
+    if teacher:
+        _write_teacher(out, teacher, tokens)
+    if hold_out and not (out / "test.tsv").exists():
+        print_message(f"No clicks are held out: the log has fewer than {fewest_queries():,} different queries")
+    facts = dataset.describe(data_folder.load(out))
+    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
+
+
+def write_folder(
+    logs: list[Path],
+    out: Path,
+    settings: "Preparation",
+    columns: "Columns",
+    catalogue: Path | None = None,
+    queries: Path | None = None,
+    max_bad: float = 0.01,
+) -> "CleaningReport":
+    """Read click logs, clean them and write a data folder. Print what was skipped and dropped."""
+    from clickvec.data.clicks import describe_files
+    from clickvec.data.logs import read_events
+    from clickvec.data.parsing.lines import BadLines
+    from clickvec.data.preparation import write_data_folder
+
+    bad = BadLines()
 
     def check(clicked: int) -> None:
         bad.check(describe_files(logs), max_bad, clicked, "pair with a click")
@@ -142,13 +171,7 @@ def prepare(
     events = read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)
     report = write_data_folder(events, out, settings, check, Bar())
     inputs.report_cleaning(report)
-    inputs.report_bad_lines(bad_titles)
-    if teacher:
-        _write_teacher(out, teacher, tokens)
-    if hold_out and not (out / "test.tsv").exists():
-        print_message(f"No clicks are held out: the log has fewer than {fewest_queries():,} different queries")
-    facts = dataset.describe(data_folder.load(out))
-    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
+    return report
 
 
 def _write_teacher(out: Path, teacher: str, tokens: bool) -> None:
@@ -176,13 +199,16 @@ def _read_list(path: Path | None) -> list[str]:
     return lines
 
 
-def _memory(logs: list[Path], out: Path, append: bool) -> int | None:
-    """Return the memory for preparing on disk if the logs are large and DuckDB is installed; otherwise None."""
+def memory_for(logs: list[Path], before: Path | None = None) -> int | None:
+    """Return the memory for preparing on disk if the logs are large and DuckDB is installed; otherwise None.
+
+    `before` is the data folder that they are added to.
+    """
     from clickvec.data.parsing.paths import log_files
 
     size = sum(_text_size(path) for path in log_files(logs))
-    if append and (out / "data.safetensors").exists():
-        size += (out / "data.safetensors").stat().st_size
+    if before and (before / "data.safetensors").exists():
+        size += (before / "data.safetensors").stat().st_size
     if size < _LARGE or find_spec("duckdb") is None or find_spec("pyarrow") is None or not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

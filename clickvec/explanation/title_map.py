@@ -1,7 +1,8 @@
 """A map of titles: their vectors in two dimensions, divided into neighbourhoods.
 
 t-SNE puts titles with similar vectors close together; the axes, and the distances between far groups, have no meaning.
-k-means divides the map into neighbourhoods. Both come from scikit-learn: pip install 'clickvec[map]'.
+k-means divides the map into neighbourhoods. Both come from scikit-learn: pip install 'clickvec[map]'. Without it, only
+`map_vectors` can draw a map: along the two principal components, divided at medians.
 """
 
 from collections import Counter
@@ -22,6 +23,8 @@ from clickvec.text.tokens import canonical
 TITLES = 400  # most titles on a map
 FEWEST_VECTORS = 4  # different ones; a map of fewer shows nothing
 PERPLEXITY = 30  # about how many neighbours of a title t-SNE considers
+LANDMARKS = 800  # titles that t-SNE arranges; further ones are placed among those that are most similar
+NEAREST, SHARPNESS = 4, 20.0  # landmarks that place a title, and how much more a more similar one counts
 WORDS, EXAMPLES = 4, 2  # listed for each neighbourhood
 SEED = 0
 
@@ -44,6 +47,7 @@ class TitleMap:
     points: Floats  # (titles, 2)
     neighbourhood_of: tuple[int, ...]  # for each title
     neighbourhoods: tuple[Neighbourhood, ...]
+    method: str = "t-SNE"  # or PCA
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""
@@ -73,20 +77,58 @@ def map_titles(encoder: Encoder, titles: Sequence[str], most: int = TITLES) -> T
     vectors = encoder.encode_document([different[at] for at in chosen.tolist()])
     sample = [different[at] for at in chosen[vectors.any(axis=1)].tolist()]
     vectors = vectors[vectors.any(axis=1)]
+    return map_vectors(sample, vectors)
+
+
+def map_vectors(titles: Sequence[str], vectors: Floats | NDArray[np.float32]) -> TitleMap:
+    """Map titles with these unit vectors. The map is empty if too few vectors are different.
+
+    Of many titles, t-SNE arranges a random sample, and the others are placed among them. Without scikit-learn, all are
+    placed along the two principal components of their vectors.
+    """
     if len(np.unique(vectors.round(4), axis=0)) < FEWEST_VECTORS:
         return TitleMap((), np.zeros((0, 2)), (), ())
+    method, arrange, split = ("t-SNE", tsne, divide) if can_map() else ("PCA", principal, halve)
+    landmarks = np.sort(np.random.default_rng(SEED).permutation(len(vectors))[:LANDMARKS])
+    if method == "PCA" or len(landmarks) == len(vectors):
+        points = arrange(vectors)
+    else:
+        arranged = arrange(vectors[landmarks])
+        points = place(vectors, vectors[landmarks], arranged)
+        points[landmarks] = arranged
+    neighbourhood_of = split(points, round(0.8 * len(points) ** 0.5))
+    words = [set(tokenise(title, "words-stop")) for title in titles]
+    groups = tuple(
+        _neighbourhood(titles, points, words, np.flatnonzero(neighbourhood_of == number))
+        for number in np.unique(neighbourhood_of)
+    )
+    return TitleMap(tuple(titles), points, tuple(neighbourhood_of.tolist()), groups, method)
 
+
+def tsne(vectors: Floats | NDArray[np.float32]) -> Floats:
+    """Arrange vectors in two dimensions by t-SNE."""
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
-    points = TSNE(perplexity=perplexity, init="pca", random_state=SEED).fit_transform(vectors).astype(np.float64)
-    neighbourhood_of = divide(points, round(0.8 * len(points) ** 0.5))
-    words = [set(tokenise(title, "words-stop")) for title in sample]
-    groups = tuple(
-        _neighbourhood(sample, points, words, np.flatnonzero(neighbourhood_of == number))
-        for number in np.unique(neighbourhood_of)
-    )
-    return TitleMap(tuple(sample), points, tuple(neighbourhood_of.tolist()), groups)
+    rounds = 1000 if len(vectors) <= TITLES else 500  # many titles take seconds, and change little after that
+    points = TSNE(perplexity=perplexity, init="pca", random_state=SEED, max_iter=rounds).fit_transform(vectors)
+    return np.asarray(points, np.float64)
+
+
+def principal(vectors: Floats | NDArray[np.float32]) -> Floats:
+    """Return the two principal components of vectors."""
+    centred = np.asarray(vectors, np.float64) - vectors.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ axes[:, [-1, -2]])
+
+
+def place(vectors: Floats | NDArray[np.float32], landmarks: Floats | NDArray[np.float32], points: Floats) -> Floats:
+    """Return where vectors lie on a map: between the points of the landmarks that are most similar to them."""
+    cosines = np.asarray(vectors, np.float64) @ np.asarray(landmarks, np.float64).T
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST]
+    similar = np.take_along_axis(cosines, near, axis=1)
+    weights = np.exp(SHARPNESS * (similar - similar[:, :1]))
+    return np.asarray((points[near] * (weights / weights.sum(axis=1, keepdims=True))[:, :, None]).sum(axis=1))
 
 
 def distinct(titles: Sequence[str]) -> list[str]:
@@ -102,6 +144,23 @@ def divide(points: Floats, parts: int) -> NDArray[np.int64]:
     labels = KMeans(clusters, n_init=8, random_state=SEED).fit(points).labels_.tolist()
     by_size = [label for label, _ in Counter(labels).most_common()]
     return np.array([by_size.index(label) for label in labels], np.int64)
+
+
+def halve(points: Floats, parts: int) -> NDArray[np.int64]:
+    """Divide points into at most so many parts: halve the largest at the median of its longer side, again and again."""
+    groups = [np.arange(len(points))]
+    while len(groups) < parts:
+        largest = max(range(len(groups)), key=lambda at: len(groups[at]))
+        members = groups[largest]
+        values = points[members, np.ptp(points[members], axis=0).argmax()]
+        is_low = values < np.median(values)
+        if not is_low.any():
+            break
+        groups[largest : largest + 1] = [members[is_low], members[~is_low]]
+    part_of = np.zeros(len(points), np.int64)
+    for number, members in enumerate(sorted(groups, key=len, reverse=True)):
+        part_of[members] = number
+    return part_of
 
 
 def _neighbourhood(

@@ -7,7 +7,7 @@
 | connections.py | timeouts and limits of connections, below HTTP requests |
 | application.py | the routes, and what surrounds every request: host check, headers, access log, counters |
 | endpoint.py | one endpoint: key, limits, body, validation, work in a thread, answer |
-| answers.py, about_answer.py, topics_answer.py | what each endpoint answers |
+| answers.py, about_answer.py, topics_answer.py, map_answer.py | what each endpoint answers |
 | about_folder.py | the folder that tells about the model: what was measured, what the doctor found |
 | schemas.py | the requests and responses as types |
 | openai_shape.py | embeddings and models in OpenAI's shape |

@@ -6,9 +6,10 @@
 |---|---|
 | measured.json | quality of the model and of its baselines, and speed: `Measured` |
 | doctor.json | the findings, as `clickvec doctor --json` prints them: `Doctor` |
-| doctor.html | the page of the doctor, as `clickvec doctor --html` writes it |
+| queries.txt | queries of the log, one in a line, for which the page shows the cells that respond to them |
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,8 +19,9 @@ from msgspec import Meta, Struct
 from clickvec.storage.files import replacing_file
 from clickvec.storage.json_files import parse_json
 
-MEASURED, DOCTOR, DOCTOR_PAGE = "measured.json", "doctor.json", "doctor.html"
+MEASURED, DOCTOR, QUERIES = "measured.json", "doctor.json", "queries.txt"
 MAX_BYTES = 4_000_000  # of a file; ours have some thousand
+MAX_QUERY = 1_000  # characters
 
 Content = TypeVar("Content")
 
@@ -93,7 +95,6 @@ class About(Struct):
 
     measured: Measured | None = None
     doctor: Doctor | None = None
-    has_doctor_page: bool = False
     problems: list[str] = []
 
 
@@ -109,6 +110,26 @@ def write_measured(folder: Path, measured: Measured) -> None:
         file.write(msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n")
 
 
+def write_queries(folder: Path, queries: Iterable[str]) -> None:
+    """Write queries.txt atomically. Everyone who may search can read these queries: leave out rare ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [" ".join(query.split()) for query in queries]
+    with replacing_file(folder / QUERIES) as file:
+        file.write("".join(f"{line}\n" for line in lines if line).encode("utf-8", "replace"))
+
+
+def read_queries(folder: Path | None) -> list[str]:
+    """Return the queries that a folder has, or none. It never raises."""
+    if folder is None:
+        return []
+    try:
+        with (folder / QUERIES).open("rb") as file:
+            text = file.read(MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return list(dict.fromkeys(line.strip()[:MAX_QUERY] for line in text.split("\n") if line.strip()))
+
+
 def read_about(folder: Path | None) -> About:
     """Return what a folder tells. It never raises: files that are missing or damaged are problems, in a sentence."""
     if folder is None:
@@ -116,10 +137,7 @@ def read_about(folder: Path | None) -> About:
     if not folder.is_dir():
         return About(problems=[f"There is no folder {folder.name}."])
     problems: list[str] = []
-    return About(
-        _read(folder / MEASURED, Measured, problems), _read(folder / DOCTOR, Doctor, problems),
-        (folder / DOCTOR_PAGE).is_file(), problems,
-    )  # fmt: skip
+    return About(_read(folder / MEASURED, Measured, problems), _read(folder / DOCTOR, Doctor, problems), problems)
 
 
 def _read(path: Path, kind: type[Content], problems: list[str]) -> Content | None:

@@ -52,8 +52,9 @@ class Endpoint(NamedTuple):
     body: type[Any] | None = None
     access: Access = "read"
     response: type[Any] | None = None  # for OpenAPI
-    # What answers: the event loop, a thread that searches or writes, or one that is free even if the service is busy.
-    at: Literal["loop", "search", "write", "always"] = "search"
+    # What answers: the event loop, a thread that searches or writes, one that is free even if the service is busy, or
+    # one for answers that take seconds to compute and are then remembered.
+    at: Literal["loop", "search", "write", "always", "study"] = "search"
 
     @property
     def name(self) -> str:
@@ -103,6 +104,8 @@ class PathEndpoint:
             return _work(service, endpoint, call)
         if endpoint.at == "always":
             return await asyncio.get_running_loop().run_in_executor(service.operating, _work, service, endpoint, call)
+        if endpoint.at == "study":
+            return await self._study(endpoint, call)
         if not service.enter():
             raise too_many(service.limits.concurrent)
         pool: ThreadPoolExecutor = service.writing if endpoint.at == "write" else service.searching
@@ -116,6 +119,19 @@ class PathEndpoint:
         finally:
             if future.cancel():  # it had not started, so it will not count itself
                 service.leave()
+
+    async def _study(self, endpoint: Endpoint, call: Call) -> Text:
+        """Wait for an answer that takes long. If that takes too long, the work goes on for those who ask again."""
+        service = self._service
+        if not service.studies.acquire(blocking=False):
+            raise too_many(service.limits.concurrent)
+        future = service.studying.submit(_work, service, endpoint, call)
+        future.add_done_callback(lambda _: service.studies.release())
+        try:
+            async with asyncio.timeout(service.limits.seconds):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            raise RefusalError(504, "This is still being computed; ask again.", ((b"retry-after", b"2"),)) from None
 
 
 def _work_and_leave(service: Service, endpoint: Endpoint, call: Call) -> Text:

@@ -25,6 +25,8 @@ _REFUSALS = {
     504: "The request took too long.",
 }
 
+_PARAMETERS = {"id": {"type": "string", "minLength": 1}, "dimension": {"type": "integer", "minimum": 0}}
+
 
 def describe(endpoints: Sequence[Endpoint], limits: Limits, version: str) -> dict[str, Any]:
     """Return the description, with the limits of this service."""
@@ -67,11 +69,10 @@ def _operation(endpoint: Endpoint, names: dict[Any, Any]) -> dict[str, Any]:
     if endpoint.body is not None:
         content = {"application/json": {"schema": names[endpoint.body]}}
         operation["requestBody"] = {"required": True, "content": content}
-    if "{id}" in endpoint.path:
+    if "{" in endpoint.path:
+        name = endpoint.path.partition("{")[2].removesuffix("}")
         operation["responses"]["400"] = {"description": _REFUSALS[400], "content": error}
-        operation["parameters"] = [
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        ]
+        operation["parameters"] = [{"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}]
     return operation
 
 
@@ -87,6 +88,7 @@ def _add_limits(components: dict[str, Any], limits: Limits) -> None:
         ("ExplainRequest", "query", "maxLength", limits.query_characters),
         ("TryRequest", "query", "maxLength", limits.query_characters),
         ("TryRequest", "title", "maxLength", limits.title_characters),
+        ("PlaceRequest", "text", "maxLength", limits.query_characters),
         ("ClickRequest", "query", "maxLength", limits.query_characters),
         ("DocumentsRequest", "documents", "maxItems", limits.documents),
         ("NewDocument", "title", "maxLength", limits.title_characters),

@@ -3,14 +3,15 @@
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from clickvec.search.index import Index
 from clickvec.serve.click_log import ClickLog
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
+from clickvec.serve.remembered import Remembered
 
 _WRITING_THREADS = 8
+_STUDYING_THREADS, _STUDIES = 2, 16  # threads, and requests that run or wait for one
 _FOLLOW_SECONDS = 0.05  # less than a search waits before it looks for changes itself
 
 
@@ -25,8 +26,10 @@ class Service:
         # Changes have threads of their own: they wait for the disk, and all that wait are committed together.
         self.writing = ThreadPoolExecutor(_WRITING_THREADS, "write")
         self.operating = ThreadPoolExecutor(1, "operate")  # for metrics and readiness, which never wait for requests
-        self.topics: dict[str, Any] = {}  # by fingerprint; they take a second to compute
-        self.topics_lock = threading.Lock()
+        # Answers about all titles take seconds; they have threads of their own, so that searches never wait for them.
+        self.studying = ThreadPoolExecutor(_STUDYING_THREADS, "study")
+        self.studies = threading.BoundedSemaphore(_STUDIES)
+        self.remembered = Remembered()
         self.body_bytes = 0  # of all bodies that are being read
         self.is_stopping = False
         self._running, self._lock = 0, threading.Lock()
@@ -65,4 +68,5 @@ class Service:
         self.searching.shutdown(wait=True, cancel_futures=True)
         self.writing.shutdown(wait=True)
         self.operating.shutdown(wait=True)
+        self.studying.shutdown(wait=True, cancel_futures=True)
         self.index.close()

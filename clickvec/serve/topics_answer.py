@@ -1,45 +1,112 @@
-"""What GET /topics answers: the words that each cell of the model responds to."""
+"""What GET /topics and GET /topics/{dimension} answer: what each cell of the model responds to."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clickvec.explanation.topics import detect, topics
+from clickvec.config import RECURRENT
+from clickvec.errors import ClickvecError
+from clickvec.explanation.reading import Floats
+from clickvec.explanation.topics import SIGNS, Detections, Topic, Topics, detect, random_sample, topics
 from clickvec.search.live.view import View
+from clickvec.serve.about_folder import read_queries
 from clickvec.serve.endpoint import Call
-from clickvec.serve.schemas import CellTopic, TopicsResponse, TopicWordCount
+from clickvec.serve.refusal import RefusalError
+from clickvec.serve.schemas import (
+    ActiveText,
+    CellResponse,
+    CellSide,
+    CellTopic,
+    TopicsResponse,
+    TopicWordCount,
+)
 from clickvec.serve.service import Service
+from clickvec.serve.title_sample import TitleSample, sample_titles
 
-_TITLES = 2_000  # in the sample
+_TITLES, _QUERIES = 2_000, 2_000  # in the samples
+_WORDS, _ALL_WORDS = 10, 40  # of a side of a cell: in the list of all cells, and in its own answer
+_TEXTS = 12  # titles and queries of a side of a cell
 
 
-def _sample_titles(view: View) -> list[str]:
-    """Return titles at random positions, the same ones each time."""
-    count = min(_TITLES, view.size)
-    positions = np.sort(np.random.default_rng(0).choice(view.size, count, replace=False))
-    if view.alive is not None:
-        positions = positions[view.alive[positions]]
-    return [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
+class _Cells(NamedTuple):
+    """What the cells do in a sample of titles, and in queries of the log."""
+
+    sample: TitleSample
+    detections: Detections
+    topics: Topics
+    queries: list[str]
+    of_queries: Floats  # (queries, dimensions): the activations at the end of each query
+
+
+def _examine(service: Service, view: View) -> _Cells | None:
+    """Return what the cells do, or None if the model has no cells or knows no title."""
+    sample = sample_titles(view, _TITLES)
+    if view.encoder.model.tower.kind not in RECURRENT:
+        return None
+    detections = detect(view.encoder, sample.titles, side="title")
+    try:
+        found = topics(detections, _ALL_WORDS)
+    except ClickvecError:  # no title has a known trigram
+        return None
+    queries = random_sample(read_queries(service.settings.about), _QUERIES)
+    return _Cells(sample, detections, found, queries, detect(view.encoder, queries, side="query").activations)
+
+
+def _cells(service: Service) -> _Cells | None:
+    return service.remembered.get("topics", service.index.view(), lambda view: _examine(service, view))
 
 
 def cell_topics(service: Service, call: Call) -> TopicsResponse:
     """Return the words that each cell detects, over a sample of the titles."""
-    encoder = service.index.encoder
-    with service.topics_lock:  # computed once, even if many ask at once
-        if encoder.fingerprint not in service.topics:
-            titles = _sample_titles(service.index.view())
-            found = topics(detect(encoder, titles, side="title"), 10) if titles else None
-            listed = sorted(found.topics, key=lambda topic: topic.worth, reverse=True) if found else []
-            service.topics = {
-                encoder.fingerprint: TopicsResponse(
-                    len(titles),
-                    [
-                        CellTopic(
-                            topic.dimension, topic.cell, topic.way, topic.sign, topic.detections,
-                            round(topic.specificity, 4),
-                            [TopicWordCount(word.word, word.count, round(word.lift, 2)) for word in topic.words],
-                        )
-                        for topic in listed if topic.detections
-                    ],
-                )
-            }  # fmt: skip
-        response: TopicsResponse = service.topics[encoder.fingerprint]
-    return response
+    cells = _cells(service)
+    if cells is None:
+        return TopicsResponse(0, [], 0, [])
+    listed = sorted(cells.topics.topics, key=lambda topic: topic.worth, reverse=True)
+    return TopicsResponse(
+        len(cells.sample.documents),
+        [
+            CellTopic(
+                topic.dimension, topic.cell, topic.way, topic.sign, topic.detections, round(topic.specificity, 4),
+                _words(topic)[:_WORDS],
+            )
+            for topic in listed if topic.detections
+        ],
+        len(cells.detections.cells), list(cells.topics.dead),
+    )  # fmt: skip
+
+
+def cell(service: Service, call: Call) -> CellResponse:
+    """Return the words, titles and queries that one cell responds to."""
+    cells, text = _cells(service), call.parameters["dimension"]
+    count = 0 if cells is None else len(cells.detections.cells)
+    dimension = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else count
+    if cells is None or dimension >= count:
+        raise RefusalError(404, f"There is no cell {text!r:.40}; the vector of this model has {count} dimensions.")
+    number, way = cells.detections.cells[dimension]
+    activations = cells.detections.activations[:, dimension]
+    sides = [
+        CellSide(
+            sign, topic.detections, round(topic.specificity, 4), _words(topic),
+            _most_active([(document.title, document.id) for document in cells.sample.documents], factor * activations),
+            _most_active([(query, None) for query in cells.queries], factor * cells.of_queries[:, dimension]),
+        )
+        for sign, factor, topic in zip(SIGNS, (1, -1), cells.topics.topics[2 * dimension :], strict=False)
+    ]  # fmt: skip
+    return CellResponse(
+        dimension, number, way, dimension in cells.topics.dead, int(cells.detections.times_active[dimension]),
+        round(float(activations.std()), 4), len(cells.sample.documents), len(cells.queries), sides,
+    )  # fmt: skip
+
+
+def _words(topic: Topic) -> list[TopicWordCount]:
+    return [TopicWordCount(word.word, word.count, round(word.lift, 2)) for word in topic.words]
+
+
+def _most_active(texts: Sequence[tuple[str, str | int | None]], values: NDArray[np.float64]) -> list[ActiveText]:
+    """Return the texts with the highest values, if these are above zero."""
+    best = np.argsort(-values, kind="stable")[:_TEXTS]
+    return [
+        ActiveText(texts[at][0], texts[at][1], round(float(values[at]), 4)) for at in best.tolist() if values[at] > 0
+    ]

@@ -1,16 +1,29 @@
 """The map of titles: similar titles are close together, and neighbourhoods are named by their words."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 from sklearn.manifold import trustworthiness
 from tiny import TEXTS, tiny
 
 from clickvec.errors import ClickvecError
-from clickvec.explanation.title_map import characteristic_words, divide, map_titles
+from clickvec.explanation import title_map
+from clickvec.explanation.reading import Floats
+from clickvec.explanation.title_map import (
+    characteristic_words,
+    divide,
+    halve,
+    map_titles,
+    map_vectors,
+    place,
+    principal,
+)
 from clickvec.model.encoder import Encoder
 
 MANY = [f"{one} {two}" for one in TEXTS for two in TEXTS]
@@ -52,6 +65,35 @@ def test_wrong_use_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         map_titles(Encoder(tiny()), TEXTS)
 
 
+def test_of_many_titles_a_sample_is_arranged_and_the_others_are_placed_among_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(title_map, "LANDMARKS", 40)
+    vectors = Encoder(tiny("bilstm")).encode_document(MANY)
+    found = map_vectors(MANY, vectors)
+    assert found.method == "t-SNE"
+    assert trustworthiness(vectors, found.points) > 0.85
+
+
+def test_without_scikit_learn_a_map_has_the_principal_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clickvec.explanation.title_map.find_spec", lambda _: None)
+    vectors = Encoder(tiny("bilstm")).encode_document(MANY)
+    found = map_vectors(MANY, vectors)
+    assert found.method == "PCA"
+    expected = PCA(2).fit_transform(vectors)
+    np.testing.assert_allclose(np.abs(found.points), np.abs(expected), atol=1e-4)
+    assert sum(group.titles for group in found.neighbourhoods) == len(MANY)
+
+
+def test_a_title_lies_between_the_landmarks_that_are_like_it() -> None:
+    landmarks = np.eye(5)
+    points = np.array([[0.0, 0], [10, 0], [0, 10], [-10, 0], [0, -10]])
+    on, between = place(np.array([[0, 1.0, 0, 0, 0], [0, 0.7, 0.7, 0, 0]]), landmarks, points)
+    np.testing.assert_allclose(on, (10, 0), atol=1e-6)
+    np.testing.assert_allclose(between, (5, 5), atol=1e-4)
+    assert principal(np.eye(3)).shape == (3, 2)
+
+
 # --- neighbourhoods ----------------------------------------------------------------------------------------------
 
 
@@ -61,11 +103,14 @@ def test_islands_are_told_apart() -> None:
     assert divide(np.concatenate(islands), 3).tolist() == [2] * 5 + [0] * 20 + [1] * 10
 
 
+@pytest.mark.parametrize("split", [divide, halve])
 @settings(max_examples=20)
-@given(st.integers(1, 30), st.integers(0, 8), st.integers(0, 99))
-def test_every_point_is_in_one_part(count: int, parts: int, seed: int) -> None:
+@given(count=st.integers(1, 30), parts=st.integers(0, 8), seed=st.integers(0, 99))
+def test_every_point_is_in_one_part(
+    split: Callable[[Floats, int], NDArray[np.int64]], count: int, parts: int, seed: int
+) -> None:
     points = np.random.default_rng(seed).integers(0, 3, (count, 2)).astype(float)  # many of them the same
-    part_of = divide(points, parts)
+    part_of = split(points, parts)
     sizes = np.bincount(part_of)
     assert len(part_of) == count
     assert len(sizes) <= max(parts, 1)

@@ -59,7 +59,7 @@ def test_what_was_measured_comes_back(tmp_path: Path) -> None:
     write_measured(folder, MEASURED)
     about = read_about(folder)
     assert about.measured == MEASURED
-    assert (about.doctor, about.has_doctor_page, about.problems) == (None, False, [])
+    assert (about.doctor, about.problems) == (None, [])
 
 
 def test_findings_of_the_doctor_are_read(tmp_path: Path) -> None:
@@ -69,10 +69,8 @@ def test_findings_of_the_doctor_are_read(tmp_path: Path) -> None:
     finding = Finding("lines", "Lines", "3 lines", "Nothing to do.", {"lines": 3}, ("a\tb",), (plot,), act=True)
     examined = {"source": "log.tsv", "sample": "all lines", "seconds": 1.5, "findings": [finding.as_json()]}
     (tmp_path / "doctor.json").write_text(json.dumps(examined))
-    (tmp_path / "doctor.html").write_text("<!doctype html>")
     about = read_about(tmp_path)
     assert about.doctor is not None
-    assert about.has_doctor_page
     assert json.loads(msgspec.json.encode(about.doctor))["findings"][0] == json.loads(json.dumps(finding.as_json()))
 
 

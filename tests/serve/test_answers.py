@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from serving import Running
+from serving import Running, running
 from tiny import TEXTS
 
 from clickvec.explanation import explain
 from clickvec.search.index import Index
+from clickvec.serve.about_folder import write_queries
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,35 @@ def test_topics_are_computed_once(reading: Running) -> None:
     first = reading.client.get("/topics").json()
     assert first["titles"] == len(TEXTS)
     assert reading.client.get("/topics").json() == first
+
+
+def test_a_cell_is_described_by_its_words_titles_and_queries(read_index: Path, tmp_path: Path) -> None:
+    write_queries(tmp_path / "about", ["hotels in shanghai", "", "new  york\npizza", "\ud800"])
+    with running(read_index, tmp_path, about=tmp_path / "about") as service:
+        listed = service.client.get("/topics").json()
+        assert listed["cells"] == service.service.index.encoder.dimensions
+        first = listed["topics"][0]
+        cell = service.client.get(f"/topics/{first['dimension']}").json()
+        assert (cell["cell"], cell["titles"], cell["queries"]) == (first["cell"], len(TEXTS), 3)
+        assert [side["sign"] for side in cell["sides"]] == ["+", "-"]
+        side = next(side for side in cell["sides"] if side["sign"] == first["sign"])
+        assert side["words"][: len(first["words"])] == first["words"]
+        assert side["specificity"] == first["specificity"]
+        vectors = service.service.index.encoder.encode_document(TEXTS)[:, first["dimension"]]
+        signed = vectors if first["sign"] == "+" else -vectors
+        assert {title["text"] for title in side["titles"]} == {TEXTS[at] for at in np.flatnonzero(signed > 0)}
+        active = [title["activation"] for title in side["titles"]]
+        assert active == sorted(active, reverse=True)
+        assert {"hotels in shanghai", "new york pizza"} <= {
+            query["text"] for side in cell["sides"] for query in side["queries"]
+        }
+
+
+@pytest.mark.parametrize("dimension", ["9999", "-1", "x", "1.0", "٣", "9" * 30])
+def test_a_cell_that_is_not_there_is_404(reading: Running, dimension: str) -> None:
+    refused = reading.client.get(f"/topics/{dimension}")
+    assert refused.status_code == 404
+    assert "dimensions" in refused.json()["error"]["message"]
 
 
 def test_embeddings_as_floats_and_base64(reading: Running, index: Index) -> None:

@@ -152,7 +152,7 @@ def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -
         assert service.post("/search", {"query": "a", "facets": ["x"]}).json() == {"hits": [], "facets": {"x": []}}
         assert service.post("/search", {"query": "a", "explain": True}).json() == {"hits": []}
         assert service.post("/explain", {"query": "a"}).status_code == 422
-        assert service.client.get("/topics").json() == {"titles": 0, "topics": []}
+        assert service.client.get("/topics").json() == {"titles": 0, "topics": [], "cells": 0, "dead": []}
         assert service.client.get("/readyz").json()["titles"] == 0
         assert service.client.get("/documents/a").status_code == 404
         assert service.post("/documents", {"documents": [{"id": 1, "title": "b"}]}).json()["titles"] == 1

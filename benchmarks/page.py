@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -66,6 +67,25 @@ def serving(index: Path, *options: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.communicate()
+
+
+# Until the hits of the link are painted, from the start of the navigation, with an empty cache.
+OPEN = """() => new Promise(resolve => {
+  const look = () => document.querySelector('[data-query]')?.dataset.query
+    ? setTimeout(() => resolve(performance.now())) : requestAnimationFrame(look);
+  look();
+})"""
+
+
+def open_often(browser: Any, address: str, text: str, times: int = 10) -> float:  # noqa: ANN401
+    """Return the median time to open a link to a search, in milliseconds."""
+    measured = []
+    for _ in range(times):
+        page = browser.new_page()
+        page.goto(f"{address}/#/search?q={quote(text)}", wait_until="commit")
+        measured.append(page.evaluate(OPEN))
+        page.close()
+    return statistics.median(measured)
 
 
 def texts_of(index: Path, count: int) -> list[str]:
@@ -131,6 +151,9 @@ def main() -> None:
                 print(
                     f"{titles:12,} titles {len(measured):11}   {describe(shown):>29}   {describe(asked):>34}",
                     flush=True,
+                )
+                print(
+                    f"                     opened with a link: {open_often(browser, address, texts[0]):.0f} (median of 10)"
                 )
                 page.close()
         browser.close()

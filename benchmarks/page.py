@@ -120,9 +120,25 @@ def type_texts(page: Any, texts: list[str], keys: int) -> list[dict[str, float]]
 
 
 def describe(values: list[float]) -> str:
-    """Return median, 95th percentile and maximum."""
+    """Return median and 95th percentile."""
     ordered = sorted(values)
-    return f"{statistics.median(ordered):6.0f} {ordered[int(0.95 * (len(ordered) - 1))]:6.0f} {ordered[-1]:6.0f}"
+    return f"{statistics.median(ordered):.0f}, {ordered[int(0.95 * (len(ordered) - 1))]:.0f}"
+
+
+def measure(browser: Any, index: Path, keys: int) -> str:  # noqa: ANN401
+    """Return the row of the table for an index."""
+    with serving(index) as address:
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_role("searchbox").wait_for()
+        titles = page.evaluate("async () => (await (await fetch('/about')).json()).titles")
+        texts = texts_of(index, 200)
+        type_texts(page, texts[-5:], 20)  # warm up
+        measured = type_texts(page, texts, keys)
+        page.close()
+        opened = open_often(browser, address, texts[0])
+    shown, asked = (describe([row[name] for row in measured]) for name in ("milliseconds", "request"))
+    return f"| {titles:,} | {len(measured)} | {shown} | {asked} | {opened:.0f} |"
 
 
 def main() -> None:
@@ -135,27 +151,12 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     sizes = {file.name: len(file.read_bytes()) for file in files("clickvec.serve").joinpath("page").iterdir()}
-    print("milliseconds               keys   to the screen: median p95 max   of it the request: median p95 max")
+    print("| titles | keys | key to screen: p50, p95 ms | of it the request: p50, p95 ms | open a link: p50 ms |")
+    print("|---|---|---|---|---|")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for index in arguments.indexes:
-            with serving(index) as address:
-                page = browser.new_page()
-                page.goto(address)
-                page.get_by_role("searchbox").wait_for()
-                titles = page.evaluate("async () => (await (await fetch('/about')).json()).titles")
-                texts = texts_of(index, 200)
-                type_texts(page, texts[-5:], 20)  # warm up
-                measured = type_texts(page, texts, arguments.keys)
-                shown, asked = ([row[name] for row in measured] for name in ("milliseconds", "request"))
-                print(
-                    f"{titles:12,} titles {len(measured):11}   {describe(shown):>29}   {describe(asked):>34}",
-                    flush=True,
-                )
-                print(
-                    f"                     opened with a link: {open_often(browser, address, texts[0]):.0f} (median of 10)"
-                )
-                page.close()
+            print(measure(browser, index, arguments.keys), flush=True)
         browser.close()
     print(f"The page has {sum(sizes.values()):,} bytes in {len(sizes)} files: ", end="")
     print(", ".join(f"{name} {size:,}" for name, size in sorted(sizes.items(), key=lambda item: -item[1])))

@@ -52,8 +52,8 @@ export function choice(label, name, options, value, onchange) {
 }
 
 // A word on a background whose strength is its contribution, relative to the largest one.
-export function litWord(word, contribution, most, attrs) {
+export function litWord(word, contribution, most, attrs, isMatch = false) {
   const strength = most > 0 ? Math.min(1, Math.abs(contribution) / most) : 0;
-  const kind = strength < 0.06 ? "w" : contribution > 0 ? "w p" : "w m";
-  return el("span", { class: kind, style: { "--a": strength.toFixed(2) }, ...attrs }, word);
+  const kind = contribution > 0 && strength > 0.06 ? "w p" : contribution < 0 && strength > 0.12 ? "w m" : "w";
+  return el("span", { ...attrs, class: isMatch ? `${kind} match` : kind, style: { "--a": strength.toFixed(2) } }, word);
 }

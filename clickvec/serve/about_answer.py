@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
+import numpy as np
 from msgspec import Meta, Struct
 
 import clickvec
 from clickvec.config import RECURRENT
+from clickvec.search.live.view import View
 from clickvec.search.payload.fields import Fields
 from clickvec.serve.endpoint import Call
 from clickvec.serve.limits import keeps_queries
 from clickvec.serve.service import Service
 
 _FIELDS = 100  # most payload fields listed
+_EXAMPLES, _EXAMPLE_WORDS, _EXAMPLE_CHARACTERS = 5, 3, 60
 
 
 class PayloadField(Struct):
@@ -21,6 +24,8 @@ class PayloadField(Struct):
     name: str
     kind: Literal["text", "number", "bool", "mixed"]
     values: Annotated[int, Meta(description="About how many different values it has.")]
+    minimum: Annotated[float | None, Meta(description="Of its numbers.")] = None
+    maximum: float | None = None
 
 
 class PageLimits(Struct):
@@ -54,6 +59,7 @@ class AboutResponse(Struct):
     keys: NeededKeys
     fields: list[PayloadField]
     limits: PageLimits
+    examples: Annotated[list[str], Meta(description="The first words of some titles, as queries to try.")]
 
 
 def about(service: Service, call: Call) -> AboutResponse:
@@ -66,21 +72,36 @@ def about(service: Service, call: Call) -> AboutResponse:
         is_writable=service.is_writable, logs_clicks=settings.log_clicks, keeps_queries=keeps_queries(settings),
         keys=NeededKeys(bool(settings.read_keys), bool(settings.read_keys or settings.write_keys)),
         fields=payload_fields(view.fields()),
-        limits=PageLimits(limits.query_characters, limits.title_characters, limits.hits),
+        limits=PageLimits(limits.query_characters, limits.title_characters, limits.hits), examples=_examples(view),
     )  # fmt: skip
+
+
+def _examples(view: View) -> list[str]:
+    """Return the first words of titles from all over the index."""
+    if not view.size:
+        return []
+    positions = np.unique(np.linspace(0, view.size - 1, _EXAMPLES + 2, dtype=np.int64)[1:-1])
+    titles = [document.title for document in view.documents.get(view.seqs_at(positions)).values()]
+    texts = (" ".join(title.split()[:_EXAMPLE_WORDS]) for title in titles)
+    return list(dict.fromkeys(text for text in texts if 0 < len(text) <= _EXAMPLE_CHARACTERS))
 
 
 def payload_fields(parts: Iterable[Fields]) -> list[PayloadField]:
     """Return the fields of all documents, those with the most different values last."""
     counts: dict[str, tuple[int, int]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for part in parts:
         for name in part:
             field = part.get(name)
             if field is not None:  # parts share values, so the counts are those of the part with the most
                 texts, numbers = counts.get(name, (0, 0))
                 counts[name] = max(texts, len(field.strings)), max(numbers, len(field.numbers))
+                if len(field.numbers):
+                    ends = *field.numbers.values[[0, -1]].tolist(), *ranges.get(name, ())
+                    ranges[name] = min(ends), max(ends)
     found = [
-        PayloadField(name, _kind(texts, numbers), texts + numbers or 2) for name, (texts, numbers) in counts.items()
+        PayloadField(name, _kind(texts, numbers), texts + numbers or 2, *ranges.get(name, (None, None)))
+        for name, (texts, numbers) in counts.items()
     ]
     return sorted(found, key=lambda field: (field.values, field.name))[:_FIELDS]
 

@@ -26,9 +26,12 @@ def test_about_tells_what_is_on(reading: Running) -> None:
     assert (answer["logs_clicks"], answer["keeps_queries"]) == (False, False)
     assert answer["keys"] == {"read": False, "write": False}
     assert answer["fields"] == [
-        {"name": "country", "kind": "text", "values": 2},
-        {"name": "words", "kind": "number", "values": answer["fields"][1]["values"]},
+        {"name": "country", "kind": "text", "values": 2, "minimum": None, "maximum": None},
+        {"name": "words", "kind": "number", "values": answer["fields"][1]["values"], "minimum": 2.0, "maximum": 12.0},
     ]
+    titles = [document.title for document in reading.service.index]
+    assert all(any(title.startswith(text) for title in titles) for text in answer["examples"])
+    assert len(answer["examples"]) == 5
     assert answer["limits"]["query_characters"] == 1000
 
 

@@ -18,20 +18,26 @@ const pathOf = (name) => (["and", "or", "not"].includes(name) ? `\\${name}` : na
 
 let isOpen = null; // the user's choice holds for the whole visit
 
-// Draw the filters into `root`. `ask(names)` gives the answer of a search with facets; `change(where)` is called with a new filter.
+// Draw the filters into `root`. `ask(names, where)` gives the answer of a search with facets; `change(where)` is called with a new filter.
 export async function drawFilters(root, fields, where, ask, change) {
   const offered = fields.filter((field) => isRange(field) || field.kind !== "text" || field.values <= MANY).slice(0, FIELDS);
   if (!offered.length) return;
   const chips = offered.filter((field) => !isRange(field));
-  const answer = chips.length ? await ask(chips.map((field) => pathOf(field.name))) : {};
-  if (!answer) return;
+  const counts = {};
+  // A field that is filtered shows the other values too: they are counted without its own condition.
+  const [filtered, free] = [true, false].map((has) => chips.filter((field) => pathOf(field.name) in where === has).map((field) => pathOf(field.name)));
+  for (const [names, condition] of [[free, where], ...filtered.map((name) => [[name], withField(where, name, null)])]) {
+    const answer = names.length ? await ask(names, condition) : {};
+    if (!answer) return;
+    Object.assign(counts, answer.facets);
+  }
   if (root.contains(document.activeElement) && document.activeElement.type === "number") return; // do not disturb typing
   const focus = document.activeElement?.dataset?.facet;
   const active = Object.keys(where).length;
   const box = el("details", { class: "filters", open: isOpen ?? Boolean(active), ontoggle: () => { isOpen = box.open; } },
     el("summary", null, "Filters", active ? el("span", { class: "tag only" }, active) : null, active ? el("button", { type: "button", class: "quiet", onclick: (event) => { event.preventDefault(); change({}); } }, "Remove all") : null),
-    el("div", { class: "facets" }, offered.map((field) => el("fieldset", { data: { field: field.name } }, el("legend", null, field.name),
-      isRange(field) ? drawRange(field, where, change) : drawChips(field, answer.facets?.[pathOf(field.name)] || [], where, change)))));
+    el("div", { class: "facets" }, offered.filter((field) => isRange(field) || counts[pathOf(field.name)]?.length || pathOf(field.name) in where).map((field) => el("fieldset", { data: { field: field.name } }, el("legend", null, field.name),
+      isRange(field) ? drawRange(field, where, change) : drawChips(field, counts[pathOf(field.name)] || [], where, change)))));
   put(root, box);
   if (focus) [...root.querySelectorAll("[data-facet]")].find((chip) => chip.dataset.facet === focus)?.focus();
 }
@@ -45,7 +51,6 @@ function drawChips(field, counts, where, change) {
   const path = pathOf(field.name);
   const chosen = Array.isArray(where[path]) ? where[path] : [];
   const all = [...counts, ...chosen.filter((value) => !counts.some((entry) => entry.value === value)).map((value) => ({ value, count: 0 }))];
-  if (!all.length) return el("span", { class: "note" }, "no value among these hits");
   return el("div", { class: "row" }, all.map(({ value, count: number }) => {
     const isChosen = chosen.includes(value);
     const next = isChosen ? chosen.filter((other) => other !== value) : [...chosen, value];

@@ -114,7 +114,7 @@ export function show(root, params, context) {
 
   async function askFacetCounts() {
     if (!service.fields.length) return;
-    await drawFilters(filters, service.fields, state.where, (names) => askFacets("POST", "/search", body(primary(), { k: 1, facets: names })), (where) => change({ where, page: 1 }));
+    await drawFilters(filters, service.fields, state.where, (names, where) => askFacets("POST", "/search", { ...body(primary(), { k: 1, facets: names }), where }), (where) => change({ where, page: 1 }));
   }
 
   // --- drawing -------------------------------------------------------------------------------------------------
@@ -245,7 +245,6 @@ export function show(root, params, context) {
   addEventListener("keydown", onKey);
   wide.addEventListener("change", onWidth);
   if (opened === null && matchMedia("(hover: hover)").matches) { field.focus(); field.setSelectionRange(field.value.length, field.value.length); }
-  askFacetCounts().catch(() => {});
   search();
   return () => {
     removeEventListener("keydown", onKey);

@@ -26,17 +26,16 @@ TITLES = 1_200
 BRANDS = ("acme", "orbit", "zenith")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of this folder where there is no browser."""
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser. Without one, the tests that open a page are skipped."""
     if CHROMIUM is None:
-        skip = pytest.mark.skip(reason="Chromium is not installed, so no page is opened")
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(skip)
+        pytest.skip("Chromium is not installed, so no page is opened")
+    return CHROMIUM
 
 
 @pytest.fixture(scope="session")
-def page_index(site: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_index(chromium: str, site: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Titles of the simulated site with payloads, and some that attack the page."""
     with gzip.open(site / "titles.tsv.gz", "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1 : TITLES + 1]
@@ -60,10 +59,10 @@ def shop(page_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(chromium: str) -> Iterator[Any]:
     """Chromium. It is closed after each file, because its event loop would disturb other tests."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
 

@@ -31,7 +31,9 @@ def serve(
     cors: Annotated[list[str] | None, typer.Option(help="Let web pages of this origin in. Repeatable.")] = None,
     click_log: Annotated[Path | None, typer.Option(help="Where to log clicks. Default: INDEX.clicks.jsonl.")] = None,
     access_log: Annotated[Path | None, typer.Option(help="Where to log requests. Default: stderr.")] = None,
-    log_queries: Annotated[bool, typer.Option("--log-queries", help="Write queries to the access log.")] = False,
+    log_queries: Annotated[
+        bool, typer.Option("--log-queries", help="Write queries to the access log, and count them.")
+    ] = False,
     log_clicks: Annotated[
         bool, typer.Option("--log-clicks", help="Let the page log what it shows and what users click.")
     ] = False,

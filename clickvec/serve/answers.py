@@ -14,6 +14,7 @@ from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
+from clickvec.serve.query_counts import QueryCounts
 from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
     ClickRequest,
@@ -71,6 +72,9 @@ def search(service: Service, call: Call) -> SearchResponse:
         found = [service.index.search(request.query, *options)]
     else:
         found = service.index.search(queries, *options)
+    if service.queries is not None:
+        for query, hits in zip(queries, found, strict=True):
+            _count(service.queries, request, query, hits, call.browser)
     results = []
     for query, hits in zip(queries, found, strict=True):
         explanations = _explanations(service, query, hits, deadline) if request.explain else [UNSET] * len(hits)
@@ -83,6 +87,15 @@ def search(service: Service, call: Call) -> SearchResponse:
     if request.query is None:
         return SearchResponse(results=results, notes=notes)
     return SearchResponse(results[0].hits, results[0].facets, results[0].corrected, notes=notes)
+
+
+def _count(counts: QueryCounts, request: SearchRequest, query: str, hits: list[Hit], browser: str) -> None:
+    """Count a search, but not its further pages, nor the other modes that the page shows beside the hits."""
+    if request.offset or (browser and request.mode != "hybrid"):
+        return
+    is_filtered = bool(request.where)  # then it is not the query that finds nothing
+    has_words = request.mode == "vectors" or any(hit.parts.bm25 for hit in hits)
+    counts.search(query, bool(hits) or is_filtered, has_words or is_filtered, browser)
 
 
 def _corrected(service: Service, query: str, request: SearchRequest) -> Any:  # noqa: ANN401
@@ -269,6 +282,8 @@ def click(service: Service, call: Call) -> ClickResponse:
             )
     if impressions:
         service.click_log.append(impressions)
+    if service.queries is not None and request.clicked:
+        service.queries.click(request.query)
     return ClickResponse(len(impressions), list(unknown))
 
 

@@ -17,7 +17,17 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import clickvec
-from clickvec.serve import about_answer, answers, map_answer, openai_shape, schemas, topics_answer, trial_answer
+from clickvec.serve import (
+    about_answer,
+    answers,
+    map_answer,
+    model_answer,
+    openai_shape,
+    queries_answer,
+    schemas,
+    topics_answer,
+    trial_answer,
+)
 from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
@@ -64,6 +74,8 @@ ENDPOINTS = (
     Endpoint("GET", "/about", about_answer.about, response=about_answer.AboutResponse, at="always"),
     Endpoint("GET", "/topics", topics_answer.cell_topics, response=schemas.TopicsResponse, at="study"),
     Endpoint("GET", "/topics/{dimension}", topics_answer.cell, response=schemas.CellResponse, at="study"),
+    Endpoint("GET", "/model", model_answer.model, response=model_answer.ModelResponse),
+    Endpoint("GET", "/queries", queries_answer.queries, None, "write", queries_answer.QueriesResponse),
     Endpoint("GET", "/map", map_answer.title_map, response=map_answer.MapResponse, at="study"),
     Endpoint(
         "POST", "/map/place", map_answer.place_on_map, map_answer.PlaceRequest, response=map_answer.PlaceResponse,

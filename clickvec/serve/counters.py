@@ -9,6 +9,7 @@ import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
 STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504)
@@ -32,6 +33,20 @@ class Counters:
         bucket = next((place for place, limit in enumerate(BUCKETS) if seconds <= limit), len(BUCKETS))
         row[len(STATUSES) + 1 + bucket] += 1
         row[-1] += seconds
+
+    def requests(self, endpoint: str) -> int:
+        """Return the number of requests of an endpoint, over all workers."""
+        return int(self._buckets(endpoint).sum())
+
+    def within(self, endpoint: str, share: float) -> float:
+        """Return within how many seconds this share of the requests was answered: the bound of a bucket."""
+        counts = np.cumsum(self._buckets(endpoint))
+        bucket = int(np.searchsorted(counts, share * counts[-1]))
+        return BUCKETS[min(bucket, len(BUCKETS) - 1)]
+
+    def _buckets(self, endpoint: str) -> NDArray[np.float64]:
+        counts: NDArray[np.float64] = self._values[:, self.endpoints[endpoint], len(STATUSES) + 1 : -1].sum(axis=0)
+        return counts
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Return the counts of all workers, and `gauges`: a help text and a value for each name."""

@@ -34,6 +34,7 @@ class Call(NamedTuple):
 
     body: Any  # as its type
     parameters: dict[str, str]  # of the path
+    browser: str = ""  # the address of a browser; programs send no Origin header
 
 
 class Text(NamedTuple):
@@ -93,7 +94,8 @@ class PathEndpoint:
             if self._service.settings.log_queries:
                 query = getattr(body, "query", None)
                 scope["clickvec.queries"] = [query] if query is not None else getattr(body, "queries", None)
-            answer = await self._run(endpoint, Call(body, parameters))
+            browser = scope["client"][0] if b"origin" in headers and scope["client"] else ""
+            answer = await self._run(endpoint, Call(body, parameters, browser))
         finally:
             self._service.body_bytes -= len(data)
         await send_answer(send, 200, answer.content, answer.content_type)

@@ -23,6 +23,7 @@ from clickvec.serve.application import Application
 from clickvec.serve.connections import protocol
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
+from clickvec.serve.query_counts import SharedCounts
 from clickvec.serve.service import Service
 
 _BACKLOG = 2048
@@ -75,11 +76,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def work(
-    settings: Settings, index: Index, listener: socket.socket, counters: Counters, worker: int,
+    settings: Settings, index: Index, listener: socket.socket, counters: Counters, queries: SharedCounts, worker: int,
     started: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Answer requests until a signal comes. `started` is called before the first one is accepted."""
-    service = Service(index, settings, counters, worker)
+    service = Service(index, settings, counters, worker, queries)
     access_log = AccessLog(settings.access_log)
     server = make_server(service, access_log)
     service.index.search("warm up")  # maps files and fills caches before the first request

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from clickvec.search.index import Index
 from clickvec.serve.click_log import ClickLog
 from clickvec.serve.counters import Counters
-from clickvec.serve.limits import Settings
+from clickvec.serve.limits import Settings, keeps_queries
+from clickvec.serve.query_counts import QueryCounts, SharedCounts
 from clickvec.serve.remembered import Remembered
 
 _WRITING_THREADS = 8
@@ -18,10 +19,13 @@ _FOLLOW_SECONDS = 0.05  # less than a search waits before it looks for changes i
 class Service:
     """One worker's view of the service."""
 
-    def __init__(self, index: Index, settings: Settings, counters: Counters, worker: int = 0) -> None:
+    def __init__(
+        self, index: Index, settings: Settings, counters: Counters, worker: int = 0, queries: SharedCounts | None = None
+    ) -> None:
         self.index, self.settings, self.limits = index, settings, settings.limits
         self.counters, self.worker = counters, worker
         self.click_log = ClickLog(settings.click_log)
+        self.queries = QueryCounts(queries or SharedCounts(), worker) if keeps_queries(settings) else None
         self.searching = ThreadPoolExecutor(settings.threads, "search")
         # Changes have threads of their own: they wait for the disk, and all that wait are committed together.
         self.writing = ThreadPoolExecutor(_WRITING_THREADS, "write")
@@ -69,4 +73,6 @@ class Service:
         self.writing.shutdown(wait=True)
         self.operating.shutdown(wait=True)
         self.studying.shutdown(wait=True, cancel_futures=True)
+        if self.queries is not None:
+            self.queries.close()
         self.index.close()

@@ -31,6 +31,7 @@ from clickvec.search.old_format import OLD_FORMAT
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
+from clickvec.serve.query_counts import SharedCounts
 from clickvec.serve.server import listen, stop_signals, work
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,12 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
     listener = listen(settings.host, settings.port)
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    counters = Counters(NAMES, settings.workers)
+    counters, queries = Counters(NAMES, settings.workers), SharedCounts(settings.workers)
     if settings.workers == 1:
         index = Index.open(settings.index, writing=not settings.read_only)
-        work(settings, index, listener, counters, 0, lambda: started(address))
+        work(settings, index, listener, counters, queries, 0, lambda: started(address))
     else:
-        Supervisor(settings, listener, counters).run(lambda: started(address))
+        Supervisor(settings, listener, counters, queries).run(lambda: started(address))
 
 
 def why_read_only(path: Path) -> str:
@@ -76,8 +77,8 @@ def why_read_only(path: Path) -> str:
 class Supervisor:
     """The parent of the workers and of the writer."""
 
-    def __init__(self, settings: Settings, listener: socket.socket, counters: Counters) -> None:
-        self._settings, self._listener, self._counters = settings, listener, counters
+    def __init__(self, settings: Settings, listener: socket.socket, counters: Counters, queries: SharedCounts) -> None:
+        self._settings, self._listener, self._counters, self._queries = settings, listener, counters, queries
         self._children: dict[int, tuple[int, float]] = {}  # process id: number, and when it was started
         self._signals, self._is_started, self._has_failed = 0, False, False
         self._alive = os.pipe()  # nothing is written to it; it ends with this process
@@ -148,7 +149,7 @@ class Supervisor:
                 write(self._settings.index, ready)
             else:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
-                work(self._settings, _open(self._settings.index), self._listener, self._counters, number)
+                work(self._settings, _open(self._settings.index), self._listener, self._counters, self._queries, number)
             status = 0
         except SystemExit as error:
             status = int(error.code or 0)

@@ -12,7 +12,7 @@ from tabs import QUERY, Tab
 def titles(tab: Tab, query: str) -> list[str]:
     """Return the titles that the page shows for a query, once it shows them."""
     tab.page.locator(f"#hits[data-query={json.dumps(query)}]").wait_for()
-    return tab.page.locator("#hits li a:visible").all_inner_texts()
+    return tab.page.locator("#hits .column[data-mode=hybrid] .title").all_inner_texts()
 
 
 def expected(shop: Running, query: str) -> list[str]:

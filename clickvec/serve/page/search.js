@@ -168,7 +168,7 @@ export function show(root, params, context) {
 
   function drawHit(hit, at, mode, share, most) {
     const place = offset() + at + 1;
-    const words = hit.words?.map((word) => [litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0), " "]);
+    const words = hit.words?.map((word, at) => [at ? " " : "", litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0)]);
     const open = () => { opened = String(hit.id); logClick(hit, mode); };
     return el("li", { class: "hit", data: { id: hit.id, mode } },
       el("span", { class: "place number", "aria-hidden": "true" }, place),

@@ -12,7 +12,7 @@ from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, Out, Over
 from clickvec.cli.streams import print_message, print_result
 from clickvec.cli.training_data import LogFiles
 from clickvec.config import TOWERS
-from clickvec.errors import missing_extra
+from clickvec.errors import ClickvecError, missing_extra
 from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output
 
@@ -95,14 +95,22 @@ def train(
         from clickvec.model.folder import open_model
         from clickvec.training import continuing  # torch is imported here, after its settings are made
         from clickvec.training.card import headline
-        from clickvec.training.checkpoint import check_output_folder
+        from clickvec.training.checkpoint import check_output_folder, is_unfinished
         from clickvec.training.device import pick_device
         from clickvec.training.gate import Start
         from clickvec.training.loop import run_training
         from clickvec.training.measuring import folder_parts
+        from clickvec.training.workers import current
 
-        check_output_folder(out, resume, overwrite)  # before an hour of reading
-        pick_device(device)
+        workers = current()
+        if workers.count > 1 and not inputs.is_data_folder(logs[0]):
+            raise ClickvecError(f"{logs[0]} is not a data folder; for several workers, make one with clickvec prepare")
+        if workers.is_first:
+            # If a worker dies, the same command resumes, also when torchrun restarts it.
+            resume = resume or (workers.count > 1 and not overwrite and is_unfinished(out))
+            check_output_folder(out, resume, overwrite)  # before an hour of reading
+        resume = workers.tell(resume)
+        pick_device(device, workers)
         old = None if from_model is None else open_model(from_model)
         if old is not None:
             chosen = continuing.continued_recipe(old, **options)
@@ -123,7 +131,8 @@ def train(
         else:
             (data, texts), measured, test = training_data.hold_out_and_prepare(files, chosen)
         columns.check_used()
-        vectors = training_data.open_teacher(files, data, texts, out)
+        with workers.after_first():  # it computes the vectors if they are not there yet
+            vectors = training_data.open_teacher(files, data, texts, out)
         source, start = inputs.file_names(logs), None
         if old is not None:
             data, start = continuing.add_trigrams(data, old, chosen.max_trigrams), Start(old, tests)
@@ -131,7 +140,7 @@ def train(
             measured = measured if dev or continuing.has_choice(chosen) else None
         model = run_training(
             data, chosen, out, dev=measured, test=None if old else test, device=device, resume=resume,
-            overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors,
+            overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors, workers=workers,
         )  # fmt: skip
     facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
     facts |= {name: model.training[name] for name in ("held_out", "continued") if name in model.training}

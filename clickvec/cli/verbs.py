@@ -68,8 +68,7 @@ class Verbs(TyperGroup):
             if sentence is None:
                 raise
             streams.print_message(f"clickvec: {sentence}")
-            is_stopped = isinstance(error, Interrupted | KeyboardInterrupt)
-            status = 128 + (_caught[0] if _caught else signal.SIGINT) if is_stopped else 1
+            status = exit_status(error)
         finally:
             streams.close_streams()
         sys.exit(status)
@@ -115,6 +114,12 @@ def describe(error: BaseException) -> str | None:
         name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
         return reason if name is None else f"{name}: {reason}"
     return None
+
+
+def exit_status(error: BaseException) -> int:
+    """Return the exit status for an error that `describe` explains."""
+    is_stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+    return 128 + (_caught[0] if _caught else signal.SIGINT) if is_stopped else 1
 
 
 def stop_on_signals() -> None:

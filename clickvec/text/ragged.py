@@ -30,6 +30,11 @@ class Ragged(NamedTuple):
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
 
+    def part(self, rows: slice) -> "Ragged":
+        """Return consecutive rows."""
+        offsets = self.offsets[rows.start : rows.stop + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
     def blocks(self, size: int) -> Iterator[tuple[int, "Ragged"]]:
         """Yield up to `size` rows at a time, with the number of the first of them."""
         for first in range(0, len(self.offsets) - 1, size):

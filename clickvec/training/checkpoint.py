@@ -59,6 +59,11 @@ def check_output_folder(out: Path, resume: bool, overwrite: bool) -> None:
         raise ClickvecError(f"{out} already holds a model; choose another --out, or replace it with --overwrite")
 
 
+def is_unfinished(out: Path) -> bool:
+    """Return whether there is a run to resume."""
+    return (out.with_name(out.name + ".run") / "checkpoint.safetensors").exists()
+
+
 @contextmanager
 def locked_run_folder(run_folder: Path, out: Path) -> Iterator[None]:
     """Create and lock the run folder. On exit, remove it if it holds nothing to resume from."""

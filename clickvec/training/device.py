@@ -14,9 +14,11 @@ from clickvec.errors import ClickvecError
 from clickvec.native import loader
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.cpu import compiled
+from clickvec.training.data_parallel import DataParallel
 from clickvec.training.negatives import Sampler
 from clickvec.training.towers import TowerPair
 from clickvec.training.update import Plain
+from clickvec.training.workers import ALONE, Workers
 
 if TYPE_CHECKING:
     from clickvec.training.gpu.graph import Fused
@@ -24,8 +26,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def pick_device(name: str) -> torch.device:
-    """Return the device with this name; for `auto`, a GPU if there is one. Raise a ClickvecError if it is not here."""
+def pick_device(name: str, workers: Workers = ALONE) -> torch.device:
+    """Return the device with this name; for `auto`, a GPU if there is one. Raise a ClickvecError if it is not here.
+
+    If there are several workers on this machine, each gets a GPU of its own.
+    """
+    if workers.local_count > 1 and (name == "cuda" or (name == "auto" and torch.cuda.is_available())):
+        if torch.cuda.device_count() < workers.local_count:
+            raise ClickvecError(
+                f"there are {workers.local_count} workers and {torch.cuda.device_count()} GPUs on this machine; start "
+                "one worker for each GPU (torchrun --nproc-per-node), or use --device cpu"
+            )
+        return torch.device("cuda", workers.local_rank)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name != "cpu" and not re.fullmatch("cuda(:[0-9]{1,3})?", name):
@@ -44,11 +56,12 @@ def make_updater(
     weights: NDArray[np.float32],
     updates: int,
     teacher: Teacher | None = None,
+    workers: Workers = ALONE,
 ) -> "Plain | Fused":
     """Return the fastest updater for this recipe on the device of the towers. Warn if a faster one cannot run."""
     compiled.kernel()  # a bad CLICKVEC_COMPILED is an error here, before the first update
     device = next(iter(towers.tensors().values())).device
-    if device.type == "cuda" and can_be_fused(data, recipe):
+    if device.type == "cuda" and can_be_fused(data, recipe) and workers.count == 1:
         try:
             from clickvec.training.gpu.graph import Fused  # needs Triton
 
@@ -60,6 +73,8 @@ def make_updater(
             log.warning("Triton does not work here (%s). Training continues without it, many times slower.", reason)
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
+    if workers.count > 1:
+        return DataParallel(data, recipe, towers, sampler, weights, updates, teacher, workers=workers)
     return Plain(data, recipe, towers, sampler, weights, updates, teacher)
 
 

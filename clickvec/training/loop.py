@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import shutil
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -41,6 +42,7 @@ from clickvec.training.measuring import Dev, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
 from clickvec.training.update import Seed, unit
+from clickvec.training.workers import ALONE, Workers
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
@@ -55,12 +57,14 @@ def run_training(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
     device: str = "auto", resume: bool = False, overwrite: bool = False, source: str = "",
     progress: Progress | None = None, start: Start | None = None, teacher: Teacher | None = None,
+    workers: Workers = ALONE,
 ) -> Model:  # fmt: skip
     """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
 
     `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`. With
     `start`, training continues from a model, and `out` gets that model if the new one is significantly worse. With a
-    `teacher`, the model also learns to find the same texts alike as the teacher does.
+    `teacher`, the model also learns to find the same texts alike as the teacher does. If there are several `workers`,
+    the first one writes all files.
 
     Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
@@ -69,18 +73,22 @@ def run_training(
     stop = threading.Event()
 
     def work() -> Model:
-        on, path = pick_device(device), Path(out)
+        on, path = pick_device(device, workers), Path(out)
         run_folder = path.with_name(path.name + ".run")
         # Kernels and CUDA graphs go to the current device.
         at_device = torch.cuda.device(on) if on.type == "cuda" else nullcontext()
-        with locked_run_folder(run_folder, path), at_device:
-            check_output_folder(path, resume, overwrite)
-            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop, start, teacher)
+        with locked_run_folder(run_folder, path) if workers.is_first else nullcontext(), at_device:
+            if workers.is_first:
+                check_output_folder(path, resume, overwrite)
+            workers.tell(None)  # the run folder is there
+            run = Run(data, recipe, run_folder, dev, on, source, progress or ignore, stop, start, teacher, workers)
             if resume:
                 run.restore()
-            elif overwrite:
+            elif overwrite and workers.is_first:
                 clear(run_folder)
             run.all_epochs()
+            if not workers.is_first:
+                return run.model(run.towers.to_arrays())
             run.finish(path, test)
             shutil.rmtree(run_folder, ignore_errors=True)
         return folder.open_model(path)
@@ -120,7 +128,10 @@ class Run:
         self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
         stop: threading.Event | None = None, start: Start | None = None, teacher: Teacher | None = None,
+        workers: Workers = ALONE,
     ) -> None:  # fmt: skip
+        self.workers = workers
+        run_folder = run_folder if workers.is_first or run_folder.is_dir() else Path(tempfile.gettempdir())
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
         self.source, self.progress, self.stop, self.start = source, progress, stop or threading.Event(), start
         self.pairs = len(data.pair_query)
@@ -133,7 +144,9 @@ class Run:
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = _click_weights(data, recipe, run_folder)
-        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates, teacher)
+        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates, teacher, workers)
+        if workers.count > 1:
+            workers.check_alike({"data folder or dev set": self._data_name, "setting": dataclasses.asdict(recipe)})
 
     # --- epochs --------------------------------------------------------------------------------------------------
 
@@ -149,6 +162,7 @@ class Run:
 
     def _one_epoch(self) -> None:
         state, size = self.state, self.recipe.batch_size
+        self.workers.copy_from_first(self.towers.tensors() | self.updater.tensors())
         self._shuffle()
         label = f"epoch {state.epoch + 1}/{self.recipe.epochs}"
         self.progress(label, state.batch * size, self.pairs)
@@ -163,7 +177,7 @@ class Run:
             negatives = outcome.negatives if negatives is None else negatives
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             now, stopped, ended = time.monotonic(), self.stop.is_set(), state.batch == self.batches
-            to_save = stopped or now - saved > CHECKPOINT_SECONDS
+            to_save = self.workers.is_first and (stopped or now - saved > CHECKPOINT_SECONDS)
             if to_save or ended or now - reported > REPORT_SECONDS:
                 state.loss_sum, state.masked, reported = float(total), int(masked), now
                 self._check_finite(weights=to_save)
@@ -190,7 +204,7 @@ class Run:
         """Find the hard negatives of an epoch at its start. The first has none if its model knows nothing yet."""
         if self.recipe.hard_negatives and (self.state.epoch or self.start) and not self.state.batch:
             rng = np.random.default_rng([MINE, self.recipe.seed, self.state.epoch])
-            mining.mine(self.data, self.towers, rng, self.device, self.sampler.mined)
+            mining.mine(self.data, self.towers, rng, self.device, self.sampler.mined, self.workers)
 
     def _check_finite(self, *, weights: bool = False) -> None:
         """Raise a ClickvecError if the loss is NaN or infinite; with `weights`, which takes longer, if a weight is."""
@@ -208,9 +222,15 @@ class Run:
         return f"in epoch {self.state.epoch + 1} of {self.recipe.epochs}{reason}. {best}"
 
     def _end_epoch(self, negatives: float) -> None:
-        """Measure the model, save it if it is the one to keep, and write metrics and checkpoint."""
+        """End an epoch. The first worker measures and saves the model while the others wait."""
         self.updater.settle((self.state.epoch + 1) * self.batches)
         self._check_finite(weights=True)
+        if self.workers.is_first:
+            self._measure_and_save(negatives)
+        self.state = self.workers.tell(self.state)
+
+    def _measure_and_save(self, negatives: float) -> None:
+        """Measure the model, save it if it is the one to keep, and write metrics and checkpoint."""
         state = self.state
         loss = state.loss_sum / state.weight_sum
         arrays, (mean_cosine, collapse) = self.towers.to_arrays(), self._mean_cosine()
@@ -265,7 +285,13 @@ class Run:
             file.write(self._metrics().encode())
 
     def restore(self) -> None:
-        """Restore the state from the checkpoint."""
+        """Restore the state from the checkpoint, which only the first worker needs to reach."""
+        if self.workers.is_first:
+            self._read_checkpoint()
+        self.state = self.workers.tell(self.state)
+        self.workers.fill_from_first(self.sampler.mined)  # the start of an epoch copies the other tensors
+
+    def _read_checkpoint(self) -> None:
         path, tensors = self.folder / "checkpoint.safetensors", self._tensors()
         self.state = checkpoint.restore(path, self.recipe, self._data_name, tensors)
         if self.state.batch > self.batches:

@@ -20,6 +20,7 @@ from clickvec.text.ragged import Ragged
 from clickvec.training.negatives import Ids, positions
 from clickvec.training.towers import TorchTower, TowerPair, make_batch
 from clickvec.training.update import unit
+from clickvec.training.workers import ALONE, Workers
 
 MOST_TITLES = 2**19  # titles to search, a random sample if there are more: their vectors take 200 MB of memory
 MOST_EXACT = 10_000  # up to this many titles, every query searches all of them
@@ -34,17 +35,20 @@ SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**27}  # what the cache of a CPU holds;
 
 @torch.no_grad()
 def mine(
-    data: Dataset, towers: TowerPair, rng: np.random.Generator, device: torch.device, mined: NDArray[np.int32]
-) -> None:
+    data: Dataset, towers: TowerPair, rng: np.random.Generator, device: torch.device, mined: NDArray[np.int32],
+    workers: Workers = ALONE,
+) -> None:  # fmt: skip
     """Write the best unclicked titles of each query to `mined`, (queries, HARD_POOL), padded with -1.
 
-    The titles are the clicked ones of the log.
+    The titles are the clicked ones of the log. Each worker encodes a share of them and searches a share of the queries.
     """
     ids = _draw(data.clicked_titles, MOST_TITLES, rng)
-    titles = _encode(towers.title, data.titles.take(ids), data.tokens, device)
+    own = _encode(towers.title, data.titles.take(ids[workers.share(len(ids))]), data.tokens, device)
+    titles = workers.gather(own, len(ids))
     clusters = Clusters(titles, len(mined), rng) if len(ids) > MOST_EXACT else None
-    for first in range(0, len(mined), QUERIES_AT_ONCE):
-        rows = np.arange(first, min(first + QUERIES_AT_ONCE, len(mined)))
+    share = workers.share(len(mined))
+    for first in range(share.start, share.stop, QUERIES_AT_ONCE):
+        rows = np.arange(first, min(first + QUERIES_AT_ONCE, share.stop))
         queries = _encode(towers.query, data.queries.take(rows), data.tokens, device)
         if clusters is None:
             mined[rows] = _best(queries, titles, ids, data.clicked.take(rows))
@@ -52,6 +56,7 @@ def mine(
         for some, near in clusters.near(queries):
             few, pool = (torch.from_numpy(chosen).to(device) for chosen in (some, near))
             mined[rows[some]] = _best(queries[few], titles[pool], ids[near], data.clicked.take(rows[some]))
+    workers.fill(mined)
 
 
 class Clusters:

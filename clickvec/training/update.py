@@ -2,10 +2,11 @@
 
 With a teacher, `distillation.py` adds its part to the loss.
 
-`Plain` works on every device, for every tower and option. `gpu/graph.py` is faster for the common ones on a GPU.
+`Plain` works on every device, for every tower and option. `gpu/graph.py` is faster for the common ones on a GPU, and
+`data_parallel.py` shares the work among several processes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,25 +85,31 @@ class Plain:
             yield self.one_update(pairs, rng, seed.update(batch))
         self._window = self._whole
 
-    def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Batch, Batch]:
-        """Return the candidates of a minibatch, and its queries and titles as batches."""
-        data = self._window.data
+    def _draw(self, pairs: Ids, rng: np.random.Generator) -> tuple[Candidates, Ragged, Ragged]:
+        """Return the candidates of a minibatch, its queries and its titles."""
+        data, dropout = self._window.data, self.recipe.word_dropout
         candidates = self._window.draw(pairs, rng)
-        queries = self._batch(data.queries.take(data.pair_query[pairs]), rng)
-        return candidates, queries, self._batch(self._window.titles(candidates.titles), rng)
+        texts = data.queries.take(data.pair_query[pairs]), self._window.titles(candidates.titles)
+        queries, titles = (drop_tokens(part, dropout, rng) for part in texts) if dropout else texts
+        return candidates, queries, titles
 
-    def _batch(self, texts: Ragged, rng: np.random.Generator) -> Batch:
-        if self.recipe.word_dropout:
-            texts = drop_tokens(texts, self.recipe.word_dropout, rng)
+    def _batches(self, queries: Ragged, titles: Ragged) -> tuple[Batch, Batch, Sequence[Tensor]]:
+        """Return the queries and titles to encode as batches, and trigrams of texts that others encode."""
+        return self._batch(queries), self._batch(titles), ()
+
+    def _batch(self, texts: Ragged) -> Batch:
         return make_batch(texts, self._window.data.tokens, self._device)
 
-    def _look_ahead(self, update: int, queries: Batch, titles: Batch) -> tuple[Tensor, Tensor]:
+    def _look_ahead(
+        self, update: int, queries: Batch, titles: Batch, of_others: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor]:
         """Return the vectors of queries and titles at the point where the gradient is taken."""
         self.optimizer.look_ahead(momentum(self.recipe, update, self._updates))
         by_tower = [[queries, titles]] if self.recipe.shared_tower else [[queries], [titles]]
         vectors = []
-        for (side, tower), batches in zip(self.towers.towers.items(), by_tower, strict=True):
-            matrix, local = self.inputs[side].look_ahead(update, batches)
+        trigrams = [of_others] if self.recipe.shared_tower else [of_others[:1], of_others[1:]]
+        for (side, tower), batches, others in zip(self.towers.towers.items(), by_tower, trigrams, strict=True):
+            matrix, local = self.inputs[side].look_ahead(update, batches, others)
             vectors += [tower(batch, matrix) for batch in local]
         return vectors[0], vectors[1]
 
@@ -132,14 +139,10 @@ class Plain:
     def one_update(self, pairs: Ids, rng: np.random.Generator, update: int) -> Outcome:
         """Take the gradient at the look-ahead point, re-normalise it for each tower, and update the weights."""
         candidates, queries, titles = self._draw(pairs, rng)
-        y_q, y_d = self._look_ahead(update, queries, titles)
-        per_pair, weights = self._losses(candidates, y_q, y_d), self._window.weights[pairs]
-        loss = of_clicks = (per_pair * torch.from_numpy(weights).to(self._device)).sum()
-        if self._window.teacher is not None:
-            loss = of_clicks + self._teacher_loss(pairs, candidates, torch.cat([unit(y_d), unit(y_q)]))
+        y_q, y_d = self._look_ahead(update, *self._batches(queries, titles))
         for parameter in self.towers.tensors().values():
             parameter.grad = None
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = self._backward(pairs, candidates, y_q, y_d)
         for side, tower in self.towers.towers.items():
             others = [w.grad for name, w in tower.weights.items() if name != "input" and w.grad is not None]
             whole = self.inputs[side].gradient()
@@ -152,7 +155,16 @@ class Plain:
         for matrix in self.inputs.values():
             matrix.update(update, rate)
         negatives = float(candidates.counts.sum(1).mean())
-        return Outcome(of_clicks.detach(), float(weights.sum()), candidates.masked, negatives)
+        return Outcome(loss, float(self._window.weights[pairs].sum()), candidates.masked, negatives)
+
+    def _backward(self, pairs: Ids, candidates: Candidates, y_q: Tensor, y_d: Tensor) -> Tensor:
+        """Take the gradient of the loss of a minibatch, and return that loss, without what a teacher adds."""
+        weights = torch.from_numpy(self._window.weights[pairs]).to(self._device)
+        loss = of_clicks = (self._losses(candidates, y_q, y_d) * weights).sum()
+        if self._window.teacher is not None:
+            loss = of_clicks + self._teacher_loss(pairs, candidates, torch.cat([unit(y_d), unit(y_q)]))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return of_clicks.detach()
 
     def settle(self, updates: int) -> None:
         """Bring every row of the input matrices up to date."""

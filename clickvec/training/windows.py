@@ -18,6 +18,7 @@ from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.training.memory import available_memory
 from clickvec.training.negatives import Candidates, Ids, Sampler
+from clickvec.training.workers import current
 
 SHARE = 4  # a window gets this part of the available memory; there are two at a time
 _AT_ONCE = 2**14  # to limit memory
@@ -159,6 +160,8 @@ def _take(rows: Ragged, ids: NDArray[np.integer]) -> Ragged:
 def window_bytes(whole: Window) -> int | None:
     """Return the size of a window. None if half of the available memory holds the whole data."""
     available = available_memory()
+    if available is not None:
+        available //= current().local_count
     return None if available is None or _mapped_bytes(whole) <= available // 2 else available // SHARE
 
 

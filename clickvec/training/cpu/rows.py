@@ -36,14 +36,23 @@ class Whole:
     def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
 
-    def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
-        """Return the matrix at which to take the gradient, and the batches with trigrams numbered as its rows."""
+    def look_ahead(
+        self, update: int, batches: Sequence[Batch], of_others: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, list[Batch]]:
+        """Return the matrix at which to take the gradient, and the batches with trigrams numbered as its rows.
+
+        `of_others` are trigrams whose rows move too, because another process has texts with them.
+        """
         self.matrix.grad = None
         return self.matrix, list(batches)
 
+    def point(self) -> Tensor:
+        """Return that matrix."""
+        return self.matrix
+
     def gradient(self) -> Tensor | None:
         """Return the gradient at that matrix."""
-        return self.matrix.grad
+        return self.point().grad
 
     def before_update(self, scale: Tensor | None) -> None:
         """Scale the gradient, and prepare for the optimizer, which updates all other weights next."""
@@ -70,16 +79,18 @@ class Dense(Whole):
         self._kernel, self._gradient = kernel, torch.zeros_like(matrix)
         self._rows, self._near = torch.zeros(0, dtype=torch.int64), matrix[:0].detach()
 
-    def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
+    def look_ahead(
+        self, update: int, batches: Sequence[Batch], of_others: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, list[Batch]]:
         """Return a copy of the rows that the batches touch."""
         self.matrix.grad = None
-        self._rows, local = touched(self._kernel, batches, len(self.matrix))
+        self._rows, local = touched(self._kernel, batches, len(self.matrix), of_others)
         self._near = self.matrix.detach().index_select(0, self._rows).requires_grad_()
         return self._near, local
 
-    def gradient(self) -> Tensor | None:
-        """Return the gradient of the touched rows."""
-        return self._near.grad
+    def point(self) -> Tensor:
+        """Return that copy."""
+        return self._near
 
     def before_update(self, scale: Tensor | None) -> None:
         """Scale the gradient and expand it for the optimizer."""
@@ -103,16 +114,18 @@ class Lazy(Whole):
         self._rows, self._decayed, self._scale = torch.zeros(0, dtype=torch.int64), np.zeros(0), 1.0
         self._near = matrix[:0].detach()
 
-    def look_ahead(self, update: int, batches: Sequence[Batch]) -> tuple[Tensor, list[Batch]]:
+    def look_ahead(
+        self, update: int, batches: Sequence[Batch], of_others: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, list[Batch]]:
         """Return the rows that the batches touch, at Λ + μ ΔΛ."""
-        self._rows, local = touched(self._kernel, batches, len(self.matrix))
+        self._rows, local = touched(self._kernel, batches, len(self.matrix), of_others)
         self._decayed, self._near = self._catch_up(self._rows, update + 1)
         self._near.requires_grad_()
         return self._near, local
 
-    def gradient(self) -> Tensor | None:
-        """Return the gradient of the touched rows."""
-        return self._near.grad
+    def point(self) -> Tensor:
+        """Return these rows."""
+        return self._near
 
     def before_update(self, scale: Tensor | None) -> None:
         """Keep the scale of the gradient: `update` multiplies the learning rate by it."""
@@ -153,7 +166,10 @@ class Lazy(Whole):
         return {"change": self.change, "since": self.since}
 
 
-def touched(kernel: Kernel, batches: Sequence[Batch], trigrams: int) -> tuple[Tensor, list[Batch]]:
-    """Return the rows that the batches touch, in order, and the batches with trigrams numbered as these rows."""
-    rows, numbered = kernel.touched([batch.trigrams for batch in batches], trigrams)
-    return rows, [batch._replace(trigrams=ids) for batch, ids in zip(batches, numbered, strict=True)]
+def touched(
+    kernel: Kernel, batches: Sequence[Batch], trigrams: int, of_others: Sequence[Tensor] = ()
+) -> tuple[Tensor, list[Batch]]:
+    """Return the rows that trigrams touch, in order, and the batches with trigrams numbered as these rows."""
+    rows, numbered = kernel.touched([*(batch.trigrams for batch in batches), *of_others], trigrams)
+    both = zip(batches, numbered[: len(batches)], strict=True)
+    return rows, [batch._replace(trigrams=ids) for batch, ids in both]

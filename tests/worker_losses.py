@@ -1,0 +1,112 @@
+"""Train small models by two workers, or by one, and return the loss of each minibatch.
+
+`run_workers` starts this file as a program twice, with the variables that torchrun sets.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clickvec.config import recipe
+from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, dataset
+from clickvec.teacher.teacher_vectors import Teacher
+from clickvec.training import loop
+from clickvec.training.update import Outcome
+from clickvec.training.workers import ALONE, Workers, joined
+
+SMALL = {"cells": 16, "hidden": 16, "epochs": 2, "batch_size": 57}
+RUNS: dict[str, dict[str, Any]] = {
+    "lstm": {},
+    "bilstm": {"tower": "bilstm", "word_dropout": 0.2},
+    "rnn": {"tower": "rnn", "shown_negatives": 2},
+    "shared lstm with random negatives": {"recipe": "paper", "shared_tower": True, "word_dropout": 0.2},
+    "rnn of the paper": {"recipe": "paper", "tower": "rnn", "hard_negatives": 2, "click_weight": "log"},
+    "dssm": {"tower": "dssm", "cells": 16},
+    "teacher": {"teacher_titles": 5, "has_teacher": True},
+    "a minibatch of one pair": {},
+    "cells that the compiled code does not take": {"cells": 7},
+}
+
+
+def small_data() -> dataset.Dataset:
+    """Return 400 clicks: some queries have many, few have titles that were shown."""
+    rng = np.random.default_rng(0)
+    words = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in "prst"]
+    titles = [" ".join(rng.choice(words, rng.integers(1, 7))) for _ in range(250)]
+    queries = [" ".join(rng.choice(words, rng.integers(1, 4))) for _ in range(60)]
+    asked = [queries[k] for k in (60 * rng.random(400) ** 2).astype(int)]
+    log = ClickLog(asked, [titles[k] for k in rng.integers(0, 200, 400)], rng.integers(1, 9, 400) * 1.0, BadLines())
+    judged = [
+        JudgedQuery(str(k), queries[k], ("x", "y", "z"), tuple(titles[190 + 3 * k :][:3]), np.zeros(3, np.int64))
+        for k in (3, 7, 8)
+    ]
+    return dataset.prepare(log, 10, 1000, Judged(tuple(judged), BadLines()), catalogue=titles[200:])
+
+
+def losses(name: str, workers: Workers, folder: Path) -> list[float]:
+    """Train and return the loss of each minibatch, per pair."""
+    settings = SMALL | RUNS[name]
+    data, has_teacher = small_data(), settings.pop("has_teacher", False)
+    if name == "a minibatch of one pair":
+        settings["batch_size"] = len(data.pair_query) - 1
+    chosen = recipe(settings.pop("recipe", "default"), has_teacher=has_teacher, **settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = loop.Run(data, chosen, folder, workers=workers, teacher=random_teacher(data) if has_teacher else None)
+    found, epoch = list[float](), run.updater.epoch
+
+    def watched(*arguments: Any) -> Iterator[Outcome]:  # noqa: ANN401
+        for outcome in epoch(*arguments):
+            found.append(float(outcome.loss) / outcome.weight)
+            yield outcome
+
+    run.updater.epoch = watched  # type: ignore[method-assign]
+    run.all_epochs()
+    return [*found, *(row["masked"] for row in run.state.history)]
+
+
+def random_teacher(data: dataset.Dataset) -> Teacher:
+    """Return random vectors for all texts."""
+    rng = np.random.default_rng(0)
+    counts = (len(texts.offsets) - 1 for texts in (data.queries, data.titles))
+    rows = [rng.integers(-100, 100, (count, 8)).astype(np.int8) for count in counts]
+    return Teacher("random", *rows, np.full(8, 0.004, np.float32))
+
+
+def run_workers(count: int, out: Path) -> dict[str, list[float]]:
+    """Return the losses of all runs by several workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
+    shared["LOCAL_WORLD_SIZE"] = str(count)
+    running = [
+        subprocess.Popen([sys.executable, __file__, out], env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(count)
+    ]
+    try:
+        assert [process.wait(120) for process in running] == [0] * count
+    finally:
+        for process in running:
+            process.kill()
+    found: dict[str, list[float]] = json.loads(out.read_text())
+    return found
+
+
+def run_alone(folder: Path) -> dict[str, list[float]]:
+    """Return the losses of all runs by one process."""
+    return {name: losses(name, ALONE, folder / name) for name in RUNS}
+
+
+if __name__ == "__main__":
+    with joined() as these, tempfile.TemporaryDirectory() as place:
+        every = {name: losses(name, these, Path(place, name)) for name in RUNS}
+        if these.is_first:
+            Path(sys.argv[1]).write_text(json.dumps(every))

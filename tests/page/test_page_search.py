@@ -68,3 +68,107 @@ def test_odd_queries_are_answered(tab: Tab, query: str) -> None:
     page.get_by_role("searchbox").fill(query)
     page.wait_for_load_state("networkidle")
     assert page.get_by_role("alert").filter(has_text="did not work").count() == 0
+
+
+def test_a_misspelled_word_is_replaced_and_the_page_says_so(tab: Tab) -> None:
+    page = tab.open("/search?q=bathtubb fawcet")
+    titles(tab, "bathtubb fawcet")
+    notes = page.locator("#notes").inner_text()
+    assert "bathtubb" in notes
+    assert "bathtub" in notes.replace("bathtubb", "")
+
+
+def test_words_vectors_and_hybrid_stand_side_by_side(tab: Tab, shop: Running) -> None:
+    page = tab.open(f"/search?q={QUERY}")
+    for label, mode in (("Words", "words"), ("Hybrid", "hybrid"), ("Vectors", "vectors")):
+        column = page.get_by_role("region", name=label)
+        column.locator(".title").first.wait_for()
+        hits = shop.post("/search", {"query": QUERY, "k": 10, "mode": mode}).json()["hits"]
+        assert column.locator(".title").all_inner_texts() == [hit["title"] for hit in hits]
+    page.locator("[data-only]").first.wait_for()  # what only one of them found
+    page.get_by_role("radio", name="Words").check(force=True)
+    page.get_by_role("region", name="Hybrid").wait_for(state="detached")
+    assert "mode=words" in page.url
+    page.reload()
+    page.get_by_role("region", name="Words").locator(".title").first.wait_for()
+    assert page.get_by_role("region").filter(has=page.locator(".title")).count() == 1
+
+
+def test_the_words_of_a_hit_are_lit_by_what_they_contribute(tab: Tab, shop: Running) -> None:
+    page = tab.open(f"/search?q={QUERY}")
+    words = page.get_by_role("region", name="Hybrid").locator(".hit").first.locator("[data-cosine]")
+    words.first.wait_for()
+    shown = sum(float(word.get_attribute("data-cosine")) for word in words.all())
+    hit = shop.post("/search", {"query": QUERY, "k": 1, "explain": True}).json()["hits"][0]
+    assert shown == pytest.approx(hit["parts"]["cosine"], abs=0.01)
+
+
+def test_filters_and_facets(tab: Tab, shop: Running) -> None:
+    page = tab.open("/search?q=guide")
+    page.get_by_text("Filters").click()
+    page.get_by_role("button", name="acme").click()
+    page.get_by_role("button", name="acme", pressed=True).wait_for()
+    page.get_by_label("price to").fill("30")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('lte')")
+    titles(tab, "guide")
+    where = {"brand": ["acme"], "price": {"lte": 30}}
+    hits = shop.post("/search", {"query": "guide", "k": 10, "where": where}).json()["hits"]
+    assert hits
+    assert titles(tab, "guide") == [hit["title"] for hit in hits]
+    page.reload()
+    assert titles(tab, "guide") == [hit["title"] for hit in hits]
+    page.get_by_role("button", name="Remove all").click()
+    page.wait_for_function("() => !location.hash.includes('where')")
+    assert titles(tab, "guide") == expected(shop, "guide")
+
+
+def test_pages_of_hits(tab: Tab, shop: Running) -> None:
+    page = tab.open("/search?q=guide")
+    first = titles(tab, "guide")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_text("Hits 11 to 20").wait_for()
+    hits = shop.post("/search", {"query": "guide", "k": 10, "offset": 10}).json()["hits"]
+    assert titles(tab, "guide") == [hit["title"] for hit in hits]
+    page.reload()
+    assert titles(tab, "guide") == [hit["title"] for hit in hits]
+    page.get_by_role("button", name="Previous").click()
+    page.get_by_text("Hits 1 to 10").wait_for()
+    assert titles(tab, "guide") == first
+
+
+def test_keyboard_only(tab: Tab) -> None:
+    page = tab.open()
+
+    def focused() -> str:
+        return page.evaluate("() => document.activeElement.textContent || document.activeElement.id")
+
+    page.keyboard.type("guide")
+    first, second, *_ = titles(tab, "guide")
+    page.keyboard.press("ArrowDown")
+    assert focused() == first
+    page.keyboard.press("ArrowDown")
+    assert focused() == second
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert focused() == "query"
+    page.keyboard.press("Escape")
+    assert page.get_by_role("searchbox").input_value() == ""
+    page.keyboard.type("bath")
+    titles(tab, "bath")
+    for _ in range(30):  # Tab reaches every control and leaves it again
+        page.keyboard.press("Tab")
+    page.keyboard.press("/")
+    assert focused() == "query"
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Keyboard shortcuts").press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+
+
+def test_what_changes_is_announced(tab: Tab) -> None:
+    page = tab.open()
+    page.keyboard.type("guide")
+    first = titles(tab, "guide")[0]
+    page.get_by_role("status").filter(has_text=f"10 hits on page 1. The first is {first}").wait_for()

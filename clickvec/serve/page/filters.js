@@ -20,7 +20,9 @@ let isOpen = null; // the user's choice holds for the whole visit
 
 // Draw the filters into `root`. `ask(names, where)` gives the answer of a search with facets; `change(where)` is called with a new filter.
 export async function drawFilters(root, fields, where, ask, change) {
-  const offered = fields.filter((field) => isRange(field) || field.kind !== "text" || field.values <= MANY).slice(0, FIELDS);
+  // Fields that can divide the hits come first.
+  const usable = fields.filter((field) => isRange(field) || field.kind !== "text" || field.values <= MANY);
+  const offered = [...usable.filter((field) => field.values > 1), ...usable.filter((field) => field.values <= 1)].slice(0, FIELDS);
   if (!offered.length) return;
   const chips = offered.filter((field) => !isRange(field));
   const counts = {};

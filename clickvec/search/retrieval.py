@@ -14,7 +14,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Candidates, candidates_of
-from clickvec.search.lexical.word_search import Term
+from clickvec.search.lexical.query_terms import Term
 from clickvec.search.live.view import Mask, Positions, View
 from clickvec.search.segments.building import encode_titles
 from clickvec.search.vectors.exact import exact_scores

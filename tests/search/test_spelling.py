@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickvec.search.lexical.query_terms import MOST_NEAR
 from clickvec.search.lexical.spelling import LONGEST, Spelling, distances, is_one_edit
-from clickvec.search.lexical.word_search import MOST_NEAR, Words
+from clickvec.search.lexical.word_search import Words
 from clickvec.search.lexical.word_segment import WordDelta, WordSegment
 
 letters = st.text("abc", max_size=7)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from clickvec.evaluation.bm25 import BM25
-from clickvec.search.lexical.word_search import MOST_TERMS, Words
+from clickvec.search.lexical.query_terms import MOST_TERMS
+from clickvec.search.lexical.word_search import Words
 from clickvec.search.lexical.word_segment import WordDelta, WordSegment
 
 TITLES = ["red car", "blue car car", "the red house", "", "a house for a car", "tree", "red red red tree"]

@@ -17,7 +17,8 @@ from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import StoredVectors, inverse_lengths
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
-from clickvec.search.lexical.word_search import K1, B, Words
+from clickvec.search.lexical.query_terms import K1, B
+from clickvec.search.lexical.word_search import Words
 from clickvec.search.lexical.word_segment import WordDelta
 from clickvec.search.payload.fields import Fields, GrowingFields
 from clickvec.search.payload.filters import Filter

@@ -143,12 +143,11 @@ def add(
     A running service finds the titles within a second.
     """
     from clickvec.data.parsing.open_files import name_of
-    from clickvec.search.payload.fields import number_fields
 
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     with _open_to_change(index) as opened:
         titles = inputs.read_catalogue(catalogue, max_bad, columns, need_ids=True)
-        known = number_fields(opened.view().fields())
+        known = [name for name, kinds in opened.view().field_kinds().items() if kinds.is_number]
         documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
         ids, texts, payloads = zip(*documents, strict=True)
         opened.add(ids, texts, payloads, progress=Bar())

@@ -57,7 +57,7 @@ def search(
     with Index.open(folder) as index:
         bad = BadLines()
         if checked:
-            for note in checked.notes(*index.view().fields()):
+            for note in index.view().notes(checked):
                 print_message(note)
         # A bad line of stdin becomes a blank one: each result stays beside its query.
         batches = [(1, queries)] if queries else stream_lines(standard_input(), "standard input", bad)

@@ -167,7 +167,7 @@ def _about_index(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
             "vectors": index.precision,
             "search": "exact" if index.recall is None else f"approximate, recall@10 {index.recall:.3f}",
             "fusion": index.fusion.as_json(),
-            "BM25": {"k1": view.settings.k1, "b": view.settings.b},
+            "BM25": {"k1": view.words.k1, "b": view.words.b},
             "read-only": index.is_read_only,
         }
         return facts, index.fusion_report

@@ -17,8 +17,8 @@ from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
-from clickvec.search.live.view import View
 from clickvec.search.retrieval import MODES, facts_of_texts, rank_in_view
+from clickvec.search.view_protocol import SearchView
 from clickvec.text.tokens import canonical
 
 RANKED_TITLES = 50_000  # in a larger index, not all titles are ranked:
@@ -203,7 +203,7 @@ def _top(fused_query: FusedQuery) -> _Title | None:
     return None
 
 
-def _look_up(index: Index, view: View, title: str | int) -> _Title:
+def _look_up(index: Index, view: SearchView, title: str | int) -> _Title:
     """Return a title by its id or its text. A text need not be in the index."""
     document = index.find(title)
     if document is not None:

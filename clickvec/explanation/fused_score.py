@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from clickvec.explanation.reading import Floats
 from clickvec.search.fusion import Candidates, candidates_of
 from clickvec.search.lexical.word_tokens import title_words
-from clickvec.search.live.view import View
 from clickvec.search.retrieval import DEPTH, fuse
+from clickvec.search.view_protocol import SearchView
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Fused:
 class FusedQuery:
     """One query in an index: its candidates, and the scores of these and of any other texts."""
 
-    def __init__(self, view: View, query: str, depth: int = DEPTH) -> None:
+    def __init__(self, view: SearchView, query: str, depth: int = DEPTH) -> None:
         """Take the best `depth` titles by words and the best by vectors as candidates, as a search does."""
         self.view, self.vector = view, view.encoder.encode_query(query)
         self.terms = view.words.terms(query)
-        depth = min(depth, max(1, view.size))
-        self.by_vectors, _ = next(iter(view.nearest(self.vector[None], depth, view.alive)))
-        self.by_words, _ = view.words.best(self.terms, depth, view.alive)
+        depth, everything = min(depth, max(1, view.size)), view.allowed(None)
+        self.by_vectors, _ = next(iter(view.nearest(self.vector[None], depth, everything)))
+        self.by_words, _ = view.words.best(self.terms, depth, everything)
         self.candidates = fuse(view, self.terms, self.vector, np.union1d(self.by_vectors, self.by_words))
 
     def of_title(self, position: int, title: str, cosine: float) -> Fused:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.reading import Floats
 from clickvec.explanation.side import Side
-from clickvec.search.lexical.word_search import Term
+from clickvec.search.lexical.query_terms import Term
 from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_words
-from clickvec.search.live.view import View
+from clickvec.search.view_protocol import SearchView
 
 
 class TitleWord(NamedTuple):
@@ -23,13 +23,13 @@ class TitleWord(NamedTuple):
     bm25: float
 
 
-def highlight(view: View, query: str, titles: Iterable[str], method: str = METHODS[0]) -> list[list[TitleWord]]:
+def highlight(view: SearchView, query: str, titles: Iterable[str], method: str = METHODS[0]) -> list[list[TitleWord]]:
     """Return the words of each title, in order, with what they contribute to the cosine and to BM25."""
     vector, terms = Side(view.encoder, "query", query).vector, view.words.terms(query)
     return [_title_words(view, Side(view.encoder, "title", title), vector, terms, method) for title in titles]
 
 
-def _title_words(view: View, side: Side, vector: Floats, terms: tuple[Term, ...], method: str) -> list[TitleWord]:
+def _title_words(view: SearchView, side: Side, vector: Floats, terms: tuple[Term, ...], method: str) -> list[TitleWord]:
     cosines = side.contributions(vector, method).tolist()
     matches = view.words.matches_of_texts(terms, [side.text])[0][0].tolist()
     texts = _as_written(side)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
-from clickvec.search.live.view import View
 from clickvec.search.payload.filters import Filter
 from clickvec.search.retrieval import Ranked, search_view
+from clickvec.search.view_protocol import SearchView
 
 _UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
 
@@ -63,7 +63,7 @@ def is_vectors(query: object) -> TypeGuard[NDArray[Any]]:
 
 
 def search_texts_or_vectors(
-    view: View, query: str | list[str] | NDArray[Any], k: int, condition: Filter | None, mode: str
+    view: SearchView, query: str | list[str] | NDArray[Any], k: int, condition: Filter | None, mode: str
 ) -> Iterator[Ranked]:
     """Yield the best k titles of each query."""
     allowed = view.allowed(condition)
@@ -98,7 +98,7 @@ def page(ranked: Ranked, offset: int, k: int, min_score: float | None) -> Ranked
     return Ranked(ranked.positions[rows], ranked.scores[rows], ranked.cosine[rows], ranked.bm25[rows])
 
 
-def read_hits(view: View, ranked: Sequence[Ranked], is_last: bool) -> list[list[Hit]] | None:
+def read_hits(view: SearchView, ranked: Sequence[Ranked], is_last: bool) -> list[list[Hit]] | None:
     """Return the hits of each query, or None if a document is no longer there; if `is_last`, leave it out."""
     wanted = [view.seqs_at(one.positions) for one in ranked]
     documents = view.documents.get([seq for seqs in wanted for seq in seqs])

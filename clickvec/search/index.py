@@ -20,10 +20,11 @@ from clickvec.search.hits import Hit, Parts, documents_of
 from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.live_index import Live
-from clickvec.search.live.view import Settings
+from clickvec.search.live.view import Settings, View
 from clickvec.search.old_format import OLD_FORMAT, OldIndex
 from clickvec.search.searchable import Searchable
 from clickvec.search.segments.segment import vectors_alone
+from clickvec.search.view_protocol import LiveDocuments
 
 __all__ = ["Document", "Hit", "Index", "Parts", "check_index_output"]
 
@@ -35,7 +36,7 @@ class Index(Searchable):
     pickle of an index on disk holds its path.
     """
 
-    def __init__(self, live: Live | OldIndex) -> None:
+    def __init__(self, live: LiveDocuments) -> None:
         """Use `build`, `create` or `open`."""
         self._live = live
 
@@ -96,6 +97,9 @@ class Index(Searchable):
         with self._live.reading():
             self._live.refresh()
             view = self._live.view()
+            if not isinstance(view, View):  # in a database
+                write_index(Path(path), view.encoder, view.documents, Settings(), overwrite, progress)
+                return
             view.segment.check(wait=True)
             vectors, scales = view.live_vectors()
             is_known = str(vectors.dtype) in VECTOR_TYPES

@@ -24,7 +24,8 @@ from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.lexical.word_segment import WordSegment
-from clickvec.search.live.view import Delta, Settings, View
+from clickvec.search.live.delta import Delta
+from clickvec.search.live.view import Settings, View
 from clickvec.search.payload.fields import Fields
 from clickvec.search.segments.segment import Coverage, Segment
 from clickvec.storage.arrays import map_file

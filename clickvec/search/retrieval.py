@@ -15,9 +15,9 @@ from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Candidates, candidates_of
 from clickvec.search.lexical.query_terms import Term
-from clickvec.search.live.view import Mask, Positions, View
 from clickvec.search.segments.building import encode_titles
 from clickvec.search.vectors.exact import exact_scores
+from clickvec.search.view_protocol import Allowed, HybridAtOnce, Positions, SearchView
 
 MODES = ("hybrid", "words", "vectors")
 DEPTH = 100  # titles that words and vectors each propose, if no more are asked for
@@ -56,12 +56,16 @@ def check_mode(mode: str) -> None:
 
 
 def search_view(
-    view: View, queries: Sequence[str | None], vectors: Vectors, k: int, mode: str, allowed: Mask | None
+    view: SearchView, queries: Sequence[str | None], vectors: Vectors, k: int, mode: str, allowed: Allowed
 ) -> Iterator[Ranked]:
     """Yield the best k titles of each query. A query without text is searched by its vector alone."""
     depth = min(max(1, view.size), k)
     if mode == "hybrid":
         depth = min(max(1, view.size), max(DEPTH, 2 * k))
+        if isinstance(view, HybridAtOnce) and None not in queries:
+            for query, vector in zip(queries, vectors, strict=True):
+                yield propose_at_once(view, view.words.terms(query or ""), vector, depth, allowed).ranked()
+            return
     near = iter(view.nearest(vectors, depth, allowed)) if mode != "words" else None
     for query, vector in zip(queries, vectors, strict=True):
         nearest = next(near) if near else None
@@ -79,14 +83,24 @@ def search_view(
             yield Ranked(positions, scores, view.cosines(vector, positions), scores)
 
 
-def propose(view: View, query: str, vector: Vectors, nearest: Positions, depth: int, allowed: Mask | None) -> Proposed:
+def propose(
+    view: SearchView, query: str, vector: Vectors, nearest: Positions, depth: int, allowed: Allowed
+) -> Proposed:
     """Return the fused candidates of a query: the `nearest` by vectors, and the best `depth` by words."""
     terms = view.words.terms(query)
     by_words, _ = view.words.best(terms, depth, allowed)
     return fuse(view, terms, vector, _union(nearest, by_words))
 
 
-def fuse(view: View, terms: tuple[Term, ...], vector: Vectors, positions: Positions) -> Proposed:
+def propose_at_once(
+    view: HybridAtOnce, terms: tuple[Term, ...], vector: Vectors, depth: int, allowed: Allowed
+) -> Proposed:
+    """Return the fused candidates of a query from a view that does this in one step."""
+    positions, scores, matches, cosines = view.hybrid(terms, vector, depth, allowed)
+    return Proposed(positions, scores, terms, candidates_of(terms, matches, cosines))
+
+
+def fuse(view: SearchView, terms: tuple[Term, ...], vector: Vectors, positions: Positions) -> Proposed:
     """Score titles, given by rising position, and sort them."""
     facts = candidates_of(terms, view.words.matches(terms, positions), view.cosines(vector, positions))
     scores = view.fusion.scores(facts)
@@ -106,7 +120,7 @@ def _union(positions: Positions, others: Positions) -> Positions:
 # --- ranking one title -------------------------------------------------------------------------------------------
 
 
-def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode: str) -> int | None:
+def rank_in_view(view: SearchView, query: str, vector: Vectors, title: int | str, mode: str) -> int | None:
     """Return the rank of a title among all hits of a query, from 1, or None if the query does not find it.
 
     The title is a position, or another text, which is ranked as if it were inserted last.
@@ -119,11 +133,11 @@ def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode
     if (not bm25 and (mode == "words" or not cosine)) or not view.size:
         return None if view.size or not (bm25 or cosine) else 1
     position = title if isinstance(title, int) else view.size
-    depth = DEPTH
+    depth, everything = DEPTH, view.allowed(None)
     while True:  # search deeper, until the title would be among the candidates
         depth = min(depth, view.size)
-        near, near_scores = next(iter(view.nearest(vector[None], depth, view.alive)))
-        found, found_scores = view.words.best(terms, depth, view.alive)
+        near, near_scores = next(iter(view.nearest(vector[None], depth, everything)))
+        found, found_scores = view.words.best(terms, depth, everything)
         is_near = mode == "hybrid" and _reaches(cosine, near_scores, depth)
         if depth == view.size or is_near or _reaches(bm25, found_scores, depth):
             break
@@ -136,13 +150,13 @@ def rank_in_view(view: View, query: str, vector: Vectors, title: int | str, mode
     return 1 + _count_above(others.positions, others.scores, position, view.fusion.scores(own)[0])
 
 
-def _facts_of_title(view: View, terms: tuple[Term, ...], vector: Vectors, title: int | str) -> Candidates:
+def _facts_of_title(view: SearchView, terms: tuple[Term, ...], vector: Vectors, title: int | str) -> Candidates:
     if isinstance(title, int):
         return fuse(view, terms, vector, np.array([title])).facts
     return facts_of_texts(view, terms, vector, [title])
 
 
-def facts_of_texts(view: View, terms: tuple[Term, ...], vector: Vectors, titles: Sequence[str]) -> Candidates:
+def facts_of_texts(view: SearchView, terms: tuple[Term, ...], vector: Vectors, titles: Sequence[str]) -> Candidates:
     """Return what the fusion knows about any titles, as if they were in the view."""
     matches, _ = view.words.matches_of_texts(terms, titles)
     return candidates_of(terms, matches, exact_scores(encode_titles(view.encoder, list(titles), "float32"), vector))
@@ -157,7 +171,7 @@ def _count_above(positions: Positions, scores: Scores, position: int, score: np.
     return int(((scores > score) | ((scores == score) & (positions < position))).sum())
 
 
-def _rank_by_vectors(view: View, query: Vectors, title: int | str) -> int | None:
+def _rank_by_vectors(view: SearchView, query: Vectors, title: int | str) -> int | None:
     if isinstance(title, int):
         position, score = title, view.cosines(query, np.array([title]))[0]
         has_vector = bool(view.vectors_at(np.array([title])).any())

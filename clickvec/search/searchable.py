@@ -11,12 +11,20 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, is_vectors, page, read_hits, search_texts_or_vectors
-from clickvec.search.live.live_index import Live
-from clickvec.search.live.view import Positions, View
 from clickvec.search.old_format import OldIndex
-from clickvec.search.payload.fields import Facet, count_values
+from clickvec.search.payload.fields import Facet
 from clickvec.search.payload.filters import Filter, parse_filter
-from clickvec.search.retrieval import DEPTH, Proposed, Scores, check_mode, facts_of_texts, propose, rank_in_view
+from clickvec.search.retrieval import (
+    DEPTH,
+    Proposed,
+    Scores,
+    check_mode,
+    facts_of_texts,
+    propose,
+    propose_at_once,
+    rank_in_view,
+)
+from clickvec.search.view_protocol import HybridAtOnce, LiveDocuments, Positions, SearchView, StaleViewError
 from clickvec.text.tokens import canonical
 
 _ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
@@ -27,9 +35,9 @@ Where = Mapping[str, Any]
 class Searchable:
     """The part of `Index` that changes nothing. Iteration yields the documents in insertion order."""
 
-    _live: Live | OldIndex
+    _live: LiveDocuments
 
-    def view(self) -> View:
+    def view(self) -> SearchView:
         """Return what a search uses now. A view does not change; the next call may return another one."""
         return self._live.view()
 
@@ -63,13 +71,12 @@ class Searchable:
     @property
     def recall(self) -> float | None:
         """The recall of the approximate search, measured when it was built; None if the search is exact."""
-        approximate = self._live.view().segment.approximate
-        return None if approximate is None else approximate.recall
+        return self._live.view().recall
 
     @property
     def precision(self) -> str:
         """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
-        return self._live.view().segment.vector_type
+        return self._live.view().precision
 
     @property
     def unreachable(self) -> int:
@@ -100,8 +107,7 @@ class Searchable:
         if document is not None or isinstance(text, int):
             return document
         view, words = self._live.view(), canonical(text)
-        # The same words have nearly the same vector, or none, so only few titles need to be read.
-        for position in view.alike(view.encoder.encode_document(text)):
+        for position in view.alike(text):
             for document in view.documents.get(view.seqs_at(np.array([position]))).values():
                 if canonical(document.title) == words:
                     return document
@@ -171,13 +177,17 @@ class Searchable:
         is_single = isinstance(queries, str) or (isinstance(queries, np.ndarray) and queries.ndim == 1)
         hits: list[list[Hit]] | None = None
         for attempt in range(_ATTEMPTS):
-            view = self._live.view()
-            ranked = search_texts_or_vectors(view, queries, k + offset, condition, mode)
-            kept = [page(one, offset, k, min_score) for one in ranked]
-            hits = read_hits(view, kept, is_last=attempt == _ATTEMPTS - 1)
+            view, is_last = self._live.view(), attempt == _ATTEMPTS - 1
+            try:
+                ranked = search_texts_or_vectors(view, queries, k + offset, condition, mode)
+                kept = [page(one, offset, k, min_score) for one in ranked]
+                hits = read_hits(view, kept, is_last)
+            except StaleViewError:
+                if is_last:
+                    raise
             if hits is not None:
                 break
-            self._live.refresh()  # a document was deleted since
+            self._live.refresh()  # a document was deleted since, or the index was built again
         assert hits is not None
         return hits[0] if is_single else hits
 
@@ -198,16 +208,14 @@ class Searchable:
         """
         check_mode(mode)
         view = self._live.view()
-        condition = parse_filter(where)
-        if query is None:
-            allowed = view.allowed(condition)
-            positions = np.arange(view.size) if allowed is None else np.flatnonzero(allowed)
-        else:
+        condition, positions = parse_filter(where), None
+        if query is not None:
             found, scores = self._found(view, query, condition, mode)
             positions = np.sort(found if min_score is None else found[scores >= min_score])
-        return {field: count_values(view.fields(), field, positions, limit) for field in fields}
+        allowed = view.allowed(condition)
+        return {field: view.count_values(field, positions, allowed, limit) for field in fields}
 
-    def _found(self, view: View, query: str, condition: Filter | None, mode: str) -> tuple[Positions, Scores]:
+    def _found(self, view: SearchView, query: str, condition: Filter | None, mode: str) -> tuple[Positions, Scores]:
         """Return the titles whose fields are counted, and their scores."""
         if mode == "words":
             return view.words.best(view.words.terms(query), max(1, view.size), view.allowed(condition))
@@ -236,9 +244,11 @@ class Searchable:
             return self.candidates(query, where, depth)
         return proposed._replace(documents=tuple(documents[seq] for seq in seqs))
 
-    def _propose(self, view: View, query: str, depth: int, condition: Filter | None) -> Proposed:
+    def _propose(self, view: SearchView, query: str, depth: int, condition: Filter | None) -> Proposed:
         vector, allowed = view.encoder.encode_query(query), view.allowed(condition)
         depth = min(depth, max(1, view.size))
+        if isinstance(view, HybridAtOnce):
+            return propose_at_once(view, view.words.terms(query), vector, depth, allowed)
         nearest, _ = next(iter(view.nearest(vector[None], depth, allowed)))
         return propose(view, query, vector, nearest, depth, allowed)
 
@@ -270,7 +280,7 @@ class Searchable:
         return rank_in_view(view, query, view.encoder.encode_query(query), target, mode)
 
 
-def _positions(view: View, doc_id: str | int) -> Positions:
+def _positions(view: SearchView, doc_id: str | int) -> Positions:
     """Return the position of an id in a view, or none."""
     seq = view.documents.find(doc_id)
     return view.positions_of(np.array([] if seq is None else [seq], np.int64))

@@ -1,6 +1,6 @@
 """What GET /about answers: what this service is, and which of its features are on. The page asks for it first."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 import clickvec
 from clickvec.config import RECURRENT
-from clickvec.search.live.view import View
-from clickvec.search.payload.fields import Fields
+from clickvec.search.payload.fields import FieldKinds
+from clickvec.search.view_protocol import SearchView
 from clickvec.serve.endpoint import Call
 from clickvec.serve.limits import keeps_queries
 from clickvec.serve.service import Service
@@ -71,12 +71,12 @@ def about(service: Service, call: Call) -> AboutResponse:
         model=view.encoder.fingerprint, tower=tower, has_cells=tower in RECURRENT, fusion=view.fusion.method,
         is_writable=service.is_writable, logs_clicks=settings.log_clicks, keeps_queries=keeps_queries(settings),
         keys=NeededKeys(bool(settings.read_keys), bool(settings.read_keys or settings.write_keys)),
-        fields=payload_fields(view.fields()),
+        fields=payload_fields(view.field_kinds()),
         limits=PageLimits(limits.query_characters, limits.title_characters, limits.hits), examples=_examples(view),
     )  # fmt: skip
 
 
-def _examples(view: View) -> list[str]:
+def _examples(view: SearchView) -> list[str]:
     """Return the first words of titles from all over the index."""
     if not view.size:
         return []
@@ -86,22 +86,11 @@ def _examples(view: View) -> list[str]:
     return list(dict.fromkeys(text for text in texts if 0 < len(text) <= _EXAMPLE_CHARACTERS))
 
 
-def payload_fields(parts: Iterable[Fields]) -> list[PayloadField]:
+def payload_fields(kinds: Mapping[str, FieldKinds]) -> list[PayloadField]:
     """Return the fields of all documents, those with the most different values last."""
-    counts: dict[str, tuple[int, int]] = {}
-    ranges: dict[str, tuple[float, float]] = {}
-    for part in parts:
-        for name in part:
-            field = part.get(name)
-            if field is not None:  # parts share values, so the counts are those of the part with the most
-                texts, numbers = counts.get(name, (0, 0))
-                counts[name] = max(texts, len(field.strings)), max(numbers, len(field.numbers))
-                if len(field.numbers):
-                    ends = *field.numbers.values[[0, -1]].tolist(), *ranges.get(name, ())
-                    ranges[name] = min(ends), max(ends)
     found = [
-        PayloadField(name, _kind(texts, numbers), texts + numbers or 2, *ranges.get(name, (None, None)))
-        for name, (texts, numbers) in counts.items()
+        PayloadField(name, _kind(kind.texts, kind.numbers), kind.texts + kind.numbers or 2, kind.minimum, kind.maximum)
+        for name, kind in kinds.items()
     ]
     return sorted(found, key=lambda field: (field.values, field.name))[:_FIELDS]
 

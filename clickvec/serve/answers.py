@@ -10,6 +10,7 @@ from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits, highlight
 from clickvec.explanation import explain as explain_pair
 from clickvec.search.index import Hit
+from clickvec.search.live.view import View
 from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
 from clickvec.serve.click_log import Impression
@@ -107,7 +108,7 @@ def _corrected(service: Service, query: str, request: SearchRequest) -> Any:  # 
 def _notes(service: Service, request: SearchRequest) -> Any:  # noqa: ANN401
     """Return why a filter matches no document at all."""
     condition = parse_filter(request.where)
-    return (condition.notes(*service.index.view().fields()) if condition else []) or UNSET
+    return (service.index.view().notes(condition) if condition else []) or UNSET
 
 
 def _explanations(service: Service, query: str, hits: list[Hit], deadline: float) -> list[Any]:
@@ -307,8 +308,11 @@ def metrics(service: Service, call: Call) -> Text:
     view = service.index.view()
     gauges = {
         "clickvec_titles": ("Documents in the index.", float(len(service.index))),
-        "clickvec_segment_titles": ("Documents in the segment, deleted ones included.", float(len(view.segment))),
-        "clickvec_delta_titles": ("Documents added since the segment was built.", float(len(view.delta))),
         "clickvec_writable": ("1 if this service may change the index.", float(service.is_writable)),
     }
+    if isinstance(view, View):  # an index in files
+        gauges |= {
+            "clickvec_segment_titles": ("Documents in the segment, deleted ones included.", float(len(view.segment))),
+            "clickvec_delta_titles": ("Documents added since the segment was built.", float(len(view.delta))),
+        }
     return Text(service.counters.text(gauges).encode(), b"text/plain; version=0.0.4; charset=utf-8")

@@ -9,7 +9,7 @@ from clickvec.explanation.reading import Floats
 from clickvec.explanation.title_map import TitleMap, map_vectors, place
 from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
-from clickvec.search.live.view import View
+from clickvec.search.view_protocol import SearchView
 from clickvec.serve.endpoint import Call
 from clickvec.serve.refusal import check_lengths
 from clickvec.serve.schemas import Id, Request
@@ -93,7 +93,7 @@ def _drawn(service: Service) -> _Drawn:
     return service.remembered.get("map", service.index.view(), _draw)
 
 
-def _draw(view: View) -> _Drawn:
+def _draw(view: SearchView) -> _Drawn:
     sample = sample_titles(view, _TITLES)
     vectors = unit_vectors(view, sample.positions)
     readable = np.flatnonzero(vectors.any(axis=1))

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
 
-from clickvec.search.live.view import View
+from clickvec.search.view_protocol import SearchView
 
 Value = TypeVar("Value")
 
@@ -21,7 +21,7 @@ class Remembered:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
-    def get(self, name: str, view: View, compute: Callable[[View], Value]) -> Value:
+    def get(self, name: str, view: SearchView, compute: Callable[[SearchView], Value]) -> Value:
         """Return the value of a name for a view, and compute it if there is none for this version of the index."""
         version = version_of(view)
         with self._lock:
@@ -34,6 +34,6 @@ class Remembered:
         return value  # type: ignore[return-value]
 
 
-def version_of(view: View) -> tuple[str, str, int]:
+def version_of(view: SearchView) -> tuple[str, str, int]:
     """Return what changes if the model or the segment is replaced, or if the number of titles doubles or halves."""
-    return view.settings.model or view.encoder.fingerprint, view.settings.segment, len(view).bit_length()
+    return *view.version, len(view).bit_length()

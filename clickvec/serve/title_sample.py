@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import inverse_lengths
 from clickvec.search.documents.document import Document
-from clickvec.search.live.view import View
+from clickvec.search.view_protocol import SearchView
 from clickvec.text.tokens import canonical
 
 
@@ -24,13 +24,12 @@ class TitleSample(NamedTuple):
         return [document.title for document in self.documents]
 
 
-def sample_titles(view: View, most: int) -> TitleSample:
+def sample_titles(view: SearchView, most: int) -> TitleSample:
     """Return documents at random positions, the same ones each time, in the order of the index.
 
     Of titles that the model reads as the same text, only the first is returned.
     """
-    alive = np.arange(view.size) if view.alive is None else np.flatnonzero(view.alive)
-    positions = alive[np.sort(np.random.default_rng(0).choice(len(alive), min(most, len(alive)), replace=False))]
+    positions = view.sample(most)
     seqs = view.seqs_at(positions)
     documents = view.documents.get(seqs)
     first: dict[str, tuple[Document, int]] = {}
@@ -43,7 +42,7 @@ def sample_titles(view: View, most: int) -> TitleSample:
     )
 
 
-def unit_vectors(view: View, positions: NDArray[np.int64]) -> Vectors:
+def unit_vectors(view: SearchView, positions: NDArray[np.int64]) -> Vectors:
     """Return the vectors of titles, of length 1; those without a vector are zero."""
     stored = view.vectors_at(positions)
     return np.asarray(stored * inverse_lengths(stored)[:, None], np.float32)

@@ -10,7 +10,7 @@ from clickvec.config import RECURRENT
 from clickvec.errors import ClickvecError
 from clickvec.explanation.reading import Floats
 from clickvec.explanation.topics import SIGNS, Detections, Topic, Topics, detect, random_sample, topics
-from clickvec.search.live.view import View
+from clickvec.search.view_protocol import SearchView
 from clickvec.serve.about_folder import read_queries
 from clickvec.serve.endpoint import Call
 from clickvec.serve.refusal import RefusalError
@@ -40,7 +40,7 @@ class _Cells(NamedTuple):
     of_queries: Floats  # (queries, dimensions): the activations at the end of each query
 
 
-def _examine(service: Service, view: View) -> _Cells | None:
+def _examine(service: Service, view: SearchView) -> _Cells | None:
     """Return what the cells do, or None if the model has no cells or knows no title."""
     sample = sample_titles(view, _TITLES)
     if view.encoder.model.tower.kind not in RECURRENT:

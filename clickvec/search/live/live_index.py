@@ -16,7 +16,8 @@ from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
-from clickvec.search.live.view import Delta, Settings, View
+from clickvec.search.live.delta import Delta
+from clickvec.search.live.view import Settings, View
 from clickvec.search.segments.building import Plan, build_in_memory
 from clickvec.search.segments.segment import Coverage, Segment, vectors_alone
 

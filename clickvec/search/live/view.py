@@ -5,26 +5,25 @@ threads use the old one. The position of a title counts through the segment, the
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder, Vectors
-from clickvec.model.shrink import StoredVectors, inverse_lengths
-from clickvec.search.documents.document import Document
+from clickvec.model.shrink import StoredVectors
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import K1, B
 from clickvec.search.lexical.word_search import Words
-from clickvec.search.lexical.word_segment import WordDelta
-from clickvec.search.payload.fields import Fields, GrowingFields
+from clickvec.search.live.delta import Delta
+from clickvec.search.payload.fields import Facet, FieldKinds, Fields, count_values, field_kinds
 from clickvec.search.payload.filters import Filter
-from clickvec.search.segments.building import encode_titles
 from clickvec.search.segments.segment import Coverage, Segment
-from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch
+from clickvec.search.vectors.exact import BLOCK_QUERIES
+from clickvec.search.view_protocol import Documents
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -58,68 +57,6 @@ class Settings(NamedTuple):
             if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
                 raise ClickvecError(f"the index names the folder {name!r:.100}, which is not in it; build it again")
         return settings
-
-
-class Delta:
-    """The documents since a segment, in memory. It only grows; a view knows how many of them it shows."""
-
-    def __init__(self, encoder: Encoder, vector_type: str) -> None:
-        self._encoder, self._vector_type = encoder, vector_type
-        self._vectors: StoredVectors = np.empty((0, encoder.dimensions), vector_type)
-        self._scales = np.empty(0, np.float32)
-        self._seqs = np.empty(0, np.int64)
-        self._count = 0
-        self.words, self._fields = WordDelta(), GrowingFields()
-
-    def __len__(self) -> int:
-        """Return the number of documents, also of those that were deleted since."""
-        return self._count
-
-    def add(self, seqs: Positions, titles: list[str], payloads: list[Any]) -> None:
-        """Append documents."""
-        start, end = self._count, self._count + len(titles)
-        if end > len(self._seqs):  # views keep the old arrays
-            self._seqs, self._vectors, self._scales = (
-                _grown(rows, start, 2 * end) for rows in (self._seqs, self._vectors, self._scales)
-            )
-        vectors = encode_titles(self._encoder, titles, self._vector_type)
-        self._vectors[start:end], self._scales[start:end] = vectors, inverse_lengths(vectors)
-        self._seqs[start:end] = seqs
-        self.words.add(titles)
-        self._fields.add(payloads)
-        self._count = end
-
-    def seqs(self) -> Positions:
-        """Return the sequence numbers of the documents that are there now."""
-        return self._seqs[: self._count]
-
-    def exact(self) -> ExactSearch:
-        """Return the exact search among the documents that are there now."""
-        scales = None if self._vector_type == "float32" else self._scales[: self._count]
-        return ExactSearch(self._vectors[: self._count], scales)
-
-    def fields(self) -> tuple[Fields, ...]:
-        """Return the fields of the documents that are there now."""
-        return self._fields.parts
-
-
-def _grown(rows: NDArray[Any], count: int, room: int) -> NDArray[Any]:
-    larger = np.empty((room, *rows.shape[1:]), rows.dtype)
-    larger[:count] = rows[:count]
-    return larger
-
-
-class Documents(Protocol):
-    """What a search needs of the documents."""
-
-    def get(self, seqs: Sequence[int]) -> dict[int, Document]:
-        """Return the documents that are still there, by sequence number."""
-
-    def find(self, doc_id: str | int) -> int | None:
-        """Return the sequence number of an id, or None."""
-
-    def __iter__(self) -> Iterator[Document]:
-        """Yield the documents in insertion order."""
 
 
 class View:
@@ -181,9 +118,43 @@ class View:
         sizes = (len(self.segment), len(self._delta_seqs))
         return Words(parts, self.settings.k1, self.settings.b, sizes)
 
+    @property
+    def version(self) -> tuple[str, str]:
+        """The fingerprint of the model, and the name of the segment."""
+        return self.settings.model or self.encoder.fingerprint, self.settings.segment
+
+    @property
+    def recall(self) -> float | None:
+        """The recall of the approximate search, measured when it was built; None if the search is exact."""
+        return None if self.segment.approximate is None else self.segment.approximate.recall
+
+    @property
+    def precision(self) -> str:
+        """The number format of the vectors."""
+        return self.segment.vector_type
+
     def fields(self) -> tuple[Fields, ...]:
         """Return the fields of all titles, in parts."""
         return self.segment.fields, *self._delta_fields
+
+    def notes(self, where: Filter) -> list[str]:
+        """Return a sentence for each condition that no document can satisfy."""
+        return where.notes(*self.fields())
+
+    def count_values(self, field: str, positions: Positions | None, allowed: Mask | None, limit: int) -> Facet:
+        """Count the values of a field among the titles at these positions; if None, among all that are allowed."""
+        if positions is None:
+            positions = np.arange(self.size) if allowed is None else np.flatnonzero(allowed)
+        return count_values(self.fields(), field, positions, limit)
+
+    def field_kinds(self) -> dict[str, FieldKinds]:
+        """Return the fields of the payloads, and what kinds of values they have."""
+        return field_kinds(self.fields())
+
+    def sample(self, count: int) -> Positions:
+        """Return at most so many random positions of titles, rising, the same ones each time."""
+        alive = np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
+        return alive[np.sort(np.random.default_rng(0).choice(len(alive), min(count, len(alive)), replace=False))]
 
     def allowed(self, where: Filter | None) -> Mask | None:
         """Return which positions a search may return; None if all of them."""
@@ -261,8 +232,12 @@ class View:
         stored = np.concatenate([part.vectors for part in parts])[rows]
         return stored, np.concatenate(scales)[rows] if scales else None
 
-    def alike(self, vector: Vectors) -> Iterator[int]:
-        """Yield the positions of titles that may have the same words as the title of this vector, in rising order."""
+    def alike(self, title: str) -> Iterator[int]:
+        """Yield the positions of titles that may have the same words as a title, in rising order.
+
+        The same words have nearly the same vector, or none, so only few titles need to be read.
+        """
+        vector = self.encoder.encode_document(title)
         for start, search in ((0, self.segment.exact), (len(self.segment), self._delta_exact)):
             for position in search.alike(vector):
                 if self.alive is None or self.alive[start + position]:

@@ -85,9 +85,9 @@ class Field:
         self.count, self.codes, self.rows, self.numbers, self.strings = count, codes, rows, numbers, strings
         self.missing = _BOOLS + len(numbers) + len(strings)  # one more than the largest code of a value
 
-    def has_only_numbers(self) -> bool:
-        """Tell whether no value is a string or a bool."""
-        return not len(self.strings) and not bool((self.codes < _BOOLS).any())
+    def has_bools(self) -> bool:
+        """Tell whether a value is a bool."""
+        return bool((self.codes < _BOOLS).any())
 
     def value(self, code: int) -> Scalar:
         """Return the value of a code."""

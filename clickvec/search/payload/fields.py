@@ -50,9 +50,7 @@ class Fields:
         for row, payload in enumerate(payloads):
             if not isinstance(payload, dict):
                 continue
-            values: list[tuple[str, Scalar]] = []
-            _values(payload, "", values)
-            for path, value in values:
+            for path, value in payload_values(payload):
                 column = columns.get(path)
                 if column is None:
                     if len(path) > MAX_LENGTH:  # a filter cannot name it
@@ -209,15 +207,39 @@ def count_values(parts: Sequence[Fields], path: str, positions: NDArray[np.int64
     return Facet([(value, count) for (_, value), count in chosen], distinct, least, largest)
 
 
-def number_fields(parts: Sequence[Fields]) -> set[str]:
-    """Return the paths of the fields that have numbers, and neither strings nor bools."""
-    found: dict[str, bool] = {}
+class FieldKinds(NamedTuple):
+    """What kinds of values a field has."""
+
+    texts: int = 0  # about how many different ones
+    numbers: int = 0
+    has_bools: bool = False
+    minimum: float | None = None  # of the numbers
+    maximum: float | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all values are numbers."""
+        return not self.texts and not self.has_bools
+
+
+def field_kinds(parts: Sequence[Fields]) -> dict[str, FieldKinds]:
+    """Return what kinds of values each field has. Parts share values, so the counts are those of the largest part."""
+    found: dict[str, FieldKinds] = {}
     for part in parts:
         for path in part:
             field = part.get(path)
             if field is not None:
-                found[path] = found.get(path, True) and field.has_only_numbers()
-    return {path for path, only_numbers in found.items() if only_numbers}
+                old = found.get(path, FieldKinds())
+                ends = [] if not len(field.numbers) else field.numbers.values[[0, -1]].tolist()
+                ends += [end for end in old[3:] if end is not None]
+                found[path] = FieldKinds(
+                    max(old.texts, len(field.strings)),
+                    max(old.numbers, len(field.numbers)),
+                    old.has_bools or field.has_bools(),
+                    min(ends, default=None),
+                    max(ends, default=None),
+                )
+    return found
 
 
 def _most_frequent(counts: NDArray[np.int64], limit: int) -> list[int]:
@@ -255,6 +277,13 @@ class _Column:
     def field(self, count: int) -> Field:
         codes, rows = (np.frombuffer(values, np.int32).astype(np.int64) for values in (self.codes, self.rows))
         return make_field(count, list(self.numbers), codes, rows)
+
+
+def payload_values(payload: dict[str, Any]) -> list[tuple[str, Scalar]]:
+    """Return the values within a payload, and the path of each."""
+    values: list[tuple[str, Scalar]] = []
+    _values(payload, "", values)
+    return values
 
 
 def _values(value: dict[str, Any] | Sequence[Any], path: str, out: list[tuple[str, Scalar]]) -> None:

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from clickvec.errors import ClickvecError
-from clickvec.search.payload.field_values import MAX_LENGTH, Field, Mask, Scalar
+from clickvec.search.payload.field_values import MAX_LENGTH, Mask, Scalar
 from clickvec.search.payload.fields import Fields
+from clickvec.search.payload.filter_language import Condition, Language, Range, Translated, nothing
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 100
@@ -47,6 +48,14 @@ class Filter:
         """Return a sentence for each condition on a field, or on a type of values, that no document has."""
         return list(dict.fromkeys(note for note in (check.note(parts) for check in self._root.conditions()) if note))
 
+    def conditions(self) -> "list[Condition]":
+        """Return the conditions on fields, wherever they are in the filter."""
+        return self._root.conditions()
+
+    def translate(self, language: Language[Translated]) -> Translated:
+        """Return the filter in the language of a database."""
+        return _translate(self._root, language)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and repr(self._root) == repr(other._root)  # 1 and True are equal, but differ
 
@@ -67,65 +76,6 @@ def parse_filter(where: Mapping[str, Any] | None) -> Filter | None:
 
 
 @dataclass(frozen=True)
-class _Range:
-    """Bounds of the same type: number or string."""
-
-    low: Scalar | None = None
-    high: Scalar | None = None
-    low_open: bool = False
-    high_open: bool = False
-
-
-@dataclass(frozen=True)
-class _Condition:
-    """What one field must satisfy."""
-
-    path: str  # within the filter, for messages
-    field: str
-    any_of: tuple[Scalar, ...] | None = None
-    range: _Range | None = None
-    none_of: tuple[Scalar, ...] | None = None
-    exists: bool | None = None
-
-    def mask(self, fields: Fields) -> Mask:
-        field, checks = fields.get(self.field), []
-        if self.any_of is not None:
-            checks.append(_nothing(fields) if field is None else field.with_codes(_codes(field, self.any_of)))
-        if self.range is not None:
-            bounds = self.range.low, self.range.high, self.range.low_open, self.range.high_open
-            checks.append(_nothing(fields) if field is None else field.with_range(*field.between(*bounds)))
-        if self.none_of is not None:
-            absent = None if field is None else field.with_codes(_codes(field, self.none_of))
-            checks.append(_nothing(fields) if field is None or absent is None else field.present & ~absent)
-        if self.exists is not None:
-            present = _nothing(fields)
-            for inner in fields.within(self.field):
-                present |= inner.present
-            checks.append(present if self.exists else ~present)
-        mask = checks[0]
-        for check in checks[1:]:
-            mask = mask & check
-        return mask
-
-    def conditions(self) -> "list[_Condition]":
-        return [self]
-
-    def note(self, parts: tuple[Fields, ...]) -> str | None:
-        """Say why no document can match, if so."""
-        if self.exists is not None:
-            return None
-        known = [field for field in (part.get(self.field) for part in parts) if field is not None]
-        if not known:
-            return f"{self.path}: no document has the field {self.field}"
-        if self.range is None:
-            return None
-        is_text = isinstance(self.range.low if self.range.low is not None else self.range.high, str)
-        if any(len(field.strings if is_text else field.numbers) for field in known):
-            return None
-        return f"{self.path} compares with {'text' if is_text else 'numbers'}, but {self.field} has none"
-
-
-@dataclass(frozen=True)
 class _All:
     nodes: "tuple[_Node, ...]"
 
@@ -135,14 +85,14 @@ class _All:
             mask &= node.mask(fields)
         return mask
 
-    def conditions(self) -> list[_Condition]:
+    def conditions(self) -> list[Condition]:
         return [condition for node in self.nodes for condition in node.conditions()]
 
 
 @dataclass(frozen=True)
 class _Any(_All):
     def mask(self, fields: Fields) -> Mask:
-        mask = _nothing(fields)
+        mask = nothing(fields)
         for node in self.nodes:
             mask |= node.mask(fields)
         return mask
@@ -155,11 +105,20 @@ class _Not:
     def mask(self, fields: Fields) -> Mask:
         return ~self.node.mask(fields)
 
-    def conditions(self) -> list[_Condition]:
+    def conditions(self) -> list[Condition]:
         return self.node.conditions()
 
 
-_Node = _Condition | _All | _Not
+_Node = Condition | _All | _Not
+
+
+def _translate(node: _Node, language: Language[Translated]) -> Translated:
+    if isinstance(node, Condition):
+        return language.condition(node)
+    if isinstance(node, _Not):
+        return language.negated(_translate(node.node, language))
+    parts = [_translate(inner, language) for inner in node.nodes]
+    return language.any_of(parts) if isinstance(node, _Any) else language.all_of(parts)
 
 
 class _Parser:
@@ -200,9 +159,9 @@ class _Parser:
             raise ClickvecError(f"{inner}... has {len(field):,} characters; names of fields have at most {MAX_LENGTH}")
         if isinstance(value, Mapping):
             return self._operators(field, value, inner)
-        return _Condition(inner, field, any_of=self._values(value, inner))
+        return Condition(inner, field, any_of=self._values(value, inner))
 
-    def _operators(self, field: str, value: Mapping[Any, Any], path: str) -> _Condition:
+    def _operators(self, field: str, value: Mapping[Any, Any], path: str) -> Condition:
         unknown = next((name for name in value if name not in _OPERATORS), None)
         if unknown is not None:
             raise ClickvecError(
@@ -215,9 +174,9 @@ class _Parser:
         if "exists" in value and not isinstance(exists, bool):
             raise ClickvecError(f"{path}.exists is {_show(exists)}; give true or false")
         none_of = self._values(value["ne"], f"{path}.ne") if "ne" in value else None
-        return _Condition(path, field, range=self._range(value, path), none_of=none_of, exists=exists)
+        return Condition(path, field, range=self._range(value, path), none_of=none_of, exists=exists)
 
-    def _range(self, value: Mapping[str, Any], path: str) -> _Range | None:
+    def _range(self, value: Mapping[str, Any], path: str) -> Range | None:
         bounds: dict[str, Scalar] = {}
         for name in (name for name in _RANGES if name in value):
             bound = self._scalar(value[name], f"{path}.{name}")
@@ -233,7 +192,7 @@ class _Parser:
         if not bounds:
             return None
         low, high = bounds.get("gt", bounds.get("gte")), bounds.get("lt", bounds.get("lte"))
-        return _Range(low, high, "gt" in bounds, "lt" in bounds)
+        return Range(low, high, "gt" in bounds, "lt" in bounds)
 
     def _values(self, value: object, path: str) -> tuple[Scalar, ...]:
         if not isinstance(value, list | tuple):
@@ -257,14 +216,6 @@ class _Parser:
         if isinstance(value, str) and len(value) > MAX_LENGTH:
             raise ClickvecError(f"{path} has {len(value):,} characters; at most {MAX_LENGTH} are allowed")
         return value
-
-
-def _codes(field: Field, values: tuple[Scalar, ...]) -> list[int]:
-    return [code for code in map(field.code, values) if code is not None]
-
-
-def _nothing(fields: Fields) -> Mask:
-    return np.zeros(len(fields), np.bool_)
 
 
 def _show(value: object) -> str:

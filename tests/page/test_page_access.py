@@ -12,17 +12,46 @@ PHONE = {"width": 360, "height": 740}
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
+def check_access(tab: Tab) -> None:
+    """Let axe-core look at what is shown, and fail if it finds something serious or critical."""
+    found = axe_api.Axe().run(tab.page, options={"runOnly": TAGS, "resultTypes": ["violations"]}).response["violations"]
+    serious = [
+        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:3]])
+        for violation in found if violation["impact"] in ("serious", "critical")
+    ]  # fmt: skip
+    assert serious == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_nothing_serious(shop: Running, open_tab: Callable[..., Tab], view: str, scheme: str) -> None:
     tab = open_tab(shop, color_scheme=scheme, reduced_motion="reduce")
     show_view(tab, view)
-    violations = axe_api.Axe().run(tab.page, options={"runOnly": TAGS}).response["violations"]
-    serious = [
-        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:3]])
-        for violation in violations if violation["impact"] in ("serious", "critical")
-    ]  # fmt: skip
-    assert serious == []
+    check_access(tab)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_states_and_dialogs(
+    shop: Running, open_tab: Callable[..., Tab], scheme: str
+) -> None:
+    tab = open_tab(shop, color_scheme=scheme, reduced_motion="reduce")
+    page = tab.open()
+    check_access(tab)  # before the first query
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    check_access(tab)
+    page.keyboard.press("Escape")
+    tab.expected = "Failed to load resource"
+    refusal = '{"error": {"code": "key_missing", "message": "The API key is not valid."}}'
+    page.route("**/search", lambda route: route.fulfill(status=401, content_type="application/json", body=refusal))
+    page.get_by_role("searchbox").fill("bath")
+    page.get_by_role("dialog", name="API key").wait_for()
+    check_access(tab)
+    page.unroute("**/search")
+    page.route("**/*", lambda route: route.abort("connectionrefused"))
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("searchbox").fill("tub")
+    page.get_by_role("alert").filter(has_text="does not answer").first.wait_for()
+    check_access(tab)
 
 
 @pytest.mark.parametrize("view", VIEWS)

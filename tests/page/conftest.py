@@ -1,6 +1,7 @@
 """A service with a small index, and Chromium to open its page."""
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,13 +15,14 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
 pytest.importorskip("playwright.sync_api")
 
-from evil import DOCUMENTS
+from evil import ALL, DOCUMENTS, IMAGE
 from playwright.sync_api import sync_playwright
 from serving import Running, running
 from tabs import Tab
 
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
+from clickvec.serve.about_folder import Figure, Measured, MeasuredRow, write_measured, write_queries
 
 TITLES = 1_200
 BRANDS = ("acme", "orbit", "zenith")
@@ -51,10 +53,24 @@ def page_index(chromium: str, site: Path, trained: Path, tmp_path_factory: pytes
     return path
 
 
+def write_about(folder: Path) -> None:
+    """Write a folder about a model, with texts that attack the page."""
+    rows = [("model", 61.3, 60.0, 62.5), ("BM25 (tuned)", 52.5, 51.2, 53.8), (IMAGE, 1.0, 0.5, 1.5)]
+    measured = [MeasuredRow(system, metric, *values) for metric in ("NDCG@10", IMAGE) for system, *values in rows]
+    write_measured(folder, Measured(f"clicks {IMAGE}", 500, measured, 1200, [Figure(IMAGE, 900, "queries/s")], IMAGE))
+    write_queries(folder, [*ALL, "bath tub wont turn off", "how to paint a bath tub"])
+    plot = {"caption": IMAGE, "kind": "bars", "labels": ["1", IMAGE], "values": [3, 4], "unit": IMAGE}
+    finding = {"name": "size", "heading": IMAGE, "text": IMAGE, "advice": IMAGE, "act": True, "numbers": {IMAGE: IMAGE}}
+    findings = [finding | {"examples": [IMAGE], "plots": [plot, plot | {"kind": "curve"}]}]
+    (folder / "doctor.json").write_text(json.dumps({"source": IMAGE, "findings": findings, "sample": IMAGE}))
+
+
 @pytest.fixture(scope="session")
 def shop(page_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service without keys."""
-    with running(page_index, tmp_path_factory.mktemp("logs")) as service:
+    """A service without keys that keeps queries, and a folder that tells about its model."""
+    folder = tmp_path_factory.mktemp("logs")
+    write_about(folder / "about")
+    with running(page_index, folder, about=folder / "about", log_queries=True) as service:
         yield service
 
 

@@ -49,7 +49,7 @@ class Tab:
     def check(self) -> None:
         """Fail if there was an error, a dialog, a foreign request, or something that an attack has made."""
         assert self.problems == []
-        if self.page.url != "about:blank":
+        if not self.page.is_closed() and self.page.url != "about:blank":
             assert look_for_harm(self.page) == []
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
-STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504)
+STATUSES = (200, 202, 204, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504)
 OTHER = "other"  # a path that no endpoint has; an unexpected status
 
 

@@ -18,7 +18,7 @@ from clickvec.errors import ClickvecError
 from clickvec.search.live.writer import SilentWriterError
 from clickvec.search.segments.segment import DamagedSegmentError
 from clickvec.serve.refusal import RefusalError
-from clickvec.serve.schemas import ErrorBody, ErrorResponse
+from clickvec.serve.schemas import ErrorBody, ErrorResponse, Pending
 from clickvec.serve.service import Service
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Text(NamedTuple):
 
     content: bytes
     content_type: bytes
+    status: int = 200
 
 
 class Endpoint(NamedTuple):
@@ -98,7 +99,7 @@ class PathEndpoint:
             answer = await self._run(endpoint, Call(body, parameters, browser))
         finally:
             self._service.body_bytes -= len(data)
-        await send_answer(send, 200, answer.content, answer.content_type)
+        await send_answer(send, answer.status, answer.content, answer.content_type)
 
     async def _run(self, endpoint: Endpoint, call: Call) -> Text:
         service = self._service
@@ -133,7 +134,7 @@ class PathEndpoint:
             async with asyncio.timeout(service.limits.seconds):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            raise RefusalError(504, "This is still being computed; ask again.", ((b"retry-after", b"2"),)) from None
+            return Text(_to_json(Pending()), JSON, 202)
 
 
 def _work_and_leave(service: Service, endpoint: Endpoint, call: Call) -> Text:

@@ -7,7 +7,7 @@ import msgspec
 
 from clickvec.serve.endpoint import Endpoint
 from clickvec.serve.limits import Limits
-from clickvec.serve.schemas import ErrorResponse
+from clickvec.serve.schemas import ErrorResponse, Pending
 
 _REFUSALS = {
     400: "The body is not JSON, or the path is not UTF-8.",
@@ -30,7 +30,7 @@ _PARAMETERS = {"id": {"type": "string", "minLength": 1}, "dimension": {"type": "
 
 def describe(endpoints: Sequence[Endpoint], limits: Limits, version: str) -> dict[str, Any]:
     """Return the description, with the limits of this service."""
-    types: list[Any] = [ErrorResponse]
+    types: list[Any] = [ErrorResponse, Pending]
     types += [kind for endpoint in endpoints for kind in (endpoint.body, endpoint.response) if kind is not None]
     refs, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     names = dict(zip(types, refs, strict=True))
@@ -66,6 +66,9 @@ def _operation(endpoint: Endpoint, names: dict[Any, Any]) -> dict[str, Any]:
         },
         "security": [] if endpoint.access == "open" else [{"key": []}, {}],
     }
+    if endpoint.at == "study":
+        about = "The answer is still being computed; ask again."
+        operation["responses"]["202"] = {"description": about, "content": {kind: {"schema": names[Pending]}}}
     if endpoint.body is not None:
         content = {"application/json": {"schema": names[endpoint.body]}}
         operation["requestBody"] = {"required": True, "content": content}

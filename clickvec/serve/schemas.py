@@ -296,6 +296,12 @@ class CellResponse(Struct):
     sides: list[CellSide]
 
 
+class Pending(Struct):
+    """The answer is still being computed. Ask again."""
+
+    pending: bool = True
+
+
 class Health(Struct):
     """The state of the service."""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from serving import Running, running
+from serving import Running, running, until
 from tiny import TEXTS
 
 from clickvec.search.index import Index
@@ -70,10 +70,12 @@ def test_too_few_titles_have_an_empty_map(write_index: Path, tmp_path: Path) -> 
         assert service.post("/map/place", {"text": "hotels"}).json()["x"] is None
 
 
-def test_titles_on_the_map_are_searched_while_it_is_drawn(reading: Running) -> None:
-    """A map that is being drawn holds no thread that searches."""
-    reading.service.remembered._values.clear()
-    with reading.service.remembered._locks["map"]:  # as if another request drew it
-        waiting = [reading.service.studying.submit(reading.client.get, "/map") for _ in range(1)]
-        assert reading.post("/search", {"query": "hotels"}).status_code == 200
-    assert waiting[0].result(20).status_code == 200
+def test_a_map_that_is_being_drawn_holds_up_no_search(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, {"seconds": 0.3}) as service:
+        with service.service.remembered._locks["map"]:  # as if it took long to draw
+            pending = service.client.get("/map")
+            assert (pending.status_code, pending.json()) == (202, {"pending": True})
+            statuses = [service.client.get("/map").status_code for _ in range(3)]
+            assert statuses == [202, 202, 202]
+            assert service.post("/search", {"query": "hotels"}).status_code == 200
+        until(lambda: service.client.get("/map").status_code == 200)

@@ -97,3 +97,13 @@ export function latest() {
   ask.cancel = () => controller?.abort();
   return ask;
 }
+
+// Get an answer that takes long to compute the first time: while the service is still computing it, ask again.
+export async function patiently(method, path, body, signal, waiting = () => {}) {
+  for (;;) {
+    const answer = await request(method, path, body, { signal });
+    if (!answer.pending) return answer;
+    waiting();
+    signal?.throwIfAborted();
+  }
+}

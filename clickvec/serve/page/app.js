@@ -8,6 +8,10 @@ import { count, el, failure, loading, put } from "./dom.js";
 
 const VIEWS = {
   search: { label: "Search", letter: "s", load: () => import("./search.js") },
+  topics: { label: "Topics", letter: "o", load: () => import("./topics.js") },
+  map: { label: "Map", letter: "a", load: () => import("./map.js") },
+  queries: { label: "Queries", letter: "q", load: () => import("./queries.js") },
+  model: { label: "Model", letter: "m", load: () => import("./model.js") },
 };
 const FIRST = Object.keys(VIEWS)[0];
 const CARRIED = ["q"]; // parameters that the tabs hand on

@@ -1,0 +1,283 @@
+// A map of the catalogue: similar titles are close together. Zoom, pan, search; the same as a list below.
+
+import { latest, patiently } from "./api.js";
+import { count, el, empty, failure, loading, plural, put } from "./dom.js";
+
+export const title = "Map";
+
+const COLOURS = 6; // --c0 to --c5
+const MOST_ZOOM = 40;
+const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
+
+export function show(root, params, context) {
+  const stop = new AbortController();
+  const body = el("div");
+  root.append(el("h1", null, "Map of the catalogue"), body);
+  load();
+  return () => stop.abort();
+
+  async function load() {
+    const wait = put(body, loading("Drawing the map …"));
+    try {
+      const map = await patiently("GET", "/map", undefined, stop.signal, () => put(wait, loading("Drawing the map. The first time, this takes some seconds …")));
+      if (map.titles.length) draw(map);
+      else put(body, empty("There is nothing to draw", `A map needs at least four different titles that the model can read. The index has ${plural(map.catalogue, "title")}.`));
+    } catch (error) {
+      if (!stop.signal.aborted) put(body, failure(error, load));
+    }
+  }
+
+  function draw(map) {
+    const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": `Map of ${plural(map.titles.length, "title")}. ${HELP}`, "aria-roledescription": "map" });
+    const told = el("div", { class: "map-tip", hidden: true });
+    const status = el("p", { class: "note map-status", role: "status" });
+    const field = el("input", { type: "search", value: params.words || "", placeholder: "Light titles, or place a query", "aria-label": "Light titles with these words, and show where they lie as a query", autocomplete: "off", spellcheck: "false", oninput: () => light() });
+    const tool = (label, text, action) => el("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
+    const stage = el("div", { class: "map-stage" }, canvas, told, el("div", { class: "map-tools" }, tool("Zoom in", "+", () => zoom(1.6)), tool("Zoom out", "−", () => zoom(1 / 1.6)), tool("Show everything", "⤢", reset)));
+    const sample = map.titles.length < map.catalogue ? `A random sample of ${count(map.titles.length)} of ${plural(map.catalogue, "title")}.` : `All ${plural(map.catalogue, "title")}.`;
+    put(body,
+      el("p", { class: "note" }, `${sample} Titles that are close together are similar to the model. `,
+        map.method === "PCA" ? ["Drawn along the two principal components. With scikit-learn, groups are clearer: ", el("code", null, "pip install 'clickvec[map]'"), "."] : "The axes, and distances between far groups, have no meaning."),
+      el("div", { class: "row map-search" }, field, status), stage, list());
+
+    const paint = canvas.getContext("2d");
+    const view = { x: map.size / 2, y: map.size / 2, zoom: 1 };
+    let width = 1, height = 1, across = 1, down = 1, colours = {}, lit = null, at = -1, spot = null, frame = 0;
+    const place = latest();
+    const observer = new ResizeObserver(resize);
+    observer.observe(stage);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    for (const [target, name] of [[window, "themechange"], [scheme, "change"]]) target.addEventListener(name, recolour, { signal: stop.signal });
+    stop.signal.addEventListener("abort", () => { observer.disconnect(); place.cancel(); cancelAnimationFrame(frame); });
+    listen();
+    recolour();
+    if (field.value) light();
+
+    // --- coordinates ---
+
+    function resize() {
+      const ratio = devicePixelRatio || 1;
+      ({ width, height } = stage.getBoundingClientRect());
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      down = (Math.min(width, height) - 56) / map.size; // the axes have no meaning, so a wide screen may stretch one
+      across = Math.min((width - 120) / map.size, down * 1.9);
+      if (width < height) [across, down] = [(width - 44) / map.size, Math.min((height - 60) / map.size, (width - 44) / map.size * 1.3)];
+      paint.setTransform(ratio, 0, 0, ratio, 0, 0);
+      redraw();
+    }
+    function onScreen(x, y) {
+      return [width / 2 + (x - view.x) * across * view.zoom, height / 2 + (y - view.y) * down * view.zoom];
+    }
+    function zoom(factor, px = width / 2, py = height / 2) {
+      const before = view.zoom;
+      view.zoom = Math.min(MOST_ZOOM, Math.max(0.7, view.zoom * factor));
+      const change = 1 / before - 1 / view.zoom;
+      pan(((px - width / 2) * change) / across, ((py - height / 2) * change) / down);
+    }
+    function pan(dx, dy) {
+      const clamp = (value) => Math.min(map.size * 1.1, Math.max(-map.size * 0.1, value));
+      view.x = clamp(view.x + dx);
+      view.y = clamp(view.y + dy);
+      redraw();
+    }
+    function reset() {
+      Object.assign(view, { x: map.size / 2, y: map.size / 2, zoom: 1 });
+      redraw();
+    }
+    function fly(x, y, least = 3) {
+      Object.assign(view, { x, y, zoom: Math.max(view.zoom, least) });
+      redraw();
+    }
+
+    // --- drawing ---
+
+    function recolour() {
+      const probe = el("i", { class: "unseen" });
+      stage.append(probe);
+      colours = Object.fromEntries(["c0", "c1", "c2", "c3", "c4", "c5", "ink", "soft", "paper", "accent"].map((name) => {
+        probe.style.setProperty("color", `var(--${name})`);
+        return [name, getComputedStyle(probe).color];
+      }));
+      probe.remove();
+      redraw();
+    }
+    function redraw() {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(drawNow);
+    }
+    function drawNow() {
+      paint.clearRect(0, 0, width, height);
+      const radius = Math.min(6, 1.9 * Math.sqrt(view.zoom)) * (width < 500 ? 0.85 : 1);
+      for (const pass of [false, true]) { // lit titles lie above the others
+        for (let number = 0; number < map.titles.length; number += 1) {
+          const is = lit?.has(number) ?? false;
+          if (is !== pass) continue;
+          const [x, y] = onScreen(map.x[number], map.y[number]);
+          if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
+          paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.75;
+          paint.fillStyle = colours[`c${map.group[number] % COLOURS}`];
+          paint.beginPath();
+          paint.arc(x, y, is ? radius + 2 : radius, 0, 7);
+          paint.fill();
+        }
+      }
+      paint.globalAlpha = 1;
+      drawNames();
+      if (spot) drawSpot();
+      drawTip();
+    }
+    function drawNames() {
+      const taken = [];
+      const size = width < 500 ? 12 : 13;
+      paint.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+      paint.textAlign = "center";
+      paint.textBaseline = "middle";
+      paint.lineJoin = "round";
+      for (const group of map.groups) {
+        const [x, y] = onScreen(group.x, group.y);
+        const text = group.words.slice(0, view.zoom > 2.5 ? 3 : view.zoom > 1.4 ? 2 : 1).join(", ");
+        const half = paint.measureText(text).width / 2 + 5;
+        const box = [x - half, y - size * 0.8, x + half, y + size * 0.8];
+        if (box[0] < 2 || box[2] > width - 2 || box[1] < 2 || box[3] > height - 2) continue;
+        if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+        taken.push(box);
+        paint.strokeStyle = colours.paper;
+        paint.lineWidth = 4;
+        paint.strokeText(text, x, y);
+        paint.fillStyle = colours.ink;
+        paint.globalAlpha = lit ? 0.6 : 1;
+        paint.fillText(text, x, y);
+        paint.globalAlpha = 1;
+      }
+    }
+    function drawSpot() {
+      const [x, y] = onScreen(spot.x, spot.y);
+      paint.strokeStyle = colours.ink;
+      paint.lineWidth = 2;
+      paint.beginPath();
+      paint.arc(x, y, 11, 0, 7);
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) { paint.moveTo(x + dx * 7, y + dy * 7); paint.lineTo(x + dx * 17, y + dy * 17); }
+      paint.stroke();
+    }
+    function drawTip() {
+      told.hidden = at < 0;
+      if (at < 0) return;
+      const [x, y] = onScreen(map.x[at], map.y[at]);
+      paint.strokeStyle = colours.ink;
+      paint.lineWidth = 2;
+      paint.beginPath();
+      paint.arc(x, y, 7, 0, 7);
+      paint.stroke();
+      const { width: w, height: h } = told.getBoundingClientRect();
+      told.style.setProperty("left", `${Math.min(width - w - 6, Math.max(6, x - w / 2))}px`);
+      told.style.setProperty("top", `${y - h - 14 > 4 ? y - h - 14 : y + 14}px`);
+    }
+    function select(number, touched = false) {
+      if (number === at) return;
+      at = number;
+      if (at >= 0) put(told, el("bdi", null, map.titles[at]), touched ? el("a", { href: context.link("search", { q: map.titles[at] }) }, "Search for it") : null);
+      told.classList.toggle("touched", touched);
+      redraw();
+    }
+
+    // --- pointer, wheel, keys ---
+
+    function nearest(px, py, reach) {
+      let best = -1, least = reach * reach;
+      for (let number = 0; number < map.titles.length; number += 1) {
+        const [x, y] = onScreen(map.x[number], map.y[number]);
+        const distance = (x - px) ** 2 + (y - py) ** 2;
+        if (distance < least) [best, least] = [number, distance];
+      }
+      return best;
+    }
+    function listen() {
+      const pointers = new Map();
+      let moved = 0;
+      const where = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+      canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, where(event)); if (pointers.size === 1) moved = 0; });
+      canvas.addEventListener("pointermove", (event) => {
+        const [x, y] = where(event), before = pointers.get(event.pointerId);
+        if (!before) { if (event.pointerType === "mouse") select(nearest(x, y, 14)); return; }
+        const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, point]) => point);
+        moved += Math.hypot(x - before[0], y - before[1]);
+        pointers.set(event.pointerId, [x, y]);
+        if (others.length) {
+          const [ox, oy] = others[0];
+          zoom(Math.hypot(x - ox, y - oy) / Math.max(1, Math.hypot(before[0] - ox, before[1] - oy)), (x + ox) / 2, (y + oy) / 2);
+        } else if (moved > 4) { canvas.classList.add("dragged"); pan((before[0] - x) / (across * view.zoom), (before[1] - y) / (down * view.zoom)); }
+      });
+      const up = (event) => {
+        if (!pointers.delete(event.pointerId)) return;
+        canvas.classList.remove("dragged");
+        if (pointers.size || moved > 4 || event.type !== "pointerup") return;
+        const touched = event.pointerType !== "mouse", number = nearest(...where(event), touched ? 24 : 14);
+        select(number, touched);
+        if (!touched && number >= 0) open();
+      };
+      for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, up);
+      canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse" && !pointers.size && document.activeElement !== canvas) select(-1); });
+      canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) * (event.deltaMode ? 0.05 : 0.004)), ...where(event)); }, { passive: false });
+      canvas.addEventListener("keydown", onKey);
+    }
+    function onKey(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      if (event.key in ways) step(...ways[event.key]);
+      else if (event.key === "+" || event.key === "=") zoom(1.6);
+      else if (event.key === "-") zoom(1 / 1.6);
+      else if (event.key === "0") reset();
+      else if (event.key === "Escape") select(-1);
+      else if (event.key === "Enter" && at >= 0) open();
+      else return;
+      event.preventDefault();
+    }
+    function step(dx, dy) {
+      const [x, y] = at < 0 ? [view.x, view.y] : [map.x[at], map.y[at]];
+      let best = -1, least = Infinity;
+      for (let number = 0; number < map.titles.length; number += 1) {
+        const along = (map.x[number] - x) * dx + (map.y[number] - y) * dy, aside = Math.abs((map.x[number] - x) * dy) + Math.abs((map.y[number] - y) * dx);
+        if (number !== at && along > 0 && along >= aside && along + 2 * aside < least) [best, least] = [number, along + 2 * aside];
+      }
+      if (best < 0) return;
+      select(best);
+      const [sx, sy] = onScreen(map.x[best], map.y[best]);
+      if (sx < 40 || sy < 40 || sx > width - 40 || sy > height - 40) fly(map.x[best], map.y[best], 1);
+      context.announce(`${map.titles[best]}. Group ${map.groups[map.group[best]].words.slice(0, 2).join(", ")}.`);
+    }
+    function open() { context.go("search", { q: map.titles[at] }); }
+
+    // --- search ---
+
+    async function light() {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      context.keep({ words: field.value.trim() });
+      lit = words.length ? new Set([...map.titles.keys()].filter((number) => { const text = map.titles[number].toLowerCase(); return words.every((word) => text.includes(word)); })) : null;
+      spot = null;
+      put(status, lit ? `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}.` : "");
+      redraw();
+      if (!lit) return place.cancel();
+      try {
+        const answer = await place("POST", "/map/place", { text: field.value.slice(0, context.service.limits.query_characters) });
+        if (!answer || answer.pending) return;
+        spot = answer.x === null ? null : answer;
+        put(status, `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}. `, spot ? ["As a query it lies near ", el("button", { type: "button", class: "quiet link", onclick: () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); } }, el("bdi", null, map.titles[spot.near[0]])), "."] : "The model knows none of it as a query.");
+        redraw();
+      } catch (error) { put(status, error.message); }
+    }
+
+    // --- the list ---
+
+    function list() {
+      const groups = map.groups.map((group, number) => {
+        const inside = el("ul", { class: "map-titles" });
+        const box = el("details", { ontoggle: () => { if (box.open && !inside.childNodes.length) fill(); } }, el("summary", null, el("b", null, group.words.slice(0, 4).join(", ") || "other titles"), " ", el("small", null, plural(group.titles, "title"))),
+          el("button", { type: "button", onclick: () => { fly(group.x, group.y, 4); stage.scrollIntoView({ block: "nearest" }); canvas.focus({ preventScroll: true }); } }, "Show on the map"), inside);
+        const fill = () => put(inside, [...map.titles.keys()].filter((at) => map.group[at] === number).map((at) => el("li", null, el("a", { href: context.link("search", { q: map.titles[at] }), dir: "auto" }, map.titles[at]))));
+        return box;
+      });
+      return el("section", null, el("h2", null, "The same as a list"), el("p", { class: "note" }, `${plural(map.groups.length, "group")}, named by their most characteristic words.`), el("div", { class: "map-groups" }, groups));
+    }
+  }
+}

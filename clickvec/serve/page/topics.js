@@ -1,0 +1,142 @@
+// The cells of the model as cards: the words that each responds to, and how sharp it is. A card opens to its titles and queries.
+
+import { patiently } from "./api.js";
+import { choice, count, el, empty, failure, fixed, loading, plural, put } from "./dom.js";
+
+export const title = "Topics";
+
+const SORTS = { sharp: "Sharpest", number: "By number", busy: "Most active" };
+const SIGNS = { "+": "above zero", "-": "below zero" };
+const minus = (sign) => sign.replace("-", "−");
+
+export function show(root, params, context) {
+  const stop = new AbortController();
+  const state = { sort: params.sort in SORTS ? params.sort : "sharp", words: params.words || "", cell: params.cell };
+  root.append(el("h1", null, title));
+  if (!context.service.has_cells) {
+    root.append(empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN. This one reads all words of a text at once."));
+    return () => {};
+  }
+  const body = el("div", null, loading("Reading titles …"));
+  root.append(body);
+  load();
+  return () => stop.abort();
+
+  async function load() {
+    put(body, loading("Reading titles …"));
+    try {
+      const answer = await patiently("GET", "/topics", undefined, stop.signal);
+      if (!answer.topics.length) put(body, empty("There are no topics yet", "The model knows no word of the titles, or the index has none."));
+      else draw(answer);
+    } catch (error) {
+      if (!stop.signal.aborted) put(body, failure(error, load));
+    }
+  }
+
+  function draw(answer) {
+    const cells = gather(answer);
+    const most = Math.max(...cells.map((cell) => cell.sharp), 1e-9);
+    const list = el("div", { class: "topic-cards" });
+    const told = el("p", { class: "note", role: "status" });
+    const field = el("input", { type: "search", value: state.words, placeholder: "Words, such as hotel", "aria-label": "Show cells with these words", autocomplete: "off", spellcheck: "false", oninput: () => { state.words = field.value; update(); } });
+    put(body,
+      el("p", { class: "lead" }, "Each cell of the model is a small detector. It responds to some words and ignores the others."),
+      el("p", { class: "note" }, `Measured on ${plural(answer.titles, "title")}. A cell that ends a title above zero (+) and one that ends it below (−) stand for two topics. `,
+        "Sharpness is 1 if a cell always responds to the same word, and 0 if it responds to no word twice. A topic is spread over several cells."),
+      el("div", { class: "row topic-tools" }, field, choice("Order", "topic-sort", SORTS, state.sort, (key) => { state.sort = key; update(); })),
+      told, list);
+    update();
+    if (state.cell !== undefined) list.querySelector(`[data-cell="${CSS.escape(state.cell)}"]`)?.scrollIntoView({ block: "start" });
+
+    function update() {
+      const wanted = state.words.toLowerCase().split(/\s+/).filter(Boolean);
+      const shown = cells.filter((cell) => wanted.every((word) => cell.all.some((known) => known.includes(word))));
+      const orders = { sharp: (a, b) => a.dead - b.dead || b.sharp - a.sharp, number: (a, b) => a.dimension - b.dimension, busy: (a, b) => b.detections - a.detections };
+      shown.sort(orders[state.sort]);
+      put(told, `${shown.length === cells.length ? plural(cells.length, "cell") : `${count(shown.length)} of ${plural(cells.length, "cell")}`}, ${answer.dead.length ? plural(answer.dead.length, "dead cell") : "none of them dead"}.`);
+      put(list, shown.length ? shown.map((cell) => card(cell, most, wanted)) : empty("No cell responds to these words", "Words that are in few titles are not listed."));
+      keep();
+    }
+  }
+
+  function keep() {
+    context.keep({ cell: state.cell, words: state.words, sort: state.sort === "sharp" ? "" : state.sort });
+  }
+
+  function card(cell, most, wanted) {
+    const name = `Cell ${cell.cell}${cell.way && cell.way !== "left to right" ? `, ${cell.way}` : ""}`;
+    const inside = el("div", { class: "topic-open", id: `cell-${cell.dimension}`, hidden: true });
+    const button = el("button", { type: "button", class: "topic-head", "aria-expanded": "false", "aria-controls": inside.id, onclick: toggle },
+      el("span", { class: "topic-name" }, name), meter(cell, most), el("span", { class: "topic-more", "aria-hidden": "true" }, "+"));
+    const node = el("article", { class: cell.dead ? "topic dead" : "topic", data: { cell: cell.dimension } }, el("h2", null, button),
+      el("div", { class: "topic-words" }, cell.dead ? el("p", { class: "note" }, "Dead: its value hardly depends on the title.") : null,
+        cell.sides.map((side) => el("p", null, sign(side.sign), side.words.slice(0, 8).map(({ word }, at) => [at ? ", " : "", el("bdi", { class: wanted.some((part) => word.includes(part)) ? "hit-word" : null }, word)])))),
+      inside);
+    if (String(cell.dimension) === state.cell) toggle();
+    return node;
+
+    function toggle() {
+      const open = inside.hidden;
+      if (open) for (const other of node.parentNode?.querySelectorAll(".topic.open .topic-head") || []) other.click();
+      inside.hidden = !open;
+      node.classList.toggle("open", open);
+      button.setAttribute("aria-expanded", open);
+      state.cell = open ? String(cell.dimension) : undefined;
+      if (node.parentNode) keep();
+      if (open) fill();
+    }
+
+    async function fill() {
+      put(inside, loading());
+      try {
+        put(inside, details(await patiently("GET", `/topics/${cell.dimension}`, undefined, stop.signal)));
+        if (node.getBoundingClientRect().top < 0) node.scrollIntoView({ block: "nearest" });
+      } catch (error) {
+        if (!stop.signal.aborted) put(inside, failure(error, fill));
+      }
+    }
+  }
+
+  function details(cell) {
+    return [
+      el("p", { class: "note" }, `Among the most active cells in ${count(cell.times_active)} of ${plural(cell.titles, "title")}. Spread of its value: ${fixed(cell.spread, 3)}.`),
+      el("div", { class: "topic-sides" }, cell.sides.map((side) => el("section", { "aria-label": `Values ${SIGNS[side.sign]}` },
+        el("h3", null, sign(side.sign), `${SIGNS[side.sign][0].toUpperCase()}${SIGNS[side.sign].slice(1)}`, " ", el("small", null, `sharpness ${fixed(side.specificity, 2)}`)),
+        side.words.length ? el("ul", { class: "words" }, side.words.map((word) => el("li", null, el("a", { class: "chip", href: context.link("search", { q: word.word }), title: `${plural(word.count, "time")}, ${fixed(word.lift, 1)} times as often as all cells` }, el("bdi", null, word.word))))) : el("p", { class: "note" }, "It responds to no word in this way."),
+        texts("Titles", side.titles),
+        cell.queries ? texts("Queries", side.queries) : null))),
+      cell.queries ? null : el("p", { class: "note" }, "Queries are listed if the folder about has a file queries.txt; clickvec up writes it."),
+    ];
+  }
+
+  function texts(heading, found) {
+    if (!found.length) return null;
+    const most = Math.max(...found.map((text) => text.activation));
+    return [el("h4", null, heading), el("ol", { class: "topic-texts" }, found.map((text) => el("li", { style: { "--a": (text.activation / most).toFixed(3) } },
+      el("a", { href: context.link("search", { q: text.text }), dir: "auto" }, text.text), el("small", null, fixed(text.activation, 2)))))];
+  }
+}
+
+const sign = (text) => el("b", { class: `sign ${text === "+" ? "plus" : "minus"}` }, el("span", { class: "unseen" }, text === "+" ? "plus: " : "minus: "), el("span", { "aria-hidden": "true" }, minus(text)));
+
+const meter = (cell, most) => el("span", { class: "meter", title: `Sharpness ${fixed(cell.sharp, 2)}` },
+  el("span", { class: "unseen" }, "sharpness "), el("span", { class: "track", "aria-hidden": "true" }, el("span", { style: { "--a": (cell.sharp / most).toFixed(3) } })), el("small", null, fixed(cell.sharp, 2)));
+
+// One entry for each cell, with its one or two topics.
+function gather(answer) {
+  const cells = new Map();
+  const entry = (dimension, cell = dimension, way = "") => {
+    if (!cells.has(dimension)) cells.set(dimension, { dimension, cell, way, sides: [], sharp: 0, detections: 0, all: [], dead: answer.dead.includes(dimension) });
+    return cells.get(dimension);
+  };
+  for (const topic of answer.topics) {
+    const cell = entry(topic.dimension, topic.cell, topic.way);
+    cell.sides.push(topic);
+    cell.detections += topic.detections;
+    if (topic.detections >= 20) cell.sharp = Math.max(cell.sharp, topic.specificity); // of few words it says little
+    cell.all.push(...topic.words.map(({ word }) => word));
+  }
+  for (const dimension of answer.dead) entry(dimension);
+  for (const cell of cells.values()) cell.sides.sort((a, b) => a.sign.codePointAt() - b.sign.codePointAt());
+  return [...cells.values()];
+}

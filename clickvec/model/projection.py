@@ -4,6 +4,7 @@ l(t) counts the trigrams of a token: a few of tens of thousands. So W l(t) is a 
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from clickvec.model.packing import Array, chunks
 from clickvec.text.ragged import Ragged
 
 CHUNK = 2048  # tokens whose trigrams are summed side by side: few enough for the processor's cache
+_FEW = 256  # trigrams: those of a query or two
 
 
 def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
@@ -24,6 +26,11 @@ def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
     ends = np.cumsum([matrix.shape[1] for matrix in matrices.values()]).tolist()
     row_count, precision = len(trigram_ids.lengths), np.result_type(next(iter(matrices.values())), np.float32)
     projections = np.zeros((row_count, ends[-1]), precision)
+    if len(trigram_ids.values) <= _FEW:
+        for (name, matrix), end in zip(matrices.items(), ends, strict=True):
+            rows = _rows(matrix, weights.get(f"{name}.scale"), trigram_ids.values)
+            _sum_few(rows, trigram_ids, out=projections[:, end - matrix.shape[1] : end])
+        return projections
     for rows, columns in chunks(trigram_ids, CHUNK):
         for (name, matrix), end in zip(matrices.items(), ends, strict=True):
             scale = weights.get(f"{name}.scale")
@@ -32,6 +39,14 @@ def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
                 total[: len(ids)] += _rows(matrix, scale, ids)
             projections[rows, end - matrix.shape[1] : end] = total
     return projections
+
+
+def _sum_few(rows: Array, trigram_ids: Ragged, out: Array) -> None:
+    """Sum the rows of each token, in the same order as above and so with the same bits, where sorting tokens is slow."""
+    offsets = trigram_ids.offsets.tolist()
+    for token, (start, end) in enumerate(pairwise(offsets)):
+        if start < end:
+            np.add.reduce(rows[start:end], axis=0, out=out[token])
 
 
 def _rows(matrix: Array, scale: Array | None, ids: NDArray[np.integer]) -> Array:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
+from clickvec.native.products import exact_scores
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Candidates, candidates_of
 from clickvec.search.lexical.query_terms import Term
 from clickvec.search.segments.building import encode_titles
-from clickvec.search.vectors.exact import exact_scores
 from clickvec.search.view_protocol import Allowed, HybridAtOnce, Positions, SearchView
 
 MODES = ("hybrid", "words", "vectors")

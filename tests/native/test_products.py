@@ -1,4 +1,4 @@
-"""products.c against NumPy: the same products, except for the last digits."""
+"""products.c against NumPy: the same products, except for the last digits, and the same scores."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kernels import misaligned
 
 from clickvec.native import products
-from clickvec.native.products import multiply, multiply_by_numpy
+from clickvec.native.products import exact_scores, exact_scores_by_numpy, multiply, multiply_by_numpy
 
 
 @given(
@@ -27,6 +27,36 @@ def test_products(count: int, width: int, kind: str, queries: int, seed: int) ->
         assert mine.dtype == expected.dtype == np.float32
         assert mine.shape == expected.shape
         np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-3)
+
+
+@given(
+    st.integers(0, 40),
+    st.sampled_from([1, 7, 8, 15, 16, 17, 32, 33, 96, 100, 128, 288]),
+    st.sampled_from(["float32", "int8", "float16"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_exact_scores(count: int, width: int, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = (40 * rng.normal(size=(count, width))).clip(-127, 127).astype(kind)
+    query = rng.normal(size=width).astype(np.float32)
+    for scales in (None, rng.random(count).astype(np.float32)):
+        for positions in (None, rng.integers(0, count, count) if count else None):
+            mine = exact_scores(vectors, query, scales, positions)
+            expected = exact_scores_by_numpy(vectors, query, scales, positions)
+            assert mine.dtype == expected.dtype == np.float32
+            if width <= 128:  # then NumPy sums in the same order
+                assert mine.tobytes() == expected.tobytes()
+            np.testing.assert_allclose(mine, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_the_score_of_a_vector_does_not_depend_on_its_place() -> None:
+    rng = np.random.default_rng(0)
+    row, query = rng.normal(size=300).astype(np.float32), rng.normal(size=300).astype(np.float32)
+    vectors = np.repeat(row[None], 50, axis=0)
+    every = exact_scores(vectors, query)
+    assert len({*every.tolist(), *exact_scores(vectors, query, None, np.array([3, 7])).tolist()}) == 1
+    with pytest.raises(IndexError):
+        exact_scores(vectors, query, None, np.array([50]))
 
 
 def test_arrays_that_c_cannot_read() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
-from clickvec.native.products import multiply
+from clickvec.native.products import exact_scores, multiply
 
 Positions = NDArray[np.int64]
 BLOCK_QUERIES, BLOCK_TITLES = 256, 16_384  # scored at once: 16 MB of scores
@@ -42,8 +42,13 @@ class ExactSearch:
         return self._nearest(queries, k, None, allowed, least)
 
     def among(self, queries: Vectors, positions: Positions, k: int) -> Iterator[tuple[Positions, Vectors]]:
-        """Yield what `nearest` does, but only among the titles at these positions, which must be in rising order."""
-        return self._nearest(queries, k, positions, None)
+        """Yield what `nearest` does, but only among a few titles, at these positions, which must be in rising order."""
+        for query in queries:
+            scores = self._exact(positions, query)
+            _check_finite(scores)
+            kept = np.flatnonzero(self._reachable(scores, positions)) if query.any() else np.zeros(0, np.int64)
+            best = kept[np.argsort(-scores[kept], kind="stable")[:k]]
+            yield positions[best], scores[best]
 
     def _nearest(
         self,
@@ -152,13 +157,12 @@ class ExactSearch:
             products = multiply(self.vectors, rows, queries)
             if self.scales is not None:
                 products *= self.scales[rows]
-        if not np.isfinite(products.sum()):
-            raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
+        _check_finite(products)
         return products
 
     def _exact(self, positions: Positions, query: Vectors) -> Vectors:
         """Return the exact scores of titles."""
-        return exact_scores(self.vectors[positions], query, 1 if self.scales is None else self.scales[positions])
+        return exact_scores(self.vectors, query, self.scales, positions)
 
     def _reachable(self, products: Vectors, positions: Positions) -> NDArray[np.bool_]:
         """Return whether these titles have a vector. Only those with a product of 0 need to be read to know."""
@@ -167,6 +171,6 @@ class ExactSearch:
         return reachable
 
 
-def exact_scores(vectors: StoredVectors, query: Vectors, scales: Vectors | int = 1) -> Vectors:
-    """Return scores that are summed in float64 and row by row, so that equal vectors have equal scores."""
-    return np.asarray((vectors.astype(np.float64) * query).sum(axis=1) * scales, np.float32)
+def _check_finite(products: Vectors) -> None:
+    if not np.isfinite(products.sum()):
+        raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")

@@ -28,8 +28,8 @@ def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
     projections = np.zeros((row_count, ends[-1]), precision)
     if len(trigram_ids.values) <= _FEW:
         for (name, matrix), end in zip(matrices.items(), ends, strict=True):
-            rows = _rows(matrix, weights.get(f"{name}.scale"), trigram_ids.values)
-            _sum_few(rows, trigram_ids, out=projections[:, end - matrix.shape[1] : end])
+            each = _rows(matrix, weights.get(f"{name}.scale"), trigram_ids.values)
+            _sum_few(each, trigram_ids, out=projections[:, end - matrix.shape[1] : end])
         return projections
     for rows, columns in chunks(trigram_ids, CHUNK):
         for (name, matrix), end in zip(matrices.items(), ends, strict=True):

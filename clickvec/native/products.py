@@ -5,7 +5,7 @@ it hardly depends on the order, and equal vectors have equal scores.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ Floats = NDArray[np.float32]
 class Functions(NamedTuple):
     """The compiled functions, which release the GIL."""
 
-    products: dict[str, Callable[..., None]]  # by the number format of the vectors
-    scores: dict[str, Callable[..., None]]
+    products: Mapping[str, Callable[..., None]]  # by the number format of the vectors
+    scores: Mapping[str, Callable[..., None]]
 
 
 @cache

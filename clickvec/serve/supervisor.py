@@ -26,6 +26,7 @@ from typing import NoReturn
 from clickvec.errors import ClickvecError
 from clickvec.search.index import Index
 from clickvec.search.live.index_folder import format_of
+from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.writer import lock_holder, take_lock
 from clickvec.search.old_format import OLD_FORMAT
 from clickvec.serve.application import NAMES
@@ -183,9 +184,9 @@ def _end_with_parent(alive: int) -> None:
 
 
 def _open(path: Path, writing: bool = False) -> Index:
-    """Open the index, or log why it cannot be opened and end the process."""
+    """Open the index, to search or to write, or log why it cannot be opened and end the process."""
     try:
-        return Index.open(path, writing=writing)
+        return Index(LiveFolder(path, writing=True, searching=False)) if writing else Index.open(path)
     except ClickvecError as error:
         log.error("%s", error)
         raise SystemExit(_CANNOT_OPEN) from None

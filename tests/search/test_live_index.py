@@ -287,6 +287,26 @@ def test_two_processes_change_the_same_index(path: Path) -> None:
             other.communicate()
 
 
+def test_a_writer_that_does_not_search_follows_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_folder, "POLL_SECONDS", 1e6)
+    writer = LiveFolder(path, writing=True, searching=False)
+    try:
+        with Index.open(path) as other:
+            before = len(writer._view)
+            other.add(["new"], ["purple submarine"])
+            assert [hit.id for hit in other.search("purple submarine", 1)] == ["new"]
+            assert other.delete([0]) == 1
+            assert len(writer._view) == before
+            other.use_fusion(Fusion.ranks(7))  # the view follows other changes at once, and so documents too
+            assert writer._view.settings.fusion == Fusion.ranks(7).as_json()
+            assert len(writer._view) == len(other) == before
+            monkeypatch.setattr(live_folder, "POLL_SECONDS", 0)
+            other.add(["more"], ["green submarine"])
+            assert len(writer._view) == len(other) == before + 1
+    finally:
+        writer.close()
+
+
 def test_documents_for_the_writer_are_checked_before_any_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_of_writer, "MOST_IN_MESSAGE", 2)
     with Index.open(path, writing=True) as writer, Index.open(path) as other:

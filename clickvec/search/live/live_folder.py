@@ -44,12 +44,18 @@ _log = logging.getLogger(__name__)
 class LiveFolder(Live):
     """The documents of an index folder, and the present view of them."""
 
-    def __init__(self, path: Path, encoder: Encoder | None = None, writing: bool = False) -> None:
-        """Open an index folder. If `writing`, become the writer at once, and build what is damaged again."""
-        self.path, self.folder, self._given = path, IndexFolder(path), encoder
+    def __init__(
+        self, path: Path, encoder: Encoder | None = None, writing: bool = False, searching: bool = True
+    ) -> None:
+        """Open an index folder. If `writing`, become the writer at once, and build what is damaged again.
+
+        If not `searching`, this process only writes: its view follows the changes later.
+        """
+        self.path, self.folder, self._given, self._is_searching = path, IndexFolder(path), encoder, searching
         self._refreshing, self._writing = threading.RLock(), threading.RLock()
         self._polled, self._pid, self._stores = time.monotonic(), os.getpid(), list[DocumentStore]()
         self._process = self._pid
+        self._must_follow = False  # the commit has changed more than documents
         self._lock: Lock | None = None
         self._server: ChangeServer | None = None
         self._compaction = BackgroundCompaction(path, self._submit)
@@ -207,10 +213,19 @@ class LiveFolder(Live):
             lock.close()
 
     def _apply(self, message: dict[str, Any]) -> object:
+        if message.get("change") not in ("add", "delete"):
+            self._must_follow = True
         return apply_change(self.store, self.folder, self._view, message)
 
     def _committed(self) -> None:
-        """Show the changes of a commit to the searches of this process, before they are acknowledged."""
+        """Show the changes of a commit to the searches of this process, before they are acknowledged.
+
+        Without searches, the view only tells when to compact: it follows other changes than documents, and every 0.2 s.
+        """
+        now = time.monotonic()
+        if not (self._is_searching or self._must_follow) and now - self._polled < POLL_SECONDS:
+            return
+        self._polled, self._must_follow = now, False
         before = self._view.settings
         try:
             self.refresh()

@@ -42,7 +42,7 @@ def project(weights: Mapping[str, Array], trigram_ids: Ragged) -> Array:
 
 
 def _sum_few(rows: Array, trigram_ids: Ragged, out: Array) -> None:
-    """Sum the rows of each token, in the same order as above and so with the same bits, where sorting tokens is slow."""
+    """Sum the rows of each token, in the same order as above and so with the same bits. Sorting would take longer."""
     offsets = trigram_ids.offsets.tolist()
     for token, (start, end) in enumerate(pairwise(offsets)):
         if start < end:

@@ -1,7 +1,7 @@
 """The products of queries with the vectors of titles, and their exact scores: in C (products.c) or in NumPy.
 
-The last digits of a product differ, since the order of the sum does. A score is a sum of float64, rounded to float32, so
-it hardly depends on the order, and equal vectors have equal scores.
+The last digits of a product differ, since the order of the sum does. A score is a sum of float64, rounded to float32,
+so it hardly depends on the order, and equal vectors have equal scores.
 """
 
 import ctypes

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from clickvec.evaluation.result import text_table
-from clickvec.search.payload.fields import Fields, count_values
+from clickvec.search.payload.facets import count_values
+from clickvec.search.payload.fields import Fields
 from clickvec.search.payload.filters import parse_filter
 
 FILTERS: dict[str, dict[str, Any]] = {

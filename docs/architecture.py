@@ -21,7 +21,7 @@ LAYERS = (
     "training", "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
 # The packages within search, and their layers: each package may import those of lower layers.
-SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2}
+SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2, "engines": 3}
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")
 BEFORE = "fc400a0"  # the commit before the packages; its laboratory was in these folders and files

@@ -15,7 +15,7 @@ from clickvec.text.printable import clean
 
 if TYPE_CHECKING:
     from clickvec.search.index import Hit, Index
-    from clickvec.search.payload.fields import Facet
+    from clickvec.search.payload.facets import Facet
 
 
 def search(

@@ -11,6 +11,8 @@
 | lexical/        | words: tokens, postings, BM25, misspelled words                                                    |
 | vectors/        | vectors: exact and approximate search, files of vectors                                            |
 | segments/       | words, vectors and fields of most documents, in immutable memory-mapped files                      |
+| view_protocol.py | what a search needs of an index, wherever it is kept                                              |
+| engines/        | indexes in databases: PostgreSQL, Milvus                                                           |
 | live/           | a segment and the documents that were added since; the one writer; compaction                      |
 
 documents/, payload/, lexical/ and vectors/ do not import each other. segments/ imports them, live/ imports segments/,

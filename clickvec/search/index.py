@@ -15,6 +15,8 @@ from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
+from clickvec.search.engines.address import is_address
+from clickvec.search.engines.opening import create_at, open_address
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, Parts, documents_of
 from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
@@ -70,24 +72,33 @@ class Index(Searchable):
         search: str = "auto",
         progress: Progress | None = None,
     ) -> "Index":
-        """Create an index folder, which appears as a whole, with a copy of the model, and open it.
+        """Create an index, which appears as a whole, with a copy of the model, and open it.
+
+        `path` is a folder or the address of a database (see `engines/address.py`).
 
         Documents are read once, and memory does not grow with their number. Replace an existing index only with
         `overwrite`. `search` is exact, approximate, or auto: approximate for more than 100,000 titles.
         """
         check_vector_type(vectors)
         check_search(search)
+        if isinstance(path, str) and is_address(path):
+            create_at(path, encoder, documents, overwrite, vectors, search, progress)
+            return cls.open(path, encoder if encoder.fingerprint else None)
         write_index(Path(path), encoder, documents, Settings(vectors=vectors, search=search), overwrite, progress)
         return cls.open(path, encoder if encoder.fingerprint else None)
 
     @classmethod
     def open(cls, path: str | Path, encoder: Encoder | None = None, writing: bool = False) -> "Index":
-        """Open an index folder. With an `encoder` of the same model, the model in the folder is not loaded.
+        """Open an index folder, or the index at the address of a database.
+
+        With an `encoder` of the same model, the model in the index is not loaded.
 
         Every process may change the index: one of them becomes the writer, and the others hand their changes to it.
         With `writing`, this process becomes the writer at once, and builds derived files that are damaged again;
         otherwise, damaged files are refused.
         """
+        if isinstance(path, str) and is_address(path):
+            return cls(open_address(path, encoder))
         if format_of(Path(path)) <= OLD_FORMAT:
             return cls(OldIndex(Path(path), encoder, writing))
         return cls(LiveFolder(Path(path), encoder, writing))

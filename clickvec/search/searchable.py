@@ -12,7 +12,7 @@ from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, is_vectors, page, read_hits, search_texts_or_vectors
 from clickvec.search.old_format import OldIndex
-from clickvec.search.payload.fields import Facet
+from clickvec.search.payload.facets import Facet
 from clickvec.search.payload.filters import Filter, parse_filter
 from clickvec.search.retrieval import (
     DEPTH,

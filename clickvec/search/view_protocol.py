@@ -17,7 +17,8 @@ from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import Scores, Term
-from clickvec.search.payload.fields import Facet, FieldKinds
+from clickvec.search.payload.facets import Facet
+from clickvec.search.payload.fields import FieldKinds
 from clickvec.search.payload.filters import Filter
 
 Positions = NDArray[np.int64]

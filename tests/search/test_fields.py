@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from clickvec.errors import ClickvecError
 from clickvec.search.payload import fields as fields_module
-from clickvec.search.payload.fields import Facet, Fields, GrowingFields, count_values
+from clickvec.search.payload.facets import Facet, count_values
+from clickvec.search.payload.fields import Fields, GrowingFields
 from clickvec.search.payload.filters import parse_filter
 
 ITEMS = st.sampled_from(["a", "b", "c", True, False, 1, 2.5, 2**60 + 1])

@@ -19,7 +19,8 @@ from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import K1, B
 from clickvec.search.lexical.word_search import Words
 from clickvec.search.live.delta import Delta
-from clickvec.search.payload.fields import Facet, FieldKinds, Fields, count_values, field_kinds
+from clickvec.search.payload.facets import Facet, count_values
+from clickvec.search.payload.fields import FieldKinds, Fields, field_kinds
 from clickvec.search.payload.filters import Filter
 from clickvec.search.segments.segment import Coverage, Segment
 from clickvec.search.vectors.exact import BLOCK_QUERIES

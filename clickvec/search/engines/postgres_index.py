@@ -58,7 +58,7 @@ class PostgresIndex:
 
     def view(self) -> PostgresView:
         """Return a view of the present state."""
-        return PostgresView(self)
+        return PostgresView(self.connections, self.encoder_of)
 
     def refresh(self) -> None:
         """Do nothing: each view shows all changes that were made before it."""

@@ -1,17 +1,18 @@
 """What a search in PostgreSQL uses. Positions are sequence numbers. Hybrid search is one statement."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.model.encoder import Encoder, Vectors
+from clickvec.search.engines.postgres_connections import Connections
 from clickvec.search.engines.postgres_documents import COLUMNS, PostgresDocuments
 from clickvec.search.engines.postgres_filters import Parameters
 from clickvec.search.engines.postgres_scores import match_sql, score_sql
-from clickvec.search.engines.postgres_tables import State, Tables
+from clickvec.search.engines.postgres_tables import State, Tables, read_state
 from clickvec.search.engines.postgres_words import Allowed, PostgresWords, and_allowed
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import Scores, Term
@@ -20,9 +21,6 @@ from clickvec.search.payload.facets import Facet, sorted_facet
 from clickvec.search.payload.fields import FieldKinds, Fields, field_kinds
 from clickvec.search.payload.filters import Filter
 from clickvec.search.view_protocol import Positions
-
-if TYPE_CHECKING:
-    from clickvec.search.engines.postgres_index import PostgresIndex
 
 _FEW = 5_000  # titles that a filter allows, up to which all of them are compared
 _DEEP = 1_000  # nearest titles, above which the search is exact: an HNSW index is made for few
@@ -33,14 +31,14 @@ _SAMPLE = 10_000  # of the newest documents, whose fields are listed
 class PostgresView:
     """One state of an index, read when it is first needed."""
 
-    def __init__(self, index: "PostgresIndex") -> None:
-        """Read nothing yet."""
-        self._index, self._connections = index, index.connections
+    def __init__(self, connections: Connections, encoder_of: Callable[[State], Encoder]) -> None:
+        """Read nothing yet. `encoder_of` returns the model of a state."""
+        self._connections, self._encoder_of = connections, encoder_of
 
     @cached_property
     def state(self) -> State:
         """The counts and the settings."""
-        return self._index.read_state()
+        return read_state(self._connections)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -59,7 +57,7 @@ class PostgresView:
     @property
     def encoder(self) -> Encoder:
         """The model."""
-        return self._index.encoder_of(self.state)
+        return self._encoder_of(self.state)
 
     @property
     def fusion(self) -> Fusion:

@@ -16,7 +16,7 @@ from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.engines.address import is_address
-from clickvec.search.engines.opening import create_at, open_address
+from clickvec.search.engines.engine_opening import create_at, open_address
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, Parts, documents_of
 from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index

@@ -1,7 +1,7 @@
 """Indexes in databases that users run already. `Index.open(ADDRESS)` opens one like an index folder.
 
 | address.py              | the addresses: postgresql://... and milvus://...                                       |
-| opening.py              | open or create the index at an address                                                 |
+| engine_opening.py       | open or create the index at an address                                                 |
 | postgres_connections.py | connections that threads share, and errors as sentences                                |
 | postgres_tables.py      | the tables of an index: documents, words, the model, and which of them are in use      |
 | postgres_copy.py        | rows in the binary format of COPY                                                      |

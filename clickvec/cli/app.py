@@ -22,12 +22,14 @@ from clickvec.cli import (
     serve_verb,
     streams,
     train,
+    up,
     use,
 )
 from clickvec.cli.inputs import Out
 from clickvec.cli.verbs import Verb, Verbs, stop_on_signals
 
-ORDER = ("demo", "doctor", "prepare", "train", "evaluate", "index", "search")  # the others follow as they are defined
+# The others follow as they are defined.
+ORDER = ("up", "demo", "doctor", "prepare", "train", "evaluate", "index", "search")
 
 
 class InOrder(Verbs):
@@ -77,7 +79,7 @@ def demo(out: Out = Path("out/demo")) -> None:
 
 
 for verb in (
-    doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
+    up.up, doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
     search_verb.search, use.rerank, use.encode, use.shrink,
     explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve, serve_verb.retrain,
 ):  # fmt: skip

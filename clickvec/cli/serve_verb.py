@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,7 @@ def serve(
     about: Annotated[
         Path | None, typer.Option(help="What the page tells about the model. Default: about beside INDEX.")
     ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in a browser, if there is one.")] = False,
     max_body: Annotated[int, typer.Option(min=1024, help="Bytes in the body of a request.")] = 8 * 2**20,
     max_payload: Annotated[int, typer.Option(min=1, help="Bytes in the payload of a document.")] = 64 * 2**10,
     max_query: Annotated[int, typer.Option(min=1, help="Characters in a query.")] = 1_000,
@@ -60,14 +62,7 @@ def serve(
     machine can reach the service.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # requests run in parallel already; read when NumPy is imported
-    try:
-        import msgspec  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise missing_extra(str(error.name), "serve") from None
-    if os.name == "nt":
-        raise ClickvecError("the service needs Linux or macOS; on Windows, run it in WSL or in a container")
+    check_installed()
     from clickvec.serve import keys
 
     if new_key is not None:
@@ -103,8 +98,35 @@ def serve(
             idle_seconds=idle_seconds,
         ),
     )  # fmt: skip
-    tell = "open it in a browser, stop with Ctrl-C"
-    run(settings, lambda address: print_message(f"Serving {index} at {address}; {tell}"))
+
+    def started(address: str) -> None:
+        print_message(f"Serving {index} at {address}; open it in a browser, stop with Ctrl-C")
+        if opens:
+            _open_browser(address)
+
+    run(settings, started)
+
+
+def check_installed() -> None:
+    """Refuse to serve if a package is missing, and on Windows."""
+    try:
+        import msgspec  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise missing_extra(str(error.name), "serve") from None
+    if os.name == "nt":
+        raise ClickvecError("the service needs Linux or macOS; on Windows, run it in WSL or in a container")
+
+
+def _open_browser(address: str) -> None:
+    """Open a page in a browser with a window. Do nothing where there is none, as on a server."""
+    import threading
+    import webbrowser
+
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return  # webbrowser would start a text browser in this terminal
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _check_origin(origin: str, is_safe: bool) -> None:

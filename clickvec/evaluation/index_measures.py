@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.data import JudgedQuery
+from clickvec.data import ClickLog, JudgedQuery
 from clickvec.evaluation.bm25 import BM25
-from clickvec.evaluation.held_out_clicks import Catalogue, judged_collection
+from clickvec.evaluation.held_out_clicks import Catalogue, collection, judged_collection
 from clickvec.evaluation.index_queries import DEPTH, MEASURES, IndexQueries, values_of, values_table
 from clickvec.evaluation.index_ranker import Hybrid as Hybrid
 from clickvec.evaluation.neural import Settings
@@ -22,10 +22,11 @@ _AT_ONCE = 64  # queries between two reports of progress
 
 
 def measure_index(
-    index: Index, queries: IndexQueries, bm25: BM25 | None = None, progress: Progress | None = None
-) -> Evaluation:
+    index: Index, queries: IndexQueries, bm25: BM25 | None = None, progress: Progress | None = None,
+    modes: Sequence[str] = MODES,
+) -> Evaluation:  # fmt: skip
     """Let an index search for all queries in each mode, and `bm25` over its titles, and return the measures."""
-    rows = {mode: _values(index, queries, mode, progress) for mode in MODES}
+    rows = {mode: _values(index, queries, mode, progress) for mode in modes}
     if bm25 is not None:
         rows[bm25.name] = _baseline_values(index, queries, bm25, progress)
     relevant = sum(len(query.gains) for query in queries.queries)
@@ -34,10 +35,11 @@ def measure_index(
     return Evaluation(tuple(rows), MEASURES, ids, queries.left_out, values, relevant, queries.absent)
 
 
-def tuned_settings(index: Index, dev: Sequence[JudgedQuery], progress: Progress | None = None) -> Settings:
-    """Return the settings of BM25 that are best in searches of the index's titles for the queries of a judged set."""
+def tuned_settings(index: Index, dev: Sequence[JudgedQuery] | ClickLog, progress: Progress | None = None) -> Settings:
+    """Return the settings of BM25 that are best in searches of the index's titles, by a judged set or by clicks."""
     catalogue = Catalogue(document.title for document in index)
-    return tune_bm25(judged_collection(dev, catalogue), progress)[1]
+    queries = collection(dev, catalogue) if isinstance(dev, ClickLog) else judged_collection(dev, catalogue)
+    return tune_bm25(queries, progress)[1]
 
 
 def _values(index: Index, queries: IndexQueries, mode: str, progress: Progress | None) -> NDArray[np.float64]:

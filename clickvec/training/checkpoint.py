@@ -31,6 +31,11 @@ from clickvec.storage.snapshot import open_folder
 from clickvec.storage.temporary import locked
 from clickvec.teacher.teacher_vectors import Teacher
 
+
+class CheckpointError(ClickvecError):
+    """A checkpoint cannot be resumed: it is damaged, or belongs to other data or settings."""
+
+
 RUN_FILES = ("lock", "checkpoint.safetensors", "checkpoint.tmp", "metrics.jsonl", "best")
 
 
@@ -109,9 +114,9 @@ class State:
             raise damaged(path, "its state")
 
 
-def damaged(path: Path, where: str) -> ClickvecError:
+def damaged(path: Path, where: str) -> CheckpointError:
     """Return the error for a checkpoint that no run can have written."""
-    return ClickvecError(f"{path} is damaged at {where}; start again with --overwrite")
+    return CheckpointError(f"{path} is damaged at {where}; start again with --overwrite")
 
 
 def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
@@ -126,28 +131,30 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
     """Read the checkpoint into the tensors and return its state. Refuse one of another recipe or other data."""
     now = dataclasses.asdict(recipe) | REMOVED
     with open_folder(path.parent, [path.name], "checkpoint") as opened:
-        arrays = opened.arrays(path.name)
         try:
+            arrays = opened.arrays(path.name)
             about = parse_json(read_metadata(opened.file(path.name), str(path))["run"])
             written = {RENAMED.get(name, name): value for name, value in about["recipe"].items()}
             then = dataclasses.asdict(Recipe()) | REMOVED | written  # a setting that is missing is newer, and was off
             state, started_on = to_dataclass(State, about["state"]), str(about["data"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, str(error)) from None
+        except ClickvecError as error:
+            raise CheckpointError(str(error)) from None
     for key in now:
         if then[key] != now[key]:
-            raise ClickvecError(
+            raise CheckpointError(
                 f"cannot resume {path.parent}: it was started with {key}={then[key]}, not {now[key]}; "
                 "give the same settings, or start again with --overwrite"
             )
     state.check(path, recipe)
     if started_on != data_name:
-        raise ClickvecError(
+        raise CheckpointError(
             f"cannot resume {path.parent}: it was started with other data or another dev set; "
             "start again with --overwrite"
         )
     if set(arrays) != set(tensors):
-        raise ClickvecError(
+        raise CheckpointError(
             f"cannot resume {path.parent}: it was started on another device, or with Triton, which is missing now; "
             "resume it there, or start again with --overwrite"
         )

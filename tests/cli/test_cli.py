@@ -23,7 +23,7 @@ from clickvec.data import read_judged, read_titles
 from clickvec.model.folder import open_model
 
 VERBS = (
-    "demo", "doctor", "prepare", "train", "evaluate", "index", "search", "rerank", "encode", "shrink",
+    "up", "demo", "doctor", "prepare", "train", "evaluate", "index", "search", "rerank", "encode", "shrink",
     "explain", "nearest", "topics", "report", "info", "serve", "retrain", "lab",
 )  # fmt: skip
 

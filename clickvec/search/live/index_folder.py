@@ -74,6 +74,15 @@ def model_in(path: Path) -> Path:
         store.close()
 
 
+def contents_of(path: Path) -> tuple[int, int, str]:
+    """Return what changes when documents are added or deleted, or the model is replaced: two numbers and a name."""
+    store = DocumentStore.open(IndexFolder(path).documents)
+    try:
+        return *store.last(), Settings.of(store.state()).model
+    finally:
+        store.close()
+
+
 @contextlib.contextmanager
 def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
     """Yield a temporary folder that becomes the index folder `path` on success. On error, `path` is unchanged."""

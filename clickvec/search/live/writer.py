@@ -56,6 +56,11 @@ class Lock:
         self._handle, self._pid = handle, os.getpid()
         _held.add(self)
 
+    def keep_on_exec(self) -> None:
+        """Hold the lock also after this process has become another program (exec)."""
+        if self._handle is not None:
+            os.set_inheritable(self._handle, True)
+
     def close(self) -> None:
         """Release the lock. In a forked child, only let go of it: the parent still holds it."""
         handle, self._handle = self._handle, None

@@ -1,0 +1,161 @@
+"""What `clickvec up` measures: the index that will be served, beside BM25, on held-out clicks; and its speed.
+
+The figures go to `about/measured.json`, which the page of the service shows (serve/about_folder.py).
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clickvec.cli.bar import Bar
+from clickvec.cli.up_folder import Told, UpFolder
+from clickvec.errors import ClickvecError
+from clickvec.render.labels import counted
+from clickvec.storage.files import replacing_file
+
+if TYPE_CHECKING:
+    from clickvec.data import ClickLog
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.index_queries import Source
+    from clickvec.evaluation.result import Evaluation
+    from clickvec.search.index import Index
+
+MOST_QUERIES = 2_000  # of more, a random sample is measured
+TIMED_QUERIES = 200
+TIMED_TITLES = 20_000
+CHOSEN_BY = "NDCG@10"
+MODES = ("hybrid", "vectors")
+NAMES = {"vectors": "model"}  # what the model alone is called, here and by `train`
+BASELINE = "BM25 (tuned)"
+
+
+def measure(folder: UpFolder, judged: Path | None, source: str) -> Told:
+    """Measure the index, write measured.json and return the figures."""
+    from clickvec.data import data_folder, read_judged
+    from clickvec.search.index import Index
+
+    held_out = data_folder.load_held_out(folder.data)
+    with Index.open(folder.index) as index:
+        queries = held_out[1].queries if held_out else [document.title for document in islice(index, TIMED_QUERIES)]
+        measured: dict[str, Any] = {
+            "data": f"held-out clicks of {source}", "queries": 0, "rows": [], "titles": len(index),
+            "speed": _speed(index, folder, queries), "note": "",
+        }  # fmt: skip
+        told = Told("Nothing, because the log has too few different queries to hold some out.")
+        if held_out:
+            try:
+                told = _quality(index, *held_out[:2], read_judged(judged).rows if judged else (), measured)
+            except ClickvecError as error:  # the catalogue has no clicked title
+                told = Told(f"Nothing: {error}.")
+    measured["note"] = told.text
+    write_json(folder.about / "measured.json", measured)
+    return told
+
+
+def _quality(
+    index: "Index", dev: "ClickLog", test: "ClickLog", judged: Sequence[Any], measured: dict[str, Any]
+) -> Told:
+    """Measure on held-out clicks and, if there are any, on judged queries. Add the figures to `measured`."""
+    bm25 = _tuned_bm25(index, dev)
+    result = _evaluate(index, test, bm25)
+    head, *rows = result.as_table(intervals=True)
+    measured["queries"], measured["rows"] = len(result.query_ids), _rows(result)
+    text = f"{counted(len(result.query_ids), 'held-out query', 'held-out queries')} over {counted(len(index), 'title')}"
+    text += ", in per cent, with 95% confidence intervals."
+    if result.absent:
+        text += (
+            f" {result.absent:,} of {result.relevant:,} clicked titles are not in the catalogue: nothing finds them."
+        )
+    if judged:
+        graded, name = _evaluate(index, judged, bm25), f"judged {CHOSEN_BY}"
+        measured["rows"] += [row | {"metric": name} for row in _rows(graded) if row["metric"] == CHOSEN_BY]
+        column = [row[graded.measures.index(CHOSEN_BY) + 1] for row in graded.as_table(intervals=True)]
+        head, rows = [*head, name], [[*row, cell] for row, cell in zip(rows, column[1:], strict=True)]
+        text += f" {counted(len(graded.query_ids), 'judged query', 'judged queries')} with graded titles."
+    return Told(f"{text} {_verdict(result)}", [head, *([NAMES.get(name, name), *cells] for name, *cells in rows)])
+
+
+def _tuned_bm25(index: "Index", dev: "ClickLog") -> "BM25 | None":
+    from clickvec.evaluation.bm25 import BM25
+    from clickvec.evaluation.index_measures import MOST_TITLES, tuned_settings
+
+    if len(index) > MOST_TITLES:
+        return None
+    settings = tuned_settings(index, dev, Bar())
+    return BM25((document.title for document in index), name=BASELINE, **settings)
+
+
+def _evaluate(index: "Index", source: "Source", bm25: "BM25 | None") -> "Evaluation":
+    """Measure hybrid search and vectors alone beside BM25 or, in a very large index, its search by words."""
+    from clickvec.evaluation.index_measures import measure_index
+    from clickvec.evaluation.index_queries import index_queries
+
+    queries = index_queries(index, source).sample(MOST_QUERIES)
+    return measure_index(index, queries, bm25, Bar(), MODES if bm25 else (*MODES, "words"))
+
+
+def _rows(result: "Evaluation") -> list[dict[str, Any]]:
+    """Return the figures as about_folder.MeasuredRow."""
+    return [
+        {"system": NAMES.get(system, system), "metric": metric, "value": value, "low": low, "high": high}
+        for system, means, intervals in zip(
+            result.systems, result.means.tolist(), result.intervals.tolist(), strict=True
+        )
+        for metric, value, (low, high) in zip(result.measures, means, intervals, strict=True)
+    ]
+
+
+def _verdict(result: "Evaluation") -> str:
+    """Return in words how hybrid search compares with the last system, which is the baseline."""
+    from clickvec.evaluation.significance import bootstrap_interval
+
+    baseline = result.systems[-1]
+    differences = result.per_query("hybrid", CHOSEN_BY) - result.per_query(baseline, CHOSEN_BY)
+    low, high = bootstrap_interval(differences[None])[0].tolist()
+    by = f"{abs(differences.mean()):.1f} {CHOSEN_BY} [{low:.1f}, {high:.1f}]"
+    if low <= 0 <= high:
+        return f"Hybrid search and {baseline} are not significantly different: {by}."
+    return f"Hybrid search is {'better' if low > 0 else 'worse'} than {baseline} by {by}."
+
+
+def _speed(index: "Index", folder: UpFolder, queries: Sequence[str]) -> list[dict[str, Any]]:
+    """Return figures as about_folder.Figure: of one search after another, of encoding, and of the files."""
+    seconds = []
+    for query in list(dict.fromkeys(queries))[:TIMED_QUERIES]:
+        begun = time.perf_counter()
+        index.search(query)
+        seconds.append(time.perf_counter() - begun)
+    titles = [document.title for document in islice(index, TIMED_TITLES)]
+    begun = time.perf_counter()
+    index.encoder.encode_document(titles)
+    rate = len(titles) / (time.perf_counter() - begun)
+    return [
+        {"name": "search, median", "value": round(1000 * sorted(seconds)[len(seconds) // 2], 2), "unit": "ms"},
+        {"name": "encoding", "value": round(rate), "unit": "titles/s"},
+        {"name": "model", "value": round(_megabytes(folder.model), 1), "unit": "MB"},
+        {"name": "index", "value": round(_megabytes(folder.index), 1), "unit": "MB"},
+    ]
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON atomically."""
+    path.parent.mkdir(exist_ok=True)
+    with replacing_file(path) as file:
+        file.write((json.dumps(value, indent=2) + "\n").encode())
+
+
+def write_titles(path: Path, titles: Sequence[str]) -> None:
+    """Write titles as a catalogue, numbered from 0, atomically."""
+    with replacing_file(path) as file:
+        for number, title in enumerate(titles):
+            file.write(json.dumps({"doc_id": str(number), "title": title}).encode() + b"\n")

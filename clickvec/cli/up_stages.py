@@ -1,0 +1,292 @@
+"""The stages of `clickvec up`: what each depends on, what it does, and what it tells.
+
+Each does what the verb of the same name does. A stage depends on the bytes of what it reads and not on the stages
+before it: if a changed catalogue gives the same data folder, the model is not trained again.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clickvec.cli import doctor_verb, index_verbs, prepare, up_measures
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import file_names
+from clickvec.cli.streams import print_message
+from clickvec.cli.up_folder import Inputs, Told, UpFolder, hash_files, hash_value
+from clickvec.errors import ClickvecError, missing_extra
+from clickvec.render.labels import counted
+
+if TYPE_CHECKING:
+    from clickvec.config import Recipe
+    from clickvec.data import Columns
+
+IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
+MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
+FEWER_EPOCHS = 3
+NEW_FORMATS = 1  # raise this if a stage gives another result for the same inputs
+MAX_BAD = 0.01
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the user has asked for. Without logs, the built-in one is used."""
+
+    folder: UpFolder
+    given: list[Path]
+    given_catalogue: Path | None
+    columns: "Columns"
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the built-in log is used."""
+        return not self.given
+
+    @property
+    def logs(self) -> list[Path]:
+        """The click logs."""
+        return self.given or [self.folder.site / "clicks.tsv.gz"]
+
+    @property
+    def catalogue(self) -> Path | None:
+        """The catalogue; None if the titles of the log are the catalogue."""
+        return self.folder.site / "titles.tsv.gz" if self.is_built_in else self.given_catalogue
+
+    @property
+    def judged(self) -> Path | None:
+        """A judged set to measure on as well. Only the built-in log has one."""
+        return self.folder.site / "test.tsv.gz" if self.is_built_in else None
+
+    def files(self) -> dict[str, str]:
+        """Return hashes of the log, the catalogue and the names of columns."""
+        from clickvec.data.parsing.paths import log_files
+
+        catalogue = [self.catalogue] if self.catalogue else []
+        return {
+            "the log": hash_files(log_files(self.logs)),
+            "the catalogue": hash_files(catalogue),
+            "--columns": hash_value([dict(self.columns.names), self.columns.header]),
+        }
+
+
+class Stage(NamedTuple):
+    """A stage: what it depends on, the files that show that it is done, and the work."""
+
+    name: str
+    inputs: Callable[[Plan], Inputs]
+    results: Callable[[UpFolder], tuple[Path, ...]]
+    run: Callable[[Plan], Told]
+    identity: Callable[[UpFolder], Any] = lambda folder: None  # of a result that other commands may change
+
+
+def with_formats(inputs: dict[str, str]) -> Inputs:
+    """Add the formats of clickvec's files: a stage of another version is done again if they have changed."""
+    from clickvec.data.data_folder import FORMAT
+    from clickvec.model.folder import MODEL_FORMAT
+    from clickvec.search.live.index_folder import INDEX_FORMAT
+
+    return {**inputs, "the version of clickvec": f"{NEW_FORMATS}.{FORMAT}.{MODEL_FORMAT}.{INDEX_FORMAT}"}
+
+
+# --- the stages --------------------------------------------------------------------------------------------------
+
+
+def simulate(plan: Plan) -> Told:
+    """Write the built-in log."""
+    from clickvec.lab.simulate import write
+
+    facts = write(plan.folder.site, IMPRESSIONS, log=False)
+    return Told(
+        f"A small web search engine, simulated: {counted(facts.clicks, 'click')}. Half of the clicked titles share no "
+        "word with their query."
+    )
+
+
+def doctor(plan: Plan) -> Told:
+    """Examine the log."""
+    from clickvec import config
+    from clickvec.render.html.doctor_page import write_page
+
+    found = doctor_verb.examine_log(plan.logs, plan.columns, config.recipe(), catalogue=plan.catalogue)
+    plan.folder.about.mkdir(exist_ok=True)
+    write_page(found, plan.folder.about / "doctor.html")
+    up_measures.write_json(plan.folder.about / "doctor.json", found.as_json())
+    texts = [finding.text for finding in found.findings if finding.name in ("clicks", "shared_words")]
+    act = [finding.heading for finding in found.findings if finding.act]
+    page = plan.folder.about / "doctor.html"
+    needs = f"Look at: {', '.join(act)} ({page})." if act else f"No finding needs attention ({page})."
+    return Told(" ".join([*texts, needs]))
+
+
+def prepare_data(plan: Plan) -> Told:
+    """Clean the log, hold queries out, and write the data folder and the titles."""
+    from clickvec.data import data_folder
+    from clickvec.data.held_out import fewest_queries
+    from clickvec.data.preparation import Preparation
+    from clickvec.evaluation.held_out_clicks import Catalogue
+
+    folder = plan.folder
+    settings = Preparation(hold_out=True, memory=prepare.memory_for(plan.logs))
+    prepare.write_folder(plan.logs, folder.data, settings, plan.columns, plan.catalogue, None, MAX_BAD)
+    data, texts = data_folder.load_with_texts(folder.data)
+    titles = Catalogue(texts.titles[:])
+    for part in texts.held_out or ():
+        titles.add(part.titles)
+    up_measures.write_titles(folder.titles, titles.titles)
+    pairs = counted(len(data.pair_query), "pair")
+    if texts.held_out is None:
+        return Told(
+            f"{pairs} to train on. None is held out, because the log has fewer than {fewest_queries():,} different "
+            "queries; so nothing will be measured."
+        )
+    dev, test = (f"{len(dict.fromkeys(part.queries)):,}" for part in texts.held_out)
+    return Told(
+        f"{pairs} to train on. The model will not see {dev} queries, to choose the epoch, and {test}, to measure."
+    )
+
+
+def train(plan: Plan) -> Told:
+    """Train the model. Resume from a checkpoint if there is one of the same data and settings."""
+    if find_spec("torch") is None:
+        raise missing_extra("torch", "train")
+    from clickvec.training.process_settings import tuned_for_training
+
+    folder = plan.folder
+    with tuned_for_training():
+        from clickvec.training.checkpoint import CheckpointError
+        from clickvec.training.loop import run_training
+        from clickvec.training.measuring import folder_parts
+        from clickvec.training.trainer import load_checked
+
+        data, recipe = load_checked(folder.data), recipe_for(folder)
+        parts = folder_parts(folder.data) if has_held_out(folder) else None
+        options: dict[str, Any] = {"dev": parts[0] if parts else None, "source": file_names(plan.logs)}
+        is_unfinished = (folder.path / "model.run" / "checkpoint.safetensors").exists()
+        try:
+            model = run_training(
+                data, recipe, folder.model, resume=is_unfinished, overwrite=True, progress=Bar(), **options
+            )
+        except CheckpointError:
+            print_message("The checkpoint is of other data or settings, or damaged, so training starts again")
+            model = run_training(data, recipe, folder.model, overwrite=True, progress=Bar(), **options)
+    kept = model.training["kept"]
+    pairs, seconds = counted(len(data.pair_query), "pair"), kept["seconds"]
+    text = f"{counted(recipe.epochs, 'epoch')} over {pairs}; updates took {seconds:.0f} s."
+    if recipe.epochs < default_epochs():
+        text += (
+            f" {FEWER_EPOCHS} epochs instead of {default_epochs()}, because there are more than {MANY_PAIRS:,} pairs."
+        )
+    if "dev" in kept:
+        text += f" Epoch {kept['epoch']} is kept: NDCG@10 {kept['dev']['NDCG@10']:.1f} on the queries for choosing."
+    return Told(text)
+
+
+def index(plan: Plan) -> Told:
+    """Index the titles, and choose on held-out clicks how words and vectors make the score."""
+    from clickvec.data import BadLines, Columns, data_folder, stream_titles
+    from clickvec.data.parsing.open_files import name_of
+    from clickvec.model.encoder import Encoder
+
+    folder, bad = plan.folder, BadLines()
+    columns = plan.columns if plan.catalogue else Columns()
+    catalogue = plan.catalogue or folder.titles
+    titles = stream_titles(catalogue, bad, MAX_BAD, columns, distinct=True)
+    documents = index_verbs.documents_in(titles, "", name_of(catalogue), columns)
+    with index_verbs.create(folder.index, Encoder.load(folder.model), documents, bad, overwrite=True) as made:
+        held_out = data_folder.load_held_out(folder.data)
+        if held_out:
+            index_verbs.fit(made, held_out[0])
+        score = "the probability of a click" if made.fusion.method == "clicks" else f"fused by {made.fusion.method}"
+        source = "of the catalogue" if plan.catalogue else "of the log"
+        return Told(f"{counted(len(made), 'title')} {source}, to search by words and vectors; the score is {score}.")
+
+
+def measure(plan: Plan) -> Told:
+    """Measure the index on held-out clicks beside BM25, and how fast it is."""
+    return up_measures.measure(plan.folder, plan.judged, file_names(plan.logs))
+
+
+# --- what they depend on -----------------------------------------------------------------------------------------
+
+
+def default_epochs() -> int:
+    """Return the epochs of the default recipe."""
+    from clickvec import config
+
+    return config.recipe().epochs
+
+
+def recipe_for(folder: UpFolder) -> "Recipe":
+    """Return the default recipe, with fewer epochs for many pairs."""
+    from clickvec import config
+    from clickvec.data import data_folder
+
+    pairs = len(data_folder.load(folder.data).pair_query)
+    return config.recipe(epochs=FEWER_EPOCHS) if pairs > MANY_PAIRS else config.recipe()
+
+
+def has_held_out(folder: UpFolder) -> bool:
+    """Return whether the data folder holds queries out."""
+    return (folder.data / "test.tsv").exists()
+
+
+def _simulate_inputs(plan: Plan) -> Inputs:
+    return {"the built-in log": str(IMPRESSIONS)}
+
+
+def _doctor_inputs(plan: Plan) -> Inputs:
+    return plan.files()
+
+
+def _train_inputs(plan: Plan) -> Inputs:
+    recipe = hash_value(asdict(recipe_for(plan.folder)))
+    return {"the prepared data": hash_files([plan.folder.data]), "the recipe": recipe}
+
+
+def _index_inputs(plan: Plan) -> Inputs:
+    from clickvec.model.folder import open_model
+
+    folder = plan.folder
+    source = {"the catalogue" if plan.catalogue else "the titles": hash_files([plan.catalogue or folder.titles])}
+    held_out = [folder.data / "dev.tsv"] if has_held_out(folder) else []
+    columns = plan.files()["--columns"] if plan.catalogue else ""
+    return {"the model": open_model(folder.model).fingerprint, **source, "held-out clicks": hash_files(held_out),
+            "--columns": columns}  # fmt: skip
+
+
+def _measure_inputs(plan: Plan) -> Inputs:
+    folder = plan.folder
+    held_out = [folder.data / name for name in ("dev.tsv", "test.tsv")] if has_held_out(folder) else []
+    judged = [plan.judged] if plan.judged else []
+    return {**_index_inputs(plan), "held-out clicks": hash_files([*held_out, *judged])}
+
+
+def _index_contents(folder: UpFolder) -> list[Any]:
+    from clickvec.search.live.index_folder import contents_of
+
+    return list(contents_of(folder.index))
+
+
+SIMULATE = Stage("simulate", _simulate_inputs, lambda folder: (folder.site / "topics.tsv.gz",), simulate)
+STAGES = (
+    Stage(
+        "doctor", _doctor_inputs, lambda folder: (folder.about / "doctor.json", folder.about / "doctor.html"), doctor
+    ),
+    Stage("prepare", _doctor_inputs, lambda folder: (folder.data / "data.json", folder.titles), prepare_data),
+    Stage("train", _train_inputs, lambda folder: (folder.model / "config.json",), train),
+    Stage("index", _index_inputs, lambda folder: (folder.index / "index.json",), index, _index_contents),
+    Stage("measure", _measure_inputs, lambda folder: (folder.about / "measured.json",), measure),
+)
+
+
+def check_unchanged(stage: Stage, plan: Plan, before: Any) -> None:  # noqa: ANN401
+    """Refuse to replace a result that other commands have changed since the stage was done."""
+    folder = plan.folder
+    if before is None or not all(path.exists() for path in stage.results(folder)):
+        return
+    if stage.identity(folder) != before:
+        raise ClickvecError(
+            f"{folder.index} must be built again, but it has changed since up built it (titles added or deleted, or "
+            "retrained); choose another --out, or delete it"
+        )

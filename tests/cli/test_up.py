@@ -1,0 +1,406 @@
+"""The verb up: the stages, what is done again, what is refused, kills, and the service at its end."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from command import Done, check_tells, contents, ok, program, refused, run, started, wrong_usage
+
+from clickvec import Index, config
+from clickvec.cli import up as up_verb
+from clickvec.cli.up_stages import STAGES
+from clickvec.errors import Interrupted
+from clickvec.search.live.writer import take_lock
+
+pytest.importorskip("torch")
+from clickvec.training.loop import Run
+
+NAMES = [stage.name for stage in STAGES]
+THINGS = ("lamp", "chair", "table", "kettle", "carpet", "mirror", "shelf", "pillow", "blanket", "clock")
+KINDS = ("red", "blue", "green", "oak", "steel", "glass", "small", "large", "old", "round")
+PLACES = ("kitchen", "garden", "bath", "office", "cellar", "attic")
+
+
+def write_log(path: Path) -> Path:
+    """Write clicks of 600 queries on 100 titles."""
+    rows = [(kind, thing, place) for kind in KINDS for thing in THINGS for place in PLACES]
+    lines = [f"{kind} {thing} for the {place}\t{thing} made of {kind}\t2\n" for kind, thing, place in rows]
+    path.write_text("query\ttitle\tclicks\n" + "".join(lines))
+    return path
+
+
+def write_catalogue(path: Path, more: str = "") -> Path:
+    titles = [f"{thing} made of {kind}" for kind in KINDS for thing in THINGS]
+    lines = [f"p{number}\t{title}\t{number}\n" for number, title in enumerate(titles)]
+    path.write_text("doc_id\ttitle\tprice\n" + "".join(lines) + more)
+    return path
+
+
+@contextlib.contextmanager
+def small_models(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Train small models, and let the doctor not measure for seconds what training costs."""
+    from clickvec.doctor import training_cost
+
+    patch.setitem(config.DEFAULT, "cells", 8)
+    patch.setitem(config.DEFAULT, "epochs", 2)
+    patch.setattr(training_cost, "MINIBATCHES", 2)
+    yield
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with small_models(monkeypatch):
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished folder beside its log and catalogue. Tests that change it take a copy."""
+    path = tmp_path_factory.mktemp("up")
+    with pytest.MonkeyPatch.context() as patch, small_models(patch):
+        log, catalogue = write_log(path / "log.tsv"), write_catalogue(path / "catalogue.tsv")
+        (path / "screen.txt").write_text(ok("up", log, "--catalogue", catalogue, "--out", path / "out", "--no-serve"))
+    return path
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def run_again(at: Path) -> Done:
+    return run("up", at / "log.tsv", "--catalogue", at / "catalogue.tsv", "--out", at / "out", "--no-serve")
+
+
+def again(at: Path) -> str:
+    done = run_again(at)
+    assert done.status == 0, done.err
+    return done.out
+
+
+def done_before(screen: str) -> list[str]:
+    """Return the stages that were not done again."""
+    paragraphs = re.split(r"\n(?=\d/\d )", screen)
+    found = [re.match(r"\d/\d (\w+)", text) for text in paragraphs]
+    return [
+        match[1] for match, text in zip(found, paragraphs, strict=True)
+        if match and re.search(r"\(done\s+before\)", text)
+    ]  # fmt: skip
+
+
+# --- the stages --------------------------------------------------------------------------------------------------
+
+
+def test_a_log_becomes_a_measured_index_in_one_folder(made: Path) -> None:
+    screen, out = (made / "screen.txt").read_text(), made / "out"
+    check_tells(screen, "log.tsv", "1,200 clicks", "hybrid", "BM25 (tuned)", "held-out quer", "clickvec search")
+    assert [line.split()[1] for line in screen.splitlines() if re.match(r"\d/\d ", line)] == NAMES
+    assert {path.name for path in out.iterdir()} == {
+        "about", "data", "index", "lock", "model", "titles.jsonl", "up.json"
+    }  # fmt: skip
+    with Index.open(out / "index") as index:
+        assert len(index) == 100
+        (hit,) = index.search("red lamp for the kitchen", k=1)
+    assert hit.title == "lamp made of red"
+    assert hit.payload == {"price": "0"}
+
+
+def test_the_page_reads_what_was_measured(made: Path) -> None:
+    pytest.importorskip("msgspec")
+    from clickvec.serve.about_folder import read_about
+
+    about = read_about(made / "out/about")
+    assert not about.problems
+    assert about.doctor
+    assert about.measured
+    assert about.measured.titles == 100
+    assert about.measured.queries == 60
+    assert {row.system for row in about.measured.rows} == {"hybrid", "model", "BM25 (tuned)"}
+    assert {row.metric for row in about.measured.rows} == {"MRR@10", "Recall@100", "NDCG@10"}
+    assert all((row.low or 0) <= row.value <= (row.high or 0) for row in about.measured.rows)
+    assert {figure.unit for figure in about.measured.speed} == {"ms", "titles/s", "MB"}
+
+
+def test_the_titles_of_the_log_are_the_catalogue_if_there_is_none(tmp_path: Path) -> None:
+    ok("up", write_log(tmp_path / "log.tsv"), "--out", tmp_path / "out", "--no-serve")
+    with Index.open(tmp_path / "out/index") as index:
+        assert {document.title for document in index} == {f"{a} made of {b}" for a in THINGS for b in KINDS}
+
+
+def test_nothing_is_measured_if_the_log_is_too_small(tmp_path: Path) -> None:
+    log = tmp_path / "tiny.tsv"
+    log.write_text("query\ttitle\nred lamp\tlamp made of red\nblue chair\tchair made of blue\n")
+    screen = ok("up", log, "--out", tmp_path / "out", "--no-serve")
+    check_tells(" ".join(screen.split()), "fewer than 500 different queries", "Nothing, because")
+    measured = json.loads((tmp_path / "out/about/measured.json").read_text())
+    assert (measured["queries"], measured["rows"]) == (0, [])
+    assert (measured["titles"], len(measured["speed"])) == (2, 4)
+
+
+def test_nothing_is_measured_if_the_catalogue_has_no_clicked_title(copy: Path) -> None:
+    (copy / "catalogue.tsv").write_text("title\nsomething else\n")
+    check_tells(" ".join(again(copy).split()), "Nothing: the index has none of the relevant titles")
+
+
+def test_the_default_folder_is_named_after_the_log() -> None:
+    names = {"clicks.tsv.gz": "clicks", "logs/day-*.jsonl": "day", "a b.csv": "a-b", "*.tsv": "log"}
+    assert {log: up_verb._default_folder([Path(log)]).as_posix() for log in names} == {
+        log: f"out/{name}" for log, name in names.items()
+    }
+    assert up_verb._default_folder([]) == Path("out/built-in")
+
+
+def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
+    log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
+    log.write_text(log.read_text().replace("query\t", "typed\t", 1))
+    catalogue.write_text(catalogue.read_text().replace("doc_id", "sku", 1))
+    command = ("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve", "--columns")
+    check_tells(refused(*command, "query=typed,client=user"), "client=user", "log.tsv")
+    ok(*command, "query=typed,doc_id=sku")
+    with Index.open(tmp_path / "out/index") as index:
+        assert index.get("p0") is not None
+
+
+# --- what is done again ------------------------------------------------------------------------------------------
+
+
+def test_finished_stages_are_skipped(copy: Path) -> None:
+    before = contents(copy / "out")
+    assert done_before(again(copy)) == NAMES
+    assert contents(copy / "out") == before
+
+
+def test_a_changed_log_is_told_and_all_is_done_again(copy: Path) -> None:
+    with (copy / "log.tsv").open("a") as file:
+        file.write("green thing\tlamp made of green\t1\n")
+    screen = again(copy)
+    assert done_before(screen) == []
+    check_tells(" ".join(screen.split()), "again, because the log changed", "again, because the prepared data changed")
+    assert done_before(again(copy)) == NAMES
+
+
+def test_a_changed_catalogue_is_indexed_without_training(copy: Path) -> None:
+    write_catalogue(copy / "catalogue.tsv", "p100\ta new lamp\t5\n")
+    screen = again(copy)
+    assert done_before(screen) == ["train"]
+    check_tells(" ".join(screen.split()), "101 titles of the catalogue", "again, because the catalogue changed")
+
+
+def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: Path) -> None:
+    log = tmp_path / "ids.tsv"
+    clicks = (copy / "log.tsv").read_text().splitlines()[1:]
+    titles = [line.split("\t")[1] for line in (copy / "catalogue.tsv").read_text().splitlines()[1:]]
+    ids = [f"{query}\tp{titles.index(title)}" for query, title, _ in (line.split("\t") for line in clicks)]
+    log.write_text("\n".join(["query\tdoc_id", *ids, ""]))
+    command = ("up", log, "--catalogue", copy / "catalogue.tsv", "--out", tmp_path / "out", "--no-serve")
+    ok(*command)
+    text = (copy / "catalogue.tsv").read_text()
+    (copy / "catalogue.tsv").write_text(text.replace("lamp made of red", "crimson lantern"))
+    assert done_before(ok(*command)) == []
+
+
+def test_a_missing_result_is_made_again(copy: Path) -> None:
+    before = contents(copy / "out/model")
+    shutil.rmtree(copy / "out/model")
+    assert done_before(again(copy)) == ["doctor", "prepare", "index", "measure"]
+    after = contents(copy / "out/model")
+    assert after["weights.safetensors"] == before["weights.safetensors"]
+
+
+def test_an_index_that_has_changed_is_not_lost(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("doc_id\ttitle\nextra\tan extra title\n")
+    ok("index", "add", copy / "out/index", tmp_path / "more.tsv")
+    assert done_before(again(copy)) == NAMES
+    write_catalogue(copy / "catalogue.tsv", "p100\ta new lamp\t5\n")
+    done = run_again(copy)
+    assert done.status == 1
+    check_tells(done.err, copy / "out/index", "has changed", "--out")
+    with Index.open(copy / "out/index") as index:
+        assert index.get("extra") is not None
+
+
+def stop_after_an_epoch(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt the stage train after its first epoch."""
+    one_epoch = Run._one_epoch
+
+    def stop(run: Run) -> None:
+        if run.state.epoch:
+            raise Interrupted("Training stopped. Resume it with --resume")
+        one_epoch(run)
+
+    shutil.rmtree(copy / "out/model")
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_one_epoch", stop)
+        done = run_again(copy)
+    assert done.status == 130
+    check_tells(done.err.splitlines()[-1], "stopped in the stage train", "the same command continues")
+
+
+def test_a_run_that_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, one_epoch, epochs = contents(copy / "out/model"), Run._one_epoch, list[int]()
+    stop_after_an_epoch(copy, monkeypatch)
+
+    def count(run: Run) -> None:
+        epochs.append(run.state.epoch)
+        one_epoch(run)
+
+    monkeypatch.setattr(Run, "_one_epoch", count)
+    again(copy)
+    assert epochs == [1]
+    assert contents(copy / "out/model")["weights.safetensors"] == before["weights.safetensors"]
+
+
+@pytest.mark.parametrize("change", ["data", "damage"])
+def test_a_checkpoint_that_does_not_fit_is_not_resumed(
+    change: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_after_an_epoch(copy, monkeypatch)
+    if change == "data":
+        with (copy / "log.tsv").open("a") as file:
+            file.write("green thing\tlamp made of green\t1\n")
+    else:
+        (copy / "out/model.run/checkpoint.safetensors").write_bytes(b"\0" * 100)
+    done = run_again(copy)
+    assert done.status == 0, done.err
+    assert "training starts again" in done.err
+    assert not (copy / "out/model.run").exists()
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+    log, other = write_log(tmp_path / "log.tsv"), tmp_path / "other"
+    other.mkdir()
+    (other / "letter.txt").write_text("dear")
+    check_tells(refused("up", log, "--out", other, "--no-serve"), other, "letter.txt", "--out")
+    check_tells(refused("up", log, "--out", log, "--no-serve"), log)
+    check_tells(refused("up", log, "--out", tmp_path, "--no-serve"), "overlaps", log)
+    assert contents(other) == {"letter.txt": b"dear"}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', '{"format": 1, "stages": {"train": 3}}', '{"format": 9}'])
+def test_a_damaged_state_is_refused(text: str, made: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/up.json").write_text(text)
+    check_tells(refused("up", made / "log.tsv", "--out", tmp_path / "out", "--no-serve"), tmp_path / "out/up.json")
+    assert (tmp_path / "out/up.json").read_text() == text
+
+
+def test_bad_input_leaves_nothing_behind(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    check_tells(refused("up", tmp_path / "no.tsv", "--out", out, "--no-serve"), "no.tsv")
+    assert not out.exists()
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("apples\tpears\n1\t2\n")
+    done = run("up", bad, "--out", out, "--no-serve")
+    assert done.status == 1
+    check_tells(done.err.splitlines()[-1], "bad.tsv")
+    assert not out.exists()
+    check_tells(refused("up", "-", "--out", out, "--no-serve", stdin="query\ttitle\n"), "standard input", "file")
+    check_tells(wrong_usage("up", "--catalogue", bad, "--no-serve"), "--catalogue")
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tsv")
+    message = refused("up", tmp_path / "pipe.tsv", "--out", tmp_path / "out", "--no-serve")
+    check_tells(message, "pipe.tsv", "not a regular file")
+
+
+def test_a_folder_in_use_is_refused(copy: Path) -> None:
+    out, before = copy / "out", contents(copy / "out/model")
+    lock = take_lock(out)
+    assert lock is not None
+    with lock:
+        check_tells(refused("up", copy / "log.tsv", "--out", out, "--no-serve"), out, "in use by process", "--out")
+        state = json.loads((out / "up.json").read_text())
+        (out / "up.json").write_text(json.dumps(state | {"address": "http://127.0.0.1:8080"}))
+        check_tells(refused("up", copy / "log.tsv", "--out", out), "served at http://127.0.0.1:8080", "Ctrl-C")
+    assert contents(out / "model") == before
+
+
+def test_a_busy_port_is_told_before_the_first_stage(made: Path, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        check_tells(
+            refused("up", made / "log.tsv", "--out", tmp_path / "out", "--port", str(port)), str(port), "--port"
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_packages_are_told_before_the_first_stage(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "uvicorn", None)
+        check_tells(refused("up", made / "log.tsv", "--out", out), "uvicorn", "clickvec[serve]")
+    monkeypatch.setattr(up_verb, "find_spec", lambda name: None)
+    check_tells(refused("up", made / "log.tsv", "--out", out, "--no-serve"), "torch", "clickvec[train]")
+    assert not out.exists()
+
+
+# --- as a program ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_killed_in_each_stage_it_continues_to_the_same_model(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.tsv")
+    done = program("up", log, "--out", tmp_path / "whole", "--no-serve")
+    assert done.returncode == 0, done.stderr
+    killed = tmp_path / "killed"
+    for name in ["", *NAMES[:-1]]:
+        with started("up", log, "--out", killed, "--no-serve") as running:
+            while running.poll() is None and name not in ("", *_finished(killed)):
+                pass
+            running.send_signal(signal.SIGKILL)
+    done = program("up", log, "--out", killed, "--no-serve")
+    assert done.returncode == 0, done.stderr
+    whole, after = contents(tmp_path / "whole"), contents(killed)
+    assert {name for name in whole if "segments" not in name} == {name for name in after if "segments" not in name}
+    assert not list(killed.rglob("*.partial"))
+    for name in ("model/weights.safetensors", "data/data.safetensors", "data/test.tsv", "titles.jsonl"):
+        assert after[name] == whole[name]
+
+
+def _finished(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return list(json.loads((folder / "up.json").read_text())["stages"])
+    return []
+
+
+@pytest.mark.slow
+def test_it_serves_until_a_signal_comes(copy: Path) -> None:
+    pytest.importorskip("uvicorn")
+    out = copy / "out"
+    with started("up", copy / "log.tsv", "--catalogue", copy / "catalogue.tsv", "--out", out, "--port", "0") as running:
+        # The settings of the small model are unknown to the program, so it trains again first.
+        timer = threading.Timer(120, running.kill)
+        timer.start()
+        assert running.stderr
+        address = next(found[0] for line in running.stderr if (found := re.search(r"http://[\d.:]+", line)))
+        timer.cancel()
+        ready = httpx.get(f"{address}/readyz", trust_env=False)
+        assert ready.status_code == 200
+        found = httpx.post(f"{address}/search", json={"query": "red lamp for the kitchen"}, trust_env=False).json()
+        assert found["hits"][0]["title"] == "lamp made of red"
+        second = program("up", copy / "log.tsv", "--out", out)
+        assert second.returncode == 1
+        check_tells(second.stderr, f"{out} is served at", f"process {running.pid}")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+    with contextlib.ExitStack() as stack:
+        lock = take_lock(out)
+        assert lock is not None
+        stack.enter_context(lock)

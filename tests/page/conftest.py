@@ -71,6 +71,7 @@ def shop(page_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("logs")
     write_about(folder / "about")
     with running(page_index, folder, about=folder / "about", log_queries=True) as service:
+        service.post("/search", {"queries": [*ALL, "bath tub", "zzzzqqqq"]})  # for the view Queries
         yield service
 
 

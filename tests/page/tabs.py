@@ -9,7 +9,11 @@ from evil import look_for_harm
 WAIT = 10_000  # milliseconds; a busy machine is no reason to fail
 QUERY = "bath tub wont turn off"
 VIEWS: dict[str, tuple[str, str]] = {  # the link, and what appears when the view is complete
-    "search": (f"/search?q={QUERY}", "#hits li"),
+    "search": (f"/search?q={QUERY}", ".column[data-mode=hybrid] .tags > *"),
+    "topics": ("/topics?cell=1", ".topic.open .topic-texts"),
+    "map": ("/map", "canvas"),
+    "queries": ("/queries", ".query-list a"),
+    "model": ("/model", "table"),
 }
 
 
@@ -57,5 +61,5 @@ def show_view(tab: Tab, view: str) -> Any:  # noqa: ANN401
     """Open a view and wait until it is complete."""
     fragment, complete = VIEWS[view]
     page = tab.open(fragment)
-    page.locator(complete).first.wait_for()
+    page.locator(complete).first.wait_for(timeout=60_000)  # topics and the map are computed when first asked for
     return page

@@ -8,6 +8,7 @@ from tabs import VIEWS, Tab, show_view
 
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
 
+SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 PHONE = {"width": 360, "height": 740}
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -22,7 +23,7 @@ def check_access(tab: Tab) -> None:
     assert serious == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_nothing_serious(shop: Running, open_tab: Callable[..., Tab], view: str, scheme: str) -> None:
     tab = open_tab(shop, color_scheme=scheme, reduced_motion="reduce")
@@ -30,7 +31,7 @@ def test_axe_finds_nothing_serious(shop: Running, open_tab: Callable[..., Tab], 
     check_access(tab)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_axe_finds_nothing_serious_in_states_and_dialogs(
     shop: Running, open_tab: Callable[..., Tab], scheme: str
 ) -> None:
@@ -92,6 +93,7 @@ def test_colours_follow_the_system_until_the_user_chooses(shop: Running, open_ta
     assert paper(tab) > 600
 
 
+@pytest.mark.slow
 def test_nothing_moves_if_the_user_wants_less_motion(shop: Running, open_tab: Callable[..., Tab]) -> None:
     tab = open_tab(shop, reduced_motion="reduce")
     for view in VIEWS:
@@ -103,6 +105,7 @@ def test_nothing_moves_if_the_user_wants_less_motion(shop: Running, open_tab: Ca
         assert moving == []
 
 
+@pytest.mark.slow
 def test_the_text_grows_with_the_zoom(shop: Running, open_tab: Callable[..., Tab]) -> None:
     tab = open_tab(shop, viewport={"width": 640, "height": 450}, device_scale_factor=2)  # 1280 pixels at 200%
     for view in VIEWS:

@@ -11,7 +11,7 @@ const minus = (sign) => sign.replace("-", "−");
 
 export function show(root, params, context) {
   const stop = new AbortController();
-  const state = { sort: params.sort in SORTS ? params.sort : "sharp", words: params.words || "", cell: params.cell };
+  const state = { sort: Object.hasOwn(SORTS, params.sort) ? params.sort : "sharp", words: params.words || "", cell: params.cell };
   root.append(el("h1", null, title));
   if (!context.service.has_cells) {
     root.append(empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN. This one reads all words of a text at once."));

@@ -45,6 +45,7 @@ from clickvec.serve.service import Service
 from clickvec.serve.trial_answer import traces
 
 _DIGITS = 6  # of a score: all that a float32 has
+_FEW_HITS = 10  # fewer hits do not tell whether a title has the words of a query
 
 
 def search(service: Service, call: Call) -> SearchResponse:
@@ -95,7 +96,8 @@ def _count(counts: QueryCounts, request: SearchRequest, query: str, hits: list[H
     if request.offset or (browser and request.mode != "hybrid"):
         return
     is_filtered = bool(request.where)  # then it is not the query that finds nothing
-    has_words = request.mode == "vectors" or any(hit.parts.bm25 for hit in hits)
+    is_few = request.k < _FEW_HITS  # of these, the best may all be found by vectors
+    has_words = request.mode == "vectors" or is_few or any(hit.parts.bm25 for hit in hits)
     counts.search(query, bool(hits) or is_filtered, has_words or is_filtered, browser)
 
 

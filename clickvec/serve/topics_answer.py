@@ -26,8 +26,8 @@ from clickvec.serve.service import Service
 from clickvec.serve.title_sample import TitleSample, sample_titles
 
 _TITLES, _QUERIES = 2_000, 2_000  # in the samples
-_WORDS, _ALL_WORDS = 10, 40  # of a side of a cell: in the list of all cells, and in its own answer
-_TEXTS = 12  # titles and queries of a side of a cell
+_WORDS, _ALL_WORDS = 10, 24  # of a side of a cell: in the list of all cells, and in its own answer
+_TEXTS = 8  # titles and queries of a side of a cell
 
 
 class _Cells(NamedTuple):

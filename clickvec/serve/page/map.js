@@ -6,7 +6,7 @@ import { count, el, empty, failure, loading, plural, put } from "./dom.js";
 export const title = "Map";
 
 const COLOURS = 6; // --c0 to --c5
-const MOST_ZOOM = 40;
+const MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles stand beside their points
 const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
 
 export function show(root, params, context) {
@@ -129,6 +129,8 @@ export function show(root, params, context) {
     }
     function drawNames() {
       const taken = [];
+      const isFree = (box) => box[0] > 2 && box[2] < width - 2 && box[1] > 2 && box[3] < height - 2
+        && !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
       const size = width < 500 ? 12 : 13;
       paint.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
       paint.textAlign = "center";
@@ -139,8 +141,7 @@ export function show(root, params, context) {
         const text = group.words.slice(0, view.zoom > 2.5 ? 3 : view.zoom > 1.4 ? 2 : 1).join(", ");
         const half = paint.measureText(text).width / 2 + 5;
         const box = [x - half, y - size * 0.8, x + half, y + size * 0.8];
-        if (box[0] < 2 || box[2] > width - 2 || box[1] < 2 || box[3] > height - 2) continue;
-        if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+        if (!isFree(box)) continue;
         taken.push(box);
         paint.strokeStyle = colours.paper;
         paint.lineWidth = 4;
@@ -149,6 +150,21 @@ export function show(root, params, context) {
         paint.globalAlpha = lit ? 0.6 : 1;
         paint.fillText(text, x, y);
         paint.globalAlpha = 1;
+      }
+      if (view.zoom < TITLES_FROM) return;
+      paint.font = `${size - 1}px ${getComputedStyle(document.body).fontFamily}`;
+      paint.textAlign = "left";
+      paint.fillStyle = colours.soft;
+      for (let number = 0; number < map.titles.length; number += 1) {
+        const [x, y] = onScreen(map.x[number], map.y[number]);
+        if (x < 0 || y < 0 || x > width || y > height || (lit && !lit.has(number))) continue;
+        const text = map.titles[number].length > 38 ? `${map.titles[number].slice(0, 36)}…` : map.titles[number];
+        const box = [x - 7, y - 8, x + 10 + paint.measureText(text).width, y + 8];
+        if (!isFree(box)) continue;
+        taken.push(box);
+        paint.lineWidth = 3;
+        paint.strokeText(text, x + 9, y + 1);
+        paint.fillText(text, x + 9, y + 1);
       }
     }
     function drawSpot() {

@@ -112,7 +112,7 @@ function doctor({ doctor: examined }) {
 function findingOf(finding) {
   return el("details", { class: finding.act ? "finding act" : "finding", open: finding.act },
     el("summary", null, el("b", null, finding.heading || finding.name.replaceAll("_", " ")), finding.act ? el("span", { class: "chip" }, "needs attention") : null, " ", el("span", { class: "soft" }, finding.text.split(/(?<=[.!?])\s/)[0])),
-    el("p", null, finding.text), finding.advice ? el("p", null, el("b", null, "Next: "), finding.advice) : null,
+    el("p", null, finding.text), finding.advice && finding.advice !== "Nothing to do." ? el("p", null, el("b", null, "Next: "), finding.advice) : null,
     finding.examples.length ? [el("h3", null, "Examples"), el("ul", { class: "examples" }, finding.examples.slice(0, 8).map((text) => el("li", null, el("bdi", null, text))))] : null,
     el("div", { class: "charts" }, finding.plots.filter((plot) => plot.values.length && plot.labels.length === plot.values.length).map((plot) => (plot.kind === "bars" ? bars(plot.caption, plot.labels, plot.values, plot.unit)
       : curve({ caption: plot.caption, labels: plot.labels, values: plot.values, unit: plot.unit, level: plot.level, band: plot.low.length === plot.values.length && plot.high.length === plot.values.length ? [plot.low, plot.high] : null, zero: true })))));

@@ -5,6 +5,8 @@ import { count, el, empty, failure, loading, plural, put } from "./dom.js";
 
 export const title = "Queries";
 
+const FEW = 20; // queries of a list that are shown first
+
 export function show(root, params, context) {
   const stop = new AbortController();
   const body = el("div");
@@ -31,7 +33,7 @@ export function show(root, params, context) {
     if (!answer.searches) return put(body, empty("Nothing was searched yet", `The service runs since ${since}. Queries appear here some seconds after they are searched.`, el("p", null, again)));
     const missed = answer.without_results.reduce((sum, row) => sum + row.nothing + row.no_words, 0);
     put(body,
-      el("ul", { class: "figures" }, [[answer.searches, "searches"], [answer.different, "different queries"], [missed, "searches without a result by words"], [answer.clicks, "clicks"]].map(([value, name]) => el("li", null, el("b", null, count(value)), el("span", null, name)))),
+      el("ul", { class: "figures" }, [[answer.searches, "searches"], [answer.different, "different queries"], [missed, "without a result"], [answer.clicks, "clicks"]].map(([value, name]) => el("li", null, el("b", null, count(value)), el("span", null, name)))),
       el("div", { class: "row" }, el("p", { class: "note" }, `Since ${since}. Kept in memory, until the service stops.${answer.dropped ? ` ${plural(answer.dropped, "rare query").replace("querys", "queries")} were dropped.` : ""}`), again),
       el("div", { class: "query-lists" },
         list("Most frequent", "How often each query was searched.", answer.frequent, (row) => row.searches, ""),
@@ -43,8 +45,10 @@ export function show(root, params, context) {
 
   function list(heading, about, rows, value, none, mark = () => null) {
     const most = Math.max(...rows.map((row) => value(row)), 1);
-    return el("section", { class: "query-list" }, el("h2", null, heading), el("p", { class: "note" }, rows.length ? about : none),
-      el("ol", null, rows.map((row) => el("li", { style: { "--a": (value(row) / most).toFixed(3) } },
-        el("a", { href: context.link("search", { q: row.query }), dir: "auto" }, row.query), mark(row), el("small", null, count(value(row)))))));
+    const items = rows.map((row) => el("li", { style: { "--a": (value(row) / most).toFixed(3) } },
+      el("a", { href: context.link("search", { q: row.query }), dir: "auto" }, row.query), mark(row), el("small", null, count(value(row)))));
+    const shown = el("ol", null, items.slice(0, FEW));
+    const more = items.length > FEW && el("button", { type: "button", class: "quiet", onclick: () => { shown.append(...items.slice(FEW)); items[FEW].querySelector("a").focus(); more.remove(); } }, `Show all ${items.length}`);
+    return el("section", { class: "query-list" }, el("h2", null, heading), el("p", { class: "note" }, rows.length ? about : none), shown, more);
   }
 }

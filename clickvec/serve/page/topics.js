@@ -5,6 +5,7 @@ import { choice, count, el, empty, failure, fixed, loading, plural, put } from "
 
 export const title = "Topics";
 
+const FEW = 48; // cells that are shown first
 const SORTS = { sharp: "Sharpest", number: "By number", busy: "Most active" };
 const SIGNS = { "+": "above zero", "-": "below zero" };
 const minus = (sign) => sign.replace("-", "−");
@@ -54,7 +55,9 @@ export function show(root, params, context) {
       const orders = { sharp: (a, b) => a.dead - b.dead || b.sharp - a.sharp, number: (a, b) => a.dimension - b.dimension, busy: (a, b) => b.detections - a.detections };
       shown.sort(orders[state.sort]);
       put(told, `${shown.length === cells.length ? plural(cells.length, "cell") : `${count(shown.length)} of ${plural(cells.length, "cell")}`}, ${answer.dead.length ? plural(answer.dead.length, "dead cell") : "none of them dead"}.`);
-      put(list, shown.length ? shown.map((cell) => card(cell, most, wanted)) : empty("No cell responds to these words", "Words that are in few titles are not listed."));
+      const open = shown.findIndex((cell) => String(cell.dimension) === state.cell), first = Math.max(FEW, open + 1);
+      const more = shown.length > first && el("button", { type: "button", class: "topic-all", onclick: () => { const rest = shown.slice(first).map((cell) => card(cell, most, wanted)); more.replaceWith(...rest); rest[0].querySelector("button").focus(); } }, `Show all ${count(shown.length)} cells`);
+      put(list, shown.length ? [shown.slice(0, first).map((cell) => card(cell, most, wanted)), more] : empty("No cell responds to these words", "Words that are in few titles are not listed."));
       keep();
     }
   }

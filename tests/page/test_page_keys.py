@@ -19,6 +19,7 @@ def locked(page_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     reader, writer = new_key(folder / "read"), new_key(folder / "write")
     keys = [read_keys(folder / name, "", None) for name in ("read", "write")]
     with running(page_index, folder, read_keys=keys[0], write_keys=keys[1], log_queries=True) as service:
+        service.post("/search", {"query": "bath"}, headers={"authorization": f"Bearer {reader}"})
         yield service, reader, writer
 
 
@@ -74,3 +75,17 @@ def test_without_a_key_the_page_says_so_and_asks_again_when_told(closed: Tab, lo
     alert.get_by_role("button", name="Try again").click()
     give(closed, locked[1])
     assert hits(closed) > 0
+
+
+def test_a_key_for_reading_does_not_show_what_people_searched(closed: Tab, locked: tuple[Running, str, str]) -> None:
+    give(closed, locked[1])
+    assert hits(closed) > 0
+    closed.page.get_by_role("link", name="Queries").click()
+    closed.page.get_by_text("This API key may only read; use a key for writing.").wait_for()
+    closed.page.get_by_role("button", name="Cancel").click()
+    alert = closed.page.get_by_role("alert").filter(has_text="use a key for writing")
+    alert.wait_for()
+    alert.get_by_role("button", name="Try again").click()
+    give(closed, locked[2])
+    closed.page.get_by_role("heading", name="Most frequent").wait_for()
+    closed.page.get_by_role("link", name="bath", exact=True).first.wait_for()

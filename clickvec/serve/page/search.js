@@ -27,6 +27,7 @@ export function show(root, params, context) {
   let state = { q: params.q || "", mode: params.mode || "", page: Math.max(1, Math.floor(Number(params.page)) || 1), where: filterOf(params.where) };
   let answers = {}; // by mode, of this search
   let ranks = {}; // by mode, the place of each id
+  const drawn = {}; // by mode, the column and the answer that it shows
   let turn = 0, timer = 0, busy = 0;
 
   const field = el("input", {
@@ -149,11 +150,27 @@ export function show(root, params, context) {
     put(notes, corrections(answers[primary()]), answers[primary()].notes?.map((note) => el("p", { class: "note" }, note)));
     hits.className = `columns n${found.length}`;
     const others = found.filter((mode) => answers[mode]?.hits.length);
-    put(hits, others.length || !answers[primary()] ? found.map(drawColumn) : empty("Nothing found", Object.keys(state.where).length ? el("p", null, "No document matches the query and the filters. ", el("button", { type: "button", onclick: () => change({ where: {}, page: 1 }) }, "Remove the filters")) : state.page > 1 ? "There are no more hits." : "No title has these words, and the model knows none of their letters. Try other words."));
+    if (others.length) {
+      const nodes = found.map(columnOf);
+      if (hits.children.length !== nodes.length) put(hits, nodes);
+      else nodes.forEach((node, at) => { if (hits.children[at] !== node) hits.children[at].replaceWith(node); });
+    } else put(hits, empty("Nothing found", Object.keys(state.where).length ? el("p", null, "No document matches the query and the filters. ", el("button", { type: "button", onclick: () => change({ where: {}, page: 1 }) }, "Remove the filters")) : state.page > 1 ? "There are no more hits." : "No title has these words, and the model knows none of their letters. Try other words."));
     drawPages();
     const again = focus || (opened !== null ? { id: opened, mode: primary() } : null);
-    if (again) hits.querySelector(`.hit[data-id="${CSS.escape(again.id)}"][data-mode="${CSS.escape(again.mode)}"] a`)?.focus({ preventScroll: Boolean(focus) });
+    if (again) hits.querySelector(`.hit[data-id="${CSS.escape(again.id)}"][data-mode="${CSS.escape(again.mode)}"] .title`)?.focus({ preventScroll: Boolean(focus) });
     opened = null;
+  }
+
+  // A column is drawn once for each answer: a hit must not be replaced under the pointer. Tags come later.
+  function columnOf(mode) {
+    const known = drawn[mode];
+    if (known && known.answer === answers[mode] && known.isBeside === sideBySide()) {
+      for (const [hit, tags] of known.tags) put(tags, drawTags(hit, mode));
+      return known.node;
+    }
+    drawn[mode] = { answer: answers[mode], isBeside: sideBySide(), tags: [] };
+    drawn[mode].node = drawColumn(mode);
+    return drawn[mode].node;
   }
 
   function drawColumn(mode) {
@@ -170,12 +187,14 @@ export function show(root, params, context) {
     const place = offset() + at + 1;
     const words = hit.words?.map((word, at) => [at ? " " : "", litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0)]);
     const open = () => { opened = String(hit.id); logClick(hit, mode); };
+    const tags = el("div", { class: "row tags" }, drawTags(hit, mode));
+    drawn[mode].tags.push([hit, tags]);
     return el("li", { class: "hit", data: { id: hit.id, mode } },
       el("span", { class: "place number", "aria-hidden": "true" }, place),
       el("div", { class: "about" },
         el("a", { class: "title", href: context.link("why", { q: state.q, id: hit.id }), onclick: open }, words || hit.title),
         drawPayload(hit.payload),
-        el("div", { class: "row tags" }, drawTags(hit, mode))),
+        tags),
       el("div", { class: "worth number" }, el("b", null, scoreText(hit, mode, service)),
         service.has_cells !== false && el("a", { class: "try", href: context.link("try", { q: state.q, id: hit.id }), tabindex: -1, title: "Edit the query and this title word by word (t)", onclick: open }, "try")));
   }

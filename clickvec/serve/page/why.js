@@ -138,8 +138,8 @@ function figures({ fused, rank }, service) {
 }
 
 function sumTable(caption, heads, rows, total) {
-  return el("div", { class: "scroll" }, el("table", { class: "sum" }, el("caption", null, caption),
-    el("thead", null, el("tr", null, heads.map((text, at) => el("th", { scope: "col", class: at === 1 ? "n" : text === "without it" ? "n optional" : null }, text)))),
+  return el("div", { class: "scroll" }, el("table", { class: "sum" }, el("caption", null, el("span", null, caption)),
+    el("thead", null, el("tr", null, heads.map((text, at) => el("th", { scope: "col", class: at === 1 ? "n" : ["without it", "query", "title"].includes(text) ? "n optional" : null }, text)))),
     el("tbody", null, rows), el("tfoot", null, el("tr", null, el("th", { scope: "row" }, "Total"), el("td", { class: "n" }, total[0]), el("td", { colspan: heads.length - 2 }, total[1])))));
 }
 
@@ -183,8 +183,8 @@ function cellsSection(pair) {
   const most = best[0].contribution;
   const topics = best.map(() => el("td", { class: "soft" }));
   cellTopics().then((known) => best.forEach((cell, at) => put(topics[at], (known.get(`${cell.at}${cell.title < 0 ? "-" : "+"}`) || []).join(", "))));
-  const rows = best.map((cell, at) => el("tr", null, el("th", { scope: "row" }, el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell), cell.way === "right to left" ? " ←" : ""), el("td", { class: "n" }, signed(cell.contribution)), el("td", null, bar(cell.contribution, most, false)), el("td", { class: "n soft" }, fixed(cell.query)), el("td", { class: "n soft" }, fixed(cell.title)), topics[at]));
-  if (dimensions.length > best.length) rows.push(el("tr", null, el("th", { scope: "row" }, `${dimensions.length - best.length} others`), el("td", { class: "n" }, signed(rest)), el("td"), el("td"), el("td"), el("td")));
+  const rows = best.map((cell, at) => el("tr", null, el("th", { scope: "row" }, el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell), cell.way === "right to left" ? " ←" : ""), el("td", { class: "n" }, signed(cell.contribution)), el("td", null, bar(cell.contribution, most, false)), el("td", { class: "n soft optional" }, fixed(cell.query)), el("td", { class: "n soft optional" }, fixed(cell.title)), topics[at]));
+  if (dimensions.length > best.length) rows.push(el("tr", null, el("th", { scope: "row" }, `${dimensions.length - best.length} others`), el("td", { class: "n" }, signed(rest)), el("td"), el("td", { class: "optional" }), el("td", { class: "optional" }), el("td")));
   return el("section", { id: "cells" }, el("h2", null, "The cells that answered"),
     sumTable("A cell adds the product of its outputs for the query and for the title.", ["cell", "adds", "", "query", "title", "responds in titles to"], rows, [signed(pair.score), "= cosine"]));
 }
@@ -207,7 +207,7 @@ function comparisonBody(why, isMirrored) {
 function differences(caption, rows, digits = 3) {
   const most = Math.max(...rows.map((row) => Math.abs(row.by)), 1e-9);
   const shown = rows.filter((row) => Math.abs(row.mine) > 5e-4 || Math.abs(row.other) > 5e-4);
-  return el("div", { class: "scroll" }, el("table", null, el("caption", null, caption), el("thead", null, el("tr", null, ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
+  return el("div", { class: "scroll" }, el("table", null, el("caption", null, el("span", null, caption)), el("thead", null, el("tr", null, ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
     el("tbody", null, shown.map((row) => el("tr", null, el("th", { scope: "row" }, row.name), el("td", { class: "n soft" }, fixed(row.mine, digits)), el("td", { class: "n soft" }, fixed(row.other, digits)), el("td", { class: "n" }, signed(row.by, digits)), el("td", null, bar(row.by, most)))))));
 }
 

@@ -11,6 +11,7 @@ import typer
 
 import clickvec
 from clickvec.cli import (
+    cluster_verbs,
     doctor_verb,
     evaluate_verb,
     explain,
@@ -86,6 +87,7 @@ for verb in (
     app.command(cls=Verb)(verb)
 
 app.add_typer(index_verbs.app, name="index")
+app.add_typer(cluster_verbs.app, name="cluster")
 lab = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(lab, name="lab", help="Reproduce the paper's table of results.")
 for lab_verb in (lab_verbs.simulate, lab_verbs.compare):

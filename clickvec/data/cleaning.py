@@ -104,25 +104,30 @@ def _option(rule: str) -> str:
     return f"--{rule.replace('_', '-')}"
 
 
-def clean(log: ClickLog, rules: Cleaning, known: Tokens = ()) -> tuple[ClickLog, CleaningReport]:
+def clean(
+    log: ClickLog, rules: Cleaning, known: Tokens = (), *, has_clients: bool = False, may_be_empty: bool = False
+) -> tuple[ClickLog, CleaningReport]:
     """Return a log without what the rules drop, and a report. `known` are queries that k_anonymous and min_clicks keep.
 
-    Raise ClickvecError if no click is left.
+    Raise ClickvecError if no click is left, unless it `may_be_empty`. If it is the part of a log with clients,
+    `has_clients` is true, whether this part has some or not.
     """
     report = CleaningReport()
     if not rules.keep_secrets:
         log = _mask_log(log, report)
-    has_clients = any(part.clients is not None for part in (log, log.shown) if part)
-    if not (has_clients or rules.drop_queries or rules.max_query_words or rules.min_clicks):
+    any_clients = has_clients or any(part.clients is not None for part in (log, log.shown) if part)
+    if not (any_clients or rules.drop_queries or rules.max_query_words or rules.min_clicks):
         return log, report
     lines = _Lines(log, known)
+    lines.has_clients |= has_clients
     for rule, dropped in _rules(lines, rules):
         before = lines.left()
         lines.keep &= ~dropped
         after = lines.left()
         report.dropped.append(Dropped(rule, before[0] - after[0], before[1] - after[1]))
     if not lines.keep.all():
-        report.check_left(int(lines.keep[: len(log)].sum()))
+        if not may_be_empty:
+            report.check_left(int(lines.keep[: len(log)].sum()))
         shown = None if log.shown is None else _select(log.shown, lines.keep[len(log) :])
         log = replace(_select(log, lines.keep[: len(log)]), shown=shown if shown else None)
     return log, report

@@ -20,6 +20,7 @@ class Events(NamedTuple):
     clients: Sequence[str] | None = None  # who typed the query: a user, a session, a cookie
     times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
     positions: NDArray[np.int32] | None = None  # in the list that was shown; the first is 1, and 0 is unknown
+    lines: NDArray[np.int64] | None = None  # numbers of the lines in the whole log; None if they follow those before
 
     def where(self, mask: NDArray[np.bool_]) -> "Events":
         """Return the lines that a mask selects."""
@@ -31,4 +32,5 @@ class Events(NamedTuple):
             None if self.clients is None else list(compress(self.clients, chosen)),
             None if self.times is None else self.times[mask],
             None if self.positions is None else self.positions[mask],
+            None if self.lines is None else self.lines[mask],
         )

@@ -77,6 +77,11 @@ def stream_titles(
     bad.check(source.name, max_bad, count, "title")
 
 
+def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
+    """Raise if a catalogue has no ids."""
+    next(_title_blocks(open_source(path, BadLines(), columns), need_ids=True), None)
+
+
 def stream_title_blocks(
     path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES
 ) -> Iterator[tuple[Sequence[int], Sequence[str]]]:

@@ -11,6 +11,7 @@ KINDS = {
     "index.json": (("documents.sqlite", "documents.jsonl"), "an index folder"),
     "data.json": (("data.safetensors",), "a data folder"),
     "teacher.json": (("queries.npy", "tokens.npz"), "a teacher folder"),
+    "vectors.json": (("shard-00000.parquet",), "a folder of vectors"),
 }
 
 

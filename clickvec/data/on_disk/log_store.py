@@ -77,7 +77,7 @@ class Store:
         size = len(events.queries)
         clients = hash_clients(events.clients, size)
         self._add_numbers(
-            np.arange(self.lines, self.lines + size),
+            np.arange(self.lines, self.lines + size) if events.lines is None else events.lines,
             events.clicks,
             clients,
             np.full(size, NO_TIME) if events.times is None else events.times,

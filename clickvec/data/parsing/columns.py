@@ -76,6 +76,11 @@ class Columns:
             self._files.setdefault(file, list(present))
             self._used.update(used)
 
+    def merge(self, other: "Columns") -> None:
+        """Note what another process has read by the same names."""
+        self._used.update(other._used)
+        self._files.update(other._files)
+
     def check_used(self) -> None:
         """Raise if a name applied to none of the files read so far: it may be misspelled."""
         for name, column in self.names.items():

@@ -22,6 +22,12 @@ def column_names(path: Path) -> list[str]:
         return list(_leaves(file.schema_arrow))
 
 
+def row_group_sizes(path: Path) -> list[int]:
+    """Return the number of rows in each row group."""
+    with _opened(path) as file:
+        return [file.metadata.row_group(at).num_rows for at in range(file.metadata.num_row_groups)]
+
+
 def parquet_blocks(source: Source, wanted: Sequence[str], lists: Collection[str] = ()) -> Blocks:
     """Yield blocks of the wanted columns. Rows are numbered from 1; a row that is not text is bad.
 

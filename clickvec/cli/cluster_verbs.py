@@ -1,0 +1,121 @@
+"""The verb cluster: prepare a log and encode a catalogue on a Ray cluster."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickvec.cli import inputs
+from clickvec.cli.bar import Bar
+from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, ModelPath, Out, Overwrite, input_path
+from clickvec.cli.verbs import Verb, Verbs
+from clickvec.render.labels import counted
+from clickvec.storage.outputs import check_output
+
+Address = Annotated[
+    str, typer.Option(help="The Ray cluster: auto (the one of this machine), ray://HOST:10001, HOST:6379, or local.")
+]
+
+app = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def about() -> None:
+    """Prepare a log and encode a catalogue on a Ray cluster. All nodes must see the same files."""
+
+
+@app.command(cls=Verb)
+def prepare(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(parser=input_path, help="Click logs: files, patterns or folders; one task reads each file."),
+    ],
+    out: Out,
+    address: Address = "auto",
+    hold_out: Annotated[
+        bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
+    ] = False,
+    k_anonymous: Annotated[
+        int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
+    ] = 3,
+    merge_minutes: Annotated[
+        int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
+    ] = 30,
+    max_query_words: Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")] = 0,
+    min_clicks: Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")] = 0,
+    keep_secrets: Annotated[
+        bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")
+    ] = False,
+    max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last token.")] = 10,
+    max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
+    overwrite: Overwrite = False,
+    column_names: ColumnNames = None,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Clean a click log on a cluster and write the same data folder as `clickvec prepare`.
+
+    The cluster reads and cleans. This machine numbers the texts of the pairs that are left, counts their trigrams and
+    writes the folder, on disk, by DuckDB.
+    """
+    from clickvec import config
+    from clickvec.cluster.preparing import prepare_on_cluster
+    from clickvec.cluster.session import connected
+    from clickvec.data import data_folder, dataset
+    from clickvec.data.cleaning import Cleaning
+    from clickvec.data.preparation import Preparation
+
+    check_output(out, logs)
+    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # raises an error if one is out of bounds
+    data_folder.check_target(out, overwrite)
+    columns = inputs.read_columns(column_names, False, logs)
+    rules = Cleaning(
+        keep_secrets=keep_secrets, merge_minutes=merge_minutes, max_query_words=max_query_words,
+        k_anonymous=k_anonymous, min_clicks=min_clicks,
+    )  # fmt: skip
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    settings = Preparation(max_words, max_trigrams, rules, hold_out=hold_out, memory=memory)
+    with connected(address) as ray:
+        report = prepare_on_cluster(
+            ray, logs, out, settings, columns, max_bad=max_bad, tell=inputs.report_bad_lines, progress=Bar()
+        )
+    inputs.report_cleaning(report)
+    facts = dataset.describe(data_folder.load(out))
+    inputs.print_outcome(f"{out}: {inputs.format_value(facts)}", {**facts, **report.as_json()}, as_json)
+
+
+@app.command(cls=Verb)
+def encode(
+    model: ModelPath,
+    catalogue: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="CATALOGUE...", help="Files of titles with ids, best Parquet: a task reads some row groups."
+        ),
+    ],
+    out: Out,
+    address: Address = "auto",
+    vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
+    column_names: ColumnNames = None,
+    max_bad: MaxBad = 0.01,
+    as_json: AsJson = False,
+) -> None:
+    """Encode a catalogue on a cluster and write a folder of Parquet files: id, title and vector.
+
+    A run that was stopped is resumed by the same command. vectors.json counts the rows of all files.
+    """
+    from clickvec.cluster.encoding import encode_on_cluster
+    from clickvec.cluster.session import connected
+    from clickvec.model.shrink import check_vector_type
+
+    check_vector_type(vectors)
+    check_output(out, [model, *catalogue])
+    columns = inputs.read_columns(column_names, False, catalogue)
+    with connected(address) as ray:
+        manifest = encode_on_cluster(
+            ray, model, catalogue, out, columns, vectors=vectors, max_bad=max_bad, progress=Bar()
+        )
+    shards = counted(len(manifest["shards"]), "shard")
+    skipped = f"; {manifest['skipped']:,} bad lines were skipped" if manifest["skipped"] else ""
+    inputs.print_outcome(f"{out}: {counted(manifest['rows'], 'vector')} in {shards}{skipped}", manifest, as_json)

@@ -6,9 +6,12 @@ The figures go to `about/measured.json`, which the page of the service shows (se
 import json
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from clickvec.cli.bar import Bar
 from clickvec.cli.up_folder import Told, UpFolder
@@ -18,6 +21,7 @@ from clickvec.storage.files import replacing_file
 
 if TYPE_CHECKING:
     from clickvec.data import ClickLog
+    from clickvec.data.dataset import Dataset, Texts
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.index_queries import Source
     from clickvec.evaluation.result import Evaluation
@@ -159,3 +163,14 @@ def write_titles(path: Path, titles: Sequence[str]) -> None:
     with replacing_file(path) as file:
         for number, title in enumerate(titles):
             file.write(json.dumps({"doc_id": str(number), "title": title}).encode() + b"\n")
+
+
+def write_frequent_queries(about: Path, data: "Dataset", texts: "Texts") -> None:
+    """Write the queries with the most clicks, for which the page shows the cells that respond to them."""
+    if find_spec("msgspec") is None:  # then there is no page
+        return
+    from clickvec.serve.about_folder import write_queries
+
+    clicks = np.bincount(data.pair_query, weights=data.pair_clicks)
+    most = np.argsort(-clicks, kind="stable")[:MOST_QUERIES].tolist()
+    write_queries(about, (texts.queries[at : at + 1][0] for at in most))

@@ -134,6 +134,7 @@ def prepare_data(plan: Plan) -> Told:
     for part in texts.held_out or ():
         titles.add(part.titles)
     up_measures.write_titles(folder.titles, titles.titles)
+    up_measures.write_frequent_queries(folder.about, data, texts)
     pairs = counted(len(data.pair_query), "pair")
     if texts.held_out is None:
         return Told(

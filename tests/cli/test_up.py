@@ -117,11 +117,12 @@ def test_a_log_becomes_a_measured_index_in_one_folder(made: Path) -> None:
 
 def test_the_page_reads_what_was_measured(made: Path) -> None:
     pytest.importorskip("msgspec")
-    from clickvec.serve.about_folder import read_about
+    from clickvec.serve.about_folder import read_about, read_queries
 
     about = read_about(made / "out/about")
     assert not about.problems
     assert about.doctor
+    assert len(read_queries(made / "out/about")) > 400  # the others are held out
     assert about.measured
     assert about.measured.titles == 100
     assert about.measured.queries == 60

@@ -29,7 +29,7 @@ const figures = (pairs) => el("ul", { class: "figures" }, pairs.filter(Boolean).
 const problems = (model) => model.problems.length ? el("div", { class: "warning", role: "note" }, model.problems.map((text) => el("p", null, text))) : null;
 
 function lead({ facts, data, sizes, measured: result }) {
-  const [ours, theirs] = result ? ownAndBaseline(rowsOf(result, result.rows[0]?.metric)) : [];
+  const [ours, theirs] = result ? ownAndBaseline(rowsOf(result, metricsOf(result)[0])) : [];
   return [
     el("p", { class: "lead" }, `${facts.tower}; ${facts.towers.startsWith("one") ? "one tower, shared by queries and titles" : "two towers, for queries and titles"}. `,
       data.pairs ? `Trained on ${plural(data.pairs, "pair")} of a query and a clicked title.` : ""),
@@ -44,22 +44,23 @@ function lead({ facts, data, sizes, measured: result }) {
 // --- quality ---------------------------------------------------------------------------------------------------
 
 const rowsOf = (result, metric) => result.rows.filter((row) => row.metric === metric);
-const isBaseline = (row) => /bm25/i.test(row.system) && !/model|fus|hybrid|\+|and/i.test(row.system);
+const isBaseline = (row) => /^(bm25|words)/i.test(row.system);
+const metricsOf = (result) => [...new Set(result.rows.map((row) => row.metric))].sort((a, b) => (b === "NDCG@10") - (a === "NDCG@10"));
 const ownAndBaseline = (rows) => [rows.filter((row) => !isBaseline(row)).sort((a, b) => b.value - a.value)[0], rows.find(isBaseline)];
 
 function measured({ measured: result }) {
   if (!result || !result.rows.length) {
-    return section("Quality", el("p", null, "Nothing was measured for this page. ", el("code", null, "clickvec up"), " measures the model beside BM25 on clicks that it has not seen, and so does ", el("code", null, "clickvec evaluate"), "."));
+    return section("Quality", el("p", null, result?.note || "Nothing was measured for this page.", " ", el("code", null, "clickvec up"), " measures the model beside BM25 on clicks that it has not seen, and so does ", el("code", null, "clickvec evaluate"), "."));
   }
-  const metrics = [...new Set(result.rows.map((row) => row.metric))], systems = [...new Set(result.rows.map((row) => row.system))];
+  const metrics = metricsOf(result), systems = [...new Set(result.rows.map((row) => row.system))];
   const cell = (system, metric) => {
     const row = result.rows.find((entry) => entry.system === system && entry.metric === metric);
     return el("td", { class: "n" }, row ? [fixed(row.value, 1), row.low === null ? null : el("small", null, ` [${fixed(row.low, 1)}, ${fixed(row.high, 1)}]`)] : "–");
   };
   return section("Quality beside BM25",
-    el("p", { class: "note" }, `Measured on ${result.data}: ${plural(result.queries, "query").replace("querys", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`),
+    el("p", { class: "note" }, `Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query").replace("querys", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),
     result.note ? el("p", null, result.note) : null,
-    el("div", { class: "charts" }, metrics.slice(0, 3).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
+    el("div", { class: "charts" }, metrics.slice(0, 4).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measured systems" }, el("table", null, el("thead", null, el("tr", null, el("th", { scope: "col" }, "system"), metrics.map((metric) => el("th", { scope: "col", class: "n" }, metric)))),
       el("tbody", null, systems.map((system) => el("tr", null, el("th", { scope: "row" }, system), metrics.map((metric) => cell(system, metric))))))));
 }
@@ -86,7 +87,7 @@ function size({ sizes, speed, facts }) {
       stored.length ? el("figure", { class: "chart" }, el("figcaption", null, `The index on disk: ${bytes(stored.reduce((sum, part) => sum + part.value, 0))}`),
         el("dl", { class: "bars" }, stored.map((part) => [el("dt", null, part.name), el("dd", { style: { "--a": (part.value / Math.max(...stored.map((other) => other.value))).toFixed(3) } }, el("span", { class: "bar", "aria-hidden": "true" }), el("small", null, bytes(part.value)))]))) : null,
       el("figure", { class: "chart" }, el("figcaption", null, "Speed"), el("dl", { class: "facts" },
-        [...speed.map((figure) => [figure.name, `${number(figure.value)}${figure.unit ? ` ${figure.unit}` : ""}`]), ["encodes with", facts["encodes with"]]].map(([name, value]) => [el("dt", null, name), el("dd", null, value)])))));
+        [...speed.filter((figure) => figure.unit !== "MB").map((figure) => [figure.name, `${number(figure.value)}${figure.unit ? ` ${figure.unit}` : ""}`]), ["encodes with", facts["encodes with"]]].map(([name, value]) => [el("dt", null, name), el("dd", null, value)])))));
 }
 
 function recipe({ facts, data, recipe: settings }) {

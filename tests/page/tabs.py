@@ -10,6 +10,7 @@ WAIT = 10_000  # milliseconds; a busy machine is no reason to fail
 QUERY = "bath tub wont turn off"
 VIEWS: dict[str, tuple[str, str]] = {  # the link, and what appears when the view is complete
     "search": (f"/search?q={QUERY}", ".column[data-mode=hybrid] .tags > *"),
+    "why": (f"/why?q={QUERY}", "#gates canvas"),
     "topics": ("/topics?cell=1", ".topic.open .topic-texts"),
     "map": ("/map", "canvas"),
     "queries": ("/queries", ".query-list a"),

@@ -57,3 +57,6 @@ export function litWord(word, contribution, most, attrs, isMatch = false) {
   const kind = contribution > 0 && strength > 0.06 ? "w p" : contribution < 0 && strength > 0.12 ? "w m" : "w";
   return el("span", { ...attrs, class: isMatch ? `${kind} match` : kind, style: { "--a": strength.toFixed(2) } }, word);
 }
+
+// A wide table scrolls by itself, also by keyboard.
+export const scrolled = (label, table) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);

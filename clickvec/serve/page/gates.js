@@ -1,7 +1,7 @@
 // The gates, states and outputs of the cells as heat maps, with a choice of what is drawn. Why and Try it out show it.
 
 import { get } from "./api.js";
-import { choice, el, fixed, put } from "./dom.js";
+import { choice, el, fixed, put, scrolled } from "./dom.js";
 import { ACTIVATIONS, heatMap, ORDERS, orderCells } from "./draw.js";
 
 const FEW = 32; // cells on a narrow screen
@@ -57,5 +57,5 @@ function strongestTable(query, title, centre) {
     const mean = row.reduce((sum, value) => sum + (centre ? value : Math.abs(value)), 0) / row.length;
     return el("tr", null, el("td", null, side), el("th", { scope: "row" }, word), el("td", { class: "n" }, fixed(mean)), el("td", null, best.map((cell) => `cell ${cell}: ${fixed(row[cell])}`).join(", ")));
   }));
-  return el("div", { class: "scroll" }, el("table", null, el("thead", null, el("tr", null, ["side", "word", centre ? "mean" : "mean size", "strongest cells"].map((text, at) => el("th", { scope: "col", class: at === 2 ? "n" : null }, text)))), el("tbody", null, rows)));
+  return scrolled("Activations", el("table", null, el("thead", null, el("tr", null, ["side", "word", centre ? "mean" : "mean size", "strongest cells"].map((text, at) => el("th", { scope: "col", class: at === 2 ? "n" : null }, text)))), el("tbody", null, rows)));
 }

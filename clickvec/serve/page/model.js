@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { bars, curve, intervals } from "./charts.js";
-import { count, el, empty, failure, fixed, loading, plural, put } from "./dom.js";
+import { count, el, empty, failure, fixed, loading, plural, put, scrolled } from "./dom.js";
 
 export const title = "Model";
 
@@ -61,7 +61,7 @@ function measured({ measured: result }) {
     el("p", { class: "note" }, `Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query").replace("querys", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),
     result.note ? el("p", null, result.note) : null,
     el("div", { class: "charts" }, metrics.slice(0, 4).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Measured systems" }, el("table", null, el("thead", null, el("tr", null, el("th", { scope: "col" }, "system"), metrics.map((metric) => el("th", { scope: "col", class: "n" }, metric)))),
+    scrolled("Measured systems", el("table", null, el("thead", null, el("tr", null, el("th", { scope: "col" }, "system"), metrics.map((metric) => el("th", { scope: "col", class: "n" }, metric)))),
       el("tbody", null, systems.map((system) => el("tr", null, el("th", { scope: "row" }, system), metrics.map((metric) => cell(system, metric))))))));
 }
 

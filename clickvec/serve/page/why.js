@@ -1,7 +1,7 @@
 // Why a title has its score for a query: sums that add up, the title it beat, the words to change, and the cells.
 
 import { get, latest } from "./api.js";
-import { choice, count, el, empty, failure, fixed, litWord, loading, plural, put, signed } from "./dom.js";
+import { choice, count, el, empty, failure, fixed, litWord, loading, plural, put, scrolled, signed } from "./dom.js";
 import { bar } from "./draw.js";
 import { cellTopics, drawGates } from "./gates.js";
 import { titlePicker } from "./picker.js";
@@ -138,7 +138,7 @@ function figures({ fused, rank }, service) {
 }
 
 function sumTable(caption, heads, rows, total) {
-  return el("div", { class: "scroll" }, el("table", { class: "sum" }, el("caption", null, el("span", null, caption)),
+  return scrolled(caption, el("table", { class: "sum" }, el("caption", null, el("span", null, caption)),
     el("thead", null, el("tr", null, heads.map((text, at) => el("th", { scope: "col", class: at === 1 ? "n" : ["without it", "query", "title"].includes(text) ? "n optional" : null }, text)))),
     el("tbody", null, rows), el("tfoot", null, el("tr", null, el("th", { scope: "row" }, "Total"), el("td", { class: "n" }, total[0]), el("td", { colspan: heads.length - 2 }, total[1])))));
 }
@@ -171,7 +171,7 @@ function linksSection(pair) {
   const most = Math.max(...pair.links.flat().map(Math.abs), 1e-9);
   return el("section", { id: "links" }, el("h2", null, "Which words answer each other"),
     el("p", null, "Each square is the part of the cosine that a word of the query and a word of the title make together, through the cells that respond to both. All squares add up to the cosine."),
-    el("div", { class: "scroll" }, el("table", { class: "grid" }, el("thead", null, el("tr", null, el("td", null, el("span", { class: "unseen" }, "query \\ title")), pair.title_words.map((word) => el("th", { scope: "col" }, word.word)))),
+    scrolled("Links between words", el("table", { class: "grid" }, el("thead", null, el("tr", null, el("td", null, el("span", { class: "unseen" }, "query \\ title")), pair.title_words.map((word) => el("th", { scope: "col" }, word.word)))),
       el("tbody", null, pair.links.map((row, at) => el("tr", null, el("th", { scope: "row" }, pair.query_words[at].word), row.map((value) => el("td", { class: value < 0 ? "m" : "p", style: { "--a": (Math.abs(value) / most).toFixed(2) } }, fixed(value, 2)))))))));
 }
 
@@ -207,7 +207,7 @@ function comparisonBody(why, isMirrored) {
 function differences(caption, rows, digits = 3) {
   const most = Math.max(...rows.map((row) => Math.abs(row.by)), 1e-9);
   const shown = rows.filter((row) => Math.abs(row.mine) > 5e-4 || Math.abs(row.other) > 5e-4);
-  return el("div", { class: "scroll" }, el("table", null, el("caption", null, el("span", null, caption)), el("thead", null, el("tr", null, ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
+  return scrolled(caption, el("table", null, el("caption", null, el("span", null, caption)), el("thead", null, el("tr", null, ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
     el("tbody", null, shown.map((row) => el("tr", null, el("th", { scope: "row" }, row.name), el("td", { class: "n soft" }, fixed(row.mine, digits)), el("td", { class: "n soft" }, fixed(row.other, digits)), el("td", { class: "n" }, signed(row.by, digits)), el("td", null, bar(row.by, most)))))));
 }
 

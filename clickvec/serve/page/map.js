@@ -6,7 +6,7 @@ import { count, el, empty, failure, loading, plural, put } from "./dom.js";
 export const title = "Map";
 
 const COLOURS = 6; // --c0 to --c5
-const MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles stand beside their points
+const STEP = 1.6, MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles stand beside their points
 const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
 
 export function show(root, params, context) {
@@ -33,7 +33,7 @@ export function show(root, params, context) {
     const status = el("p", { class: "note map-status", role: "status" });
     const field = el("input", { type: "search", value: params.words || "", placeholder: "Light titles, or place a query", "aria-label": "Light titles with these words, and show where they lie as a query", autocomplete: "off", spellcheck: "false", oninput: () => light() });
     const tool = (label, text, action) => el("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-    const stage = el("div", { class: "map-stage" }, canvas, told, el("div", { class: "map-tools" }, tool("Zoom in", "+", () => zoom(1.6)), tool("Zoom out", "−", () => zoom(1 / 1.6)), tool("Show everything", "⤢", reset)));
+    const stage = el("div", { class: "map-stage" }, canvas, told, el("div", { class: "map-tools" }, tool("Zoom in", "+", () => zoom(STEP)), tool("Zoom out", "−", () => zoom(1 / STEP)), tool("Show everything", "⤢", reset)));
     const sample = map.titles.length < map.catalogue ? `A random sample of ${count(map.titles.length)} of ${plural(map.catalogue, "title")}.` : `All ${plural(map.catalogue, "title")}.`;
     put(body,
       el("p", { class: "note" }, `${sample} Titles that are close together are similar to the model. `,
@@ -95,7 +95,7 @@ export function show(root, params, context) {
     function recolour() {
       const probe = el("i", { class: "unseen" });
       stage.append(probe);
-      colours = Object.fromEntries(["c0", "c1", "c2", "c3", "c4", "c5", "ink", "soft", "paper", "accent"].map((name) => {
+      colours = Object.fromEntries(["c0", "c1", "c2", "c3", "c4", "c5", "ink", "soft", "paper"].map((name) => {
         probe.style.setProperty("color", `var(--${name})`);
         return [name, getComputedStyle(probe).color];
       }));
@@ -106,88 +106,69 @@ export function show(root, params, context) {
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(drawNow);
     }
-    function drawNow() {
-      paint.clearRect(0, 0, width, height);
-      const radius = Math.min(6, 1.9 * Math.sqrt(view.zoom)) * (width < 500 ? 0.85 : 1);
-      for (const pass of [false, true]) { // lit titles lie above the others
-        for (let number = 0; number < map.titles.length; number += 1) {
-          const is = lit?.has(number) ?? false;
-          if (is !== pass) continue;
-          const [x, y] = onScreen(map.x[number], map.y[number]);
-          if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
-          paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.75;
-          paint.fillStyle = colours[`c${map.group[number] % COLOURS}`];
-          paint.beginPath();
-          paint.arc(x, y, is ? radius + 2 : radius, 0, 7);
-          paint.fill();
-        }
-      }
-      paint.globalAlpha = 1;
-      drawNames();
-      if (spot) drawSpot();
-      drawTip();
-    }
-    function drawNames() {
-      const taken = [];
-      const isFree = (box) => box[0] > 2 && box[2] < width - 2 && box[1] > 2 && box[3] < height - 2
-        && !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
-      const size = width < 500 ? 12 : 13;
-      paint.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
-      paint.textAlign = "center";
-      paint.textBaseline = "middle";
-      paint.lineJoin = "round";
-      for (const group of map.groups) {
-        const [x, y] = onScreen(group.x, group.y);
-        const text = group.words.slice(0, view.zoom > 2.5 ? 3 : view.zoom > 1.4 ? 2 : 1).join(", ");
-        const half = paint.measureText(text).width / 2 + 5;
-        const box = [x - half, y - size * 0.8, x + half, y + size * 0.8];
-        if (!isFree(box)) continue;
-        taken.push(box);
-        paint.strokeStyle = colours.paper;
-        paint.lineWidth = 4;
-        paint.strokeText(text, x, y);
-        paint.fillStyle = colours.ink;
-        paint.globalAlpha = lit ? 0.6 : 1;
-        paint.fillText(text, x, y);
-        paint.globalAlpha = 1;
-      }
-      if (view.zoom < TITLES_FROM) return;
-      paint.font = `${size - 1}px ${getComputedStyle(document.body).fontFamily}`;
-      paint.textAlign = "left";
-      paint.fillStyle = colours.soft;
+    function* onStage() {
       for (let number = 0; number < map.titles.length; number += 1) {
         const [x, y] = onScreen(map.x[number], map.y[number]);
-        if (x < 0 || y < 0 || x > width || y > height || (lit && !lit.has(number))) continue;
-        const text = map.titles[number].length > 38 ? `${map.titles[number].slice(0, 36)}…` : map.titles[number];
-        const box = [x - 7, y - 8, x + 10 + paint.measureText(text).width, y + 8];
-        if (!isFree(box)) continue;
-        taken.push(box);
-        paint.lineWidth = 3;
-        paint.strokeText(text, x + 9, y + 1);
-        paint.fillText(text, x + 9, y + 1);
+        if (x > -9 && y > -9 && x < width + 9 && y < height + 9) yield [number, x, y, lit?.has(number)];
       }
     }
-    function drawSpot() {
-      const [x, y] = onScreen(spot.x, spot.y);
+    function ring(x, y, radius) {
       paint.strokeStyle = colours.ink;
       paint.lineWidth = 2;
       paint.beginPath();
-      paint.arc(x, y, 11, 0, 7);
-      for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) { paint.moveTo(x + dx * 7, y + dy * 7); paint.lineTo(x + dx * 17, y + dy * 17); }
-      paint.stroke();
+      paint.arc(x, y, radius, 0, 7);
     }
-    function drawTip() {
+    function drawNow() {
+      paint.clearRect(0, 0, width, height);
+      const radius = Math.min(6, 1.9 * Math.sqrt(view.zoom)) * (width < 500 ? 0.85 : 1), points = [...onStage()];
+      for (const [number, x, y, is] of points.sort((a, b) => (a[3] || 0) - (b[3] || 0))) { // lit titles lie above the others
+        paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.75;
+        paint.fillStyle = colours[`c${map.group[number] % COLOURS}`];
+        paint.beginPath();
+        paint.arc(x, y, is ? radius + 2 : radius, 0, 7);
+        paint.fill();
+      }
+      paint.globalAlpha = 1;
+      drawNames(points);
+      if (spot) {
+        const [x, y] = onScreen(spot.x, spot.y);
+        ring(x, y, 11);
+        for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) { paint.moveTo(x + dx * 7, y + dy * 7); paint.lineTo(x + dx * 17, y + dy * 17); }
+        paint.stroke();
+      }
       told.hidden = at < 0;
       if (at < 0) return;
       const [x, y] = onScreen(map.x[at], map.y[at]);
-      paint.strokeStyle = colours.ink;
-      paint.lineWidth = 2;
-      paint.beginPath();
-      paint.arc(x, y, 7, 0, 7);
+      ring(x, y, 7);
       paint.stroke();
       const { width: w, height: h } = told.getBoundingClientRect();
       told.style.setProperty("left", `${Math.min(width - w - 6, Math.max(6, x - w / 2))}px`);
       told.style.setProperty("top", `${y - h - 14 > 4 ? y - h - 14 : y + 14}px`);
+    }
+    function drawNames(points) {
+      const taken = [], size = width < 500 ? 12 : 13, family = getComputedStyle(document.body).fontFamily;
+      const write = (text, x, y, half, colour) => { // unless it would cover another name
+        const box = [x - half, y - size * 0.7, x + half, y + size * 0.7];
+        if (box[0] < 2 || box[2] > width - 2 || box[1] < 2 || box[3] > height - 2 || taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) return;
+        taken.push(box);
+        paint.strokeStyle = colours.paper;
+        paint.lineWidth = 4;
+        paint.strokeText(text, x, y);
+        paint.fillStyle = colour;
+        paint.fillText(text, x, y);
+      };
+      Object.assign(paint, { textAlign: "center", textBaseline: "middle", lineJoin: "round", font: `600 ${size}px ${family}` });
+      for (const group of map.groups) {
+        const text = group.words.slice(0, view.zoom > 2.5 ? 3 : view.zoom > 1.4 ? 2 : 1).join(", ");
+        write(text, ...onScreen(group.x, group.y), paint.measureText(text).width / 2 + 5, lit ? colours.soft : colours.ink);
+      }
+      if (view.zoom < TITLES_FROM) return;
+      paint.font = `${size - 1}px ${family}`;
+      for (const [number, x, y, is] of points) {
+        if (lit && !is) continue;
+        const text = map.titles[number].length > 38 ? `${map.titles[number].slice(0, 36)}…` : map.titles[number], half = paint.measureText(text).width / 2;
+        write(text, x + half + 9, y, half + 2, colours.soft);
+      }
     }
     function select(number, touched = false) {
       if (number === at) return;
@@ -200,10 +181,9 @@ export function show(root, params, context) {
     // --- pointer, wheel, keys ---
 
     function nearest(px, py, reach) {
-      let best = -1, least = reach * reach;
-      for (let number = 0; number < map.titles.length; number += 1) {
-        const [x, y] = onScreen(map.x[number], map.y[number]);
-        const distance = (x - px) ** 2 + (y - py) ** 2;
+      let best = -1, least = reach;
+      for (const [number, x, y] of onStage()) {
+        const distance = Math.hypot(x - px, y - py);
         if (distance < least) [best, least] = [number, distance];
       }
       return best;
@@ -239,14 +219,12 @@ export function show(root, params, context) {
     }
     function onKey(event) {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-      if (event.key in ways) step(...ways[event.key]);
-      else if (event.key === "+" || event.key === "=") zoom(1.6);
-      else if (event.key === "-") zoom(1 / 1.6);
-      else if (event.key === "0") reset();
-      else if (event.key === "Escape") select(-1);
-      else if (event.key === "Enter" && at >= 0) open();
-      else return;
+      const actions = {
+        ArrowLeft: () => step(-1, 0), ArrowRight: () => step(1, 0), ArrowUp: () => step(0, -1), ArrowDown: () => step(0, 1),
+        "+": () => zoom(STEP), "=": () => zoom(STEP), "-": () => zoom(1 / STEP), 0: reset, Escape: () => select(-1), Enter: () => at >= 0 && open(),
+      };
+      if (!Object.hasOwn(actions, event.key)) return;
+      actions[event.key]();
       event.preventDefault();
     }
     function step(dx, dy) {
@@ -271,14 +249,15 @@ export function show(root, params, context) {
       context.keep({ words: field.value.trim() });
       lit = words.length ? new Set([...map.titles.keys()].filter((number) => { const text = map.titles[number].toLowerCase(); return words.every((word) => text.includes(word)); })) : null;
       spot = null;
-      put(status, lit ? `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}.` : "");
+      const found = lit ? `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}. ` : "";
+      put(status, found);
       redraw();
       if (!lit) return place.cancel();
       try {
         const answer = await place("POST", "/map/place", { text: field.value.slice(0, context.service.limits.query_characters) });
         if (!answer || answer.pending) return;
         spot = answer.x === null ? null : answer;
-        put(status, `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}. `, spot ? ["As a query it lies near ", el("button", { type: "button", class: "quiet link", onclick: () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); } }, el("bdi", null, map.titles[spot.near[0]])), "."] : "The model knows none of it as a query.");
+        put(status, found, spot ? ["As a query it lies near ", el("button", { type: "button", class: "quiet link", onclick: () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); } }, el("bdi", null, map.titles[spot.near[0]])), "."] : "The model knows none of it as a query.");
         redraw();
       } catch (error) { put(status, error.message); }
     }

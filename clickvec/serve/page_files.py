@@ -1,5 +1,6 @@
 """The web page at /: its files are read once when the service starts, so that no request names a file."""
 
+import gzip
 import hashlib
 from importlib.resources import files
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class PageFile(NamedTuple):
     """A file of the page, as it is sent."""
 
     content: bytes
+    compressed: bytes  # by gzip
     content_type: bytes
     etag: bytes
 
@@ -39,9 +41,9 @@ def read_page() -> dict[str, PageFile]:
         suffix = file.name[file.name.rfind(".") :]
         if suffix in _TYPES:
             content = file.read_bytes()
-            etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
+            etag = b'W/"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()  # weak: the same for both encodings
             path = "/" if file.name == "index.html" else FILE.replace("{name}", file.name)
-            found[path] = PageFile(content, _TYPES[suffix], etag)
+            found[path] = PageFile(content, gzip.compress(content, mtime=0), _TYPES[suffix], etag)
     return found
 
 
@@ -61,16 +63,22 @@ class Page:
         if scope["method"] not in ("GET", "HEAD"):
             message = f"{path} does not support {scope['method']}; use {_METHODS.decode()}."
             raise RefusalError(405, message, ((b"allow", _METHODS),))
+        headers = dict(scope["headers"])
         head = [
             (b"etag", file.etag),
             (b"cache-control", b"no-cache"),  # keep it, and ask each time whether it has changed
+            (b"vary", b"accept-encoding"),
             (b"content-security-policy", _POLICY),
             (b"cross-origin-opener-policy", b"same-origin"),
             (b"cross-origin-resource-policy", b"same-origin"),
         ]
-        is_known = _names(dict(scope["headers"]).get(b"if-none-match", b""), file.etag)
-        status, content = (304, b"") if is_known else (200, file.content)
-        if not is_known:
+        status, content = 200, file.content
+        if _names(headers.get(b"if-none-match", b""), file.etag):
+            status, content = 304, b""
+        else:
+            if _takes_gzip(headers.get(b"accept-encoding", b"")):
+                content = file.compressed
+                head.append((b"content-encoding", b"gzip"))
             head += [(b"content-type", file.content_type), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": status, "headers": head})
         await send({"type": "http.response.body", "body": content})
@@ -79,4 +87,13 @@ class Page:
 def _names(condition: bytes, etag: bytes) -> bool:
     """Tell whether an If-None-Match header names this version."""
     tags = [tag.strip().removeprefix(b"W/") for tag in condition.split(b",")]
-    return etag in tags or tags == [b"*"]
+    return etag.removeprefix(b"W/") in tags or tags == [b"*"]
+
+
+def _takes_gzip(accepted: bytes) -> bool:
+    """Tell whether an Accept-Encoding header names gzip, and does not refuse it."""
+    names = {
+        name.strip().lower(): weight.strip()
+        for name, _, weight in (part.partition(b";") for part in accepted.split(b","))
+    }
+    return b"gzip" in names and names[b"gzip"].replace(b" ", b"") not in (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")

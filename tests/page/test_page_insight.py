@@ -22,7 +22,7 @@ def test_topics_are_cards_that_open(tab: Tab, shop: Running) -> None:
     assert "cell=" in page.url
     page.reload()
     page.locator("article.topic.open").get_by_role("heading", name="Titles").first.wait_for()
-    page.locator("article.topic.open .topic-texts a").first.click()
+    page.locator("article.topic.open .bar-list a").first.click()
     page.locator("#hits .title").first.wait_for()
 
 

@@ -99,11 +99,11 @@ export function latest() {
 }
 
 // Get an answer that takes long to compute the first time: while the service is still computing it, ask again.
-export async function patiently(method, path, body, signal, waiting = () => {}) {
+export async function patiently(path, options, waiting) {
   for (;;) {
-    const answer = await request(method, path, body, { signal });
+    const answer = await get(path, options);
     if (!answer.pending) return answer;
-    waiting();
-    signal?.throwIfAborted();
+    waiting?.();
+    options.signal?.throwIfAborted();
   }
 }

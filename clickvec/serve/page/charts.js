@@ -59,8 +59,8 @@ export function intervals(caption, rows, unit = "") {
 }
 
 // Bars beside their labels, as a list: it reads well without colours and wraps on a phone.
-export function bars(caption, labels, values, unit = "") {
+export function bars(caption, labels, values, text) {
   const most = Math.max(...values.map(Math.abs), 1e-9);
   return el("figure", { class: "chart" }, el("figcaption", null, caption), el("dl", { class: "bars" }, labels.map((label, at) => [
-    el("dt", null, label), el("dd", { style: { "--a": (Math.abs(values[at]) / most).toFixed(3) } }, el("span", { class: "bar", "aria-hidden": "true" }), el("small", null, `${values[at].toLocaleString("en-US", { maximumFractionDigits: unit ? 1 : 0 })}${unit}`))])));
+    el("dt", null, label), el("dd", { style: { "--a": (Math.abs(values[at]) / most).toFixed(3) } }, el("span", { class: "bar", "aria-hidden": "true" }), el("small", null, text(values[at])))])));
 }

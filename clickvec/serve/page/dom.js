@@ -26,7 +26,7 @@ export const put = (node, ...children) => { node.replaceChildren(...flat(childre
 // --- numbers ---------------------------------------------------------------------------------------------------
 
 export const count = (number) => Number(number).toLocaleString("en-US");
-export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export const plural = (number, word, words = `${word}s`) => `${count(number)} ${number === 1 ? word : words}`;
 export const fixed = (number, digits = 3) => (Number.isFinite(number) ? number.toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−") : "–");
 export const signed = (number, digits = 3) => { const text = fixed(number, digits); return text.startsWith("−") || text === "–" ? text : `+${text}`; };
 

@@ -1,7 +1,8 @@
 // A map of the catalogue: similar titles are close together. Zoom, pan, search; the same as a list below.
 
-import { latest, patiently } from "./api.js";
-import { count, el, empty, failure, loading, plural, put } from "./dom.js";
+import { latest } from "./api.js";
+import { count, el, empty, plural, put } from "./dom.js";
+import { field, loaded, note } from "./insight.js";
 
 export const title = "Map";
 
@@ -10,35 +11,23 @@ const STEP = 1.6, MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles 
 const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
 
 export function show(root, params, context) {
-  const stop = new AbortController();
-  const body = el("div");
-  root.append(el("h1", null, "Map of the catalogue"), body);
-  load();
-  return () => stop.abort();
-
-  async function load() {
-    const wait = put(body, loading("Drawing the map …"));
-    try {
-      const map = await patiently("GET", "/map", undefined, stop.signal, () => put(wait, loading("Drawing the map. The first time, this takes some seconds …")));
-      if (map.titles.length) draw(map);
-      else put(body, empty("There is nothing to draw", `A map needs at least four different titles that the model can read. The index has ${plural(map.catalogue, "title")}.`));
-    } catch (error) {
-      if (!stop.signal.aborted) put(body, failure(error, load));
-    }
-  }
+  const page = loaded(root, "Map of the catalogue", "/map", draw, "Drawing the map …");
+  page.load();
+  return page.cleanup;
 
   function draw(map) {
+    if (!map.titles.length) return put(page.body, empty("There is nothing to draw", `A map needs at least four different titles that the model can read. The index has ${plural(map.catalogue, "title")}.`));
     const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": `Map of ${plural(map.titles.length, "title")}. ${HELP}`, "aria-roledescription": "map" });
     const told = el("div", { class: "map-tip", hidden: true });
     const status = el("p", { class: "note map-status", role: "status" });
-    const field = el("input", { type: "search", value: params.words || "", placeholder: "Light titles, or place a query", "aria-label": "Light titles with these words, and show where they lie as a query", autocomplete: "off", spellcheck: "false", oninput: () => light() });
+    const words = field("Light titles with these words, and show where they lie as a query", "Light titles, or place a query", params.words, light);
     const tool = (label, text, action) => el("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
     const stage = el("div", { class: "map-stage" }, canvas, told, el("div", { class: "map-tools" }, tool("Zoom in", "+", () => zoom(STEP)), tool("Zoom out", "−", () => zoom(1 / STEP)), tool("Show everything", "⤢", reset)));
     const sample = map.titles.length < map.catalogue ? `A random sample of ${count(map.titles.length)} of ${plural(map.catalogue, "title")}.` : `All ${plural(map.catalogue, "title")}.`;
-    put(body,
-      el("p", { class: "note" }, `${sample} Titles that are close together are similar to the model. `,
+    put(page.body,
+      note(`${sample} Titles that are close together are similar to the model. `,
         map.method === "PCA" ? ["Drawn along the two principal components. With scikit-learn, groups are clearer: ", el("code", null, "pip install 'clickvec[map]'"), "."] : "The axes, and distances between far groups, have no meaning."),
-      el("div", { class: "row map-search" }, field, status), stage, list());
+      el("div", { class: "row map-search" }, words, status), stage, list());
 
     const paint = canvas.getContext("2d");
     const view = { x: map.size / 2, y: map.size / 2, zoom: 1 };
@@ -47,11 +36,11 @@ export function show(root, params, context) {
     const observer = new ResizeObserver(resize);
     observer.observe(stage);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
-    for (const [target, name] of [[window, "themechange"], [scheme, "change"]]) target.addEventListener(name, recolour, { signal: stop.signal });
-    stop.signal.addEventListener("abort", () => { observer.disconnect(); place.cancel(); cancelAnimationFrame(frame); });
+    for (const [target, name] of [[window, "themechange"], [scheme, "change"]]) target.addEventListener(name, recolour, page);
+    page.signal.addEventListener("abort", () => { observer.disconnect(); place.cancel(); cancelAnimationFrame(frame); });
     listen();
     recolour();
-    if (field.value) light();
+    if (words.value) light();
 
     // --- coordinates ---
 
@@ -245,16 +234,16 @@ export function show(root, params, context) {
     // --- search ---
 
     async function light() {
-      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-      context.keep({ words: field.value.trim() });
-      lit = words.length ? new Set([...map.titles.keys()].filter((number) => { const text = map.titles[number].toLowerCase(); return words.every((word) => text.includes(word)); })) : null;
+      const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+      context.keep({ words: words.value.trim() });
+      lit = parts.length ? new Set([...map.titles.keys()].filter((number) => { const text = map.titles[number].toLowerCase(); return parts.every((word) => text.includes(word)); })) : null;
       spot = null;
-      const found = lit ? `${plural(lit.size, "title")} with ${words.length > 1 ? "these words" : "this word"}. ` : "";
+      const found = lit ? `${plural(lit.size, "title")} with ${parts.length > 1 ? "these words" : "this word"}. ` : "";
       put(status, found);
       redraw();
       if (!lit) return place.cancel();
       try {
-        const answer = await place("POST", "/map/place", { text: field.value.slice(0, context.service.limits.query_characters) });
+        const answer = await place("POST", "/map/place", { text: words.value.slice(0, context.service.limits.query_characters) });
         if (!answer || answer.pending) return;
         spot = answer.x === null ? null : answer;
         put(status, found, spot ? ["As a query it lies near ", el("button", { type: "button", class: "quiet link", onclick: () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); } }, el("bdi", null, map.titles[spot.near[0]])), "."] : "The model knows none of it as a query.");
@@ -272,7 +261,7 @@ export function show(root, params, context) {
         const fill = () => put(inside, [...map.titles.keys()].filter((at) => map.group[at] === number).map((at) => el("li", null, el("a", { href: context.link("search", { q: map.titles[at] }), dir: "auto" }, map.titles[at]))));
         return box;
       });
-      return el("section", null, el("h2", null, "The same as a list"), el("p", { class: "note" }, `${plural(map.groups.length, "group")}, named by their most characteristic words.`), el("div", { class: "map-groups" }, groups));
+      return el("section", null, el("h2", null, "The same as a list"), note(`${plural(map.groups.length, "group")}, named by their most characteristic words.`), el("div", { class: "map-groups" }, groups));
     }
   }
 }

@@ -1,31 +1,18 @@
 // The model: how good it is beside BM25, how it was trained, how large and fast it is, and what the doctor found in its log.
 
-import { get } from "./api.js";
 import { bars, curve, intervals } from "./charts.js";
-import { count, el, empty, failure, fixed, loading, plural, put, scrolled } from "./dom.js";
+import { count, el, empty, fixed, plural, put, scrolled } from "./dom.js";
+import { figures, loaded, note } from "./insight.js";
 
 export const title = "Model";
 
-export function show(root, params, context) {
-  const stop = new AbortController();
-  const body = el("div");
-  root.append(el("h1", null, title), body);
-  load();
-  return () => stop.abort();
-
-  async function load() {
-    put(body, loading());
-    try {
-      const model = await get("/model", { signal: stop.signal });
-      put(body, lead(model), problems(model), measured(model), training(model), size(model), recipe(model), doctor(model));
-    } catch (error) {
-      if (!stop.signal.aborted) put(body, failure(error, load));
-    }
-  }
+export function show(root) {
+  const view = loaded(root, title, "/model", (model) => put(view.body, lead(model), problems(model), measured(model), training(model), size(model), recipe(model), doctor(model)));
+  view.load();
+  return view.cleanup;
 }
 
 const section = (heading, ...children) => el("section", null, el("h2", null, heading), children);
-const figures = (pairs) => el("ul", { class: "figures" }, pairs.filter(Boolean).map(([value, name]) => el("li", null, el("b", null, value), el("span", null, name))));
 const problems = (model) => model.problems.length ? el("div", { class: "warning", role: "note" }, model.problems.map((text) => el("p", null, text))) : null;
 
 function lead({ facts, data, sizes, measured: result }) {
@@ -58,7 +45,7 @@ function measured({ measured: result }) {
     return el("td", { class: "n" }, row ? [fixed(row.value, 1), row.low === null ? null : el("small", null, ` [${fixed(row.low, 1)}, ${fixed(row.high, 1)}]`)] : "–");
   };
   return section("Quality beside BM25",
-    el("p", { class: "note" }, `Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query").replace("querys", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),
+    note(`Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),
     result.note ? el("p", null, result.note) : null,
     el("div", { class: "charts" }, metrics.slice(0, 4).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
     scrolled("Measured systems", el("table", null, el("thead", null, el("tr", null, el("th", { scope: "col" }, "system"), metrics.map((metric) => el("th", { scope: "col", class: "n" }, metric)))),
@@ -68,12 +55,12 @@ function measured({ measured: result }) {
 // --- training --------------------------------------------------------------------------------------------------
 
 function training({ history, kept_epoch: kept }) {
-  if (!history.length) return section("Training", el("p", { class: "note" }, "The model folder has no record of its training."));
+  if (!history.length) return section("Training", note("The model folder has no record of its training."));
   const labels = history.map((row) => String(row.epoch)), mark = history.findIndex((row) => row.epoch === kept);
   const metrics = [...new Set(history.flatMap((row) => Object.keys(row.dev)))], main = metrics.find((name) => name === "NDCG@10") || metrics.at(-1);
   const scored = history.filter((row) => main in row.dev);
   const seconds = history.at(-1).seconds;
-  return section("Training", el("p", { class: "note" }, `${plural(history.length, "epoch")}${seconds ? ` in ${duration(seconds)}` : ""}.${kept ? ` Epoch ${kept} was kept${scored.length ? `, by its ${main} on dev` : ""}.` : ""}`),
+  return section("Training", note(`${plural(history.length, "epoch")}${seconds ? ` in ${duration(seconds)}` : ""}.${kept ? ` Epoch ${kept} was kept${scored.length ? `, by its ${main} on dev` : ""}.` : ""}`),
     el("div", { class: "charts" }, scored.length ? curve({ caption: `${main} on dev, in per cent`, labels: scored.map((row) => String(row.epoch)), values: scored.map((row) => row.dev[main]), mark: scored.findIndex((row) => row.epoch === kept), axis: "epoch" }) : null,
       curve({ caption: "Loss", labels, values: history.map((row) => row.loss), mark, axis: "epoch" })));
 }
@@ -84,8 +71,7 @@ function size({ sizes, speed, facts }) {
   const stored = sizes.filter((figure) => figure.unit === "bytes");
   return section("Size and speed",
     el("div", { class: "charts" },
-      stored.length ? el("figure", { class: "chart" }, el("figcaption", null, `The index on disk: ${bytes(stored.reduce((sum, part) => sum + part.value, 0))}`),
-        el("dl", { class: "bars" }, stored.map((part) => [el("dt", null, part.name), el("dd", { style: { "--a": (part.value / Math.max(...stored.map((other) => other.value))).toFixed(3) } }, el("span", { class: "bar", "aria-hidden": "true" }), el("small", null, bytes(part.value)))]))) : null,
+      stored.length ? bars(`The index on disk: ${bytes(stored.reduce((sum, part) => sum + part.value, 0))}`, stored.map((part) => part.name), stored.map((part) => part.value), bytes) : null,
       el("figure", { class: "chart" }, el("figcaption", null, "Speed"), el("dl", { class: "facts" },
         [...speed.filter((figure) => figure.unit !== "MB").map((figure) => [figure.name, `${number(figure.value)}${figure.unit ? ` ${figure.unit}` : ""}`]), ["encodes with", facts["encodes with"]]].map(([name, value]) => [el("dt", null, name), el("dd", null, value)])))));
 }
@@ -93,7 +79,7 @@ function size({ sizes, speed, facts }) {
 function recipe({ facts, data, recipe: settings }) {
   const rows = (object) => el("dl", { class: "facts" }, Object.entries(object).map(([name, value]) => [el("dt", null, name.replaceAll("_", " ")), el("dd", null, shown(value, name))]));
   return section("Recipe and data", el("div", { class: "charts" },
-    el("figure", { class: "chart" }, el("figcaption", null, "Data"), Object.keys(data).length ? rows(data) : el("p", { class: "note" }, "The model does not tell on what it was trained.")),
+    el("figure", { class: "chart" }, el("figcaption", null, "Data"), Object.keys(data).length ? rows(data) : note("The model does not tell on what it was trained.")),
     el("figure", { class: "chart" }, el("figcaption", null, "Model"), rows(Object.fromEntries(Object.entries(facts).filter(([name]) => !/paper|encodes/.test(name)))))),
     Object.keys(settings).length ? el("details", null, el("summary", null, "All settings of the recipe"), el("div", { class: "columns" }, rows(settings))) : null);
 }
@@ -106,7 +92,7 @@ function doctor({ doctor: examined }) {
   }
   const act = examined.findings.filter((finding) => finding.act);
   return section("The click log, by the doctor",
-    el("p", { class: "note" }, el("bdi", null, examined.source.split("/").pop()), `: ${act.length ? `${plural(act.length, "finding")} ${act.length === 1 ? "needs" : "need"} attention.` : "no finding needs attention."}`, examined.sample ? ` Some counts are from a sample: ${examined.sample}.` : ""),
+    note(el("bdi", null, examined.source.split("/").pop()), `: ${act.length ? `${plural(act.length, "finding")} ${act.length === 1 ? "needs" : "need"} attention.` : "no finding needs attention."}`, examined.sample ? ` Some counts are from a sample: ${examined.sample}.` : ""),
     el("div", { class: "findings" }, [...act, ...examined.findings.filter((finding) => !finding.act)].map(findingOf)));
 }
 
@@ -115,7 +101,7 @@ function findingOf(finding) {
     el("summary", null, el("b", null, finding.heading || finding.name.replaceAll("_", " ")), finding.act ? el("span", { class: "chip" }, "needs attention") : null, " ", el("span", { class: "soft" }, finding.text.split(/(?<=[.!?])\s/)[0])),
     el("p", null, finding.text), finding.advice && finding.advice !== "Nothing to do." ? el("p", null, el("b", null, "Next: "), finding.advice) : null,
     finding.examples.length ? [el("h3", null, "Examples"), el("ul", { class: "examples" }, finding.examples.slice(0, 8).map((text) => el("li", null, el("bdi", null, text))))] : null,
-    el("div", { class: "charts" }, finding.plots.filter((plot) => plot.values.length && plot.labels.length === plot.values.length).map((plot) => (plot.kind === "bars" ? bars(plot.caption, plot.labels, plot.values, plot.unit)
+    el("div", { class: "charts" }, finding.plots.filter((plot) => plot.values.length && plot.labels.length === plot.values.length).map((plot) => (plot.kind === "bars" ? bars(plot.caption, plot.labels, plot.values, (value) => `${plot.unit ? number(value) : count(Math.round(value))}${plot.unit}`)
       : curve({ caption: plot.caption, labels: plot.labels, values: plot.values, unit: plot.unit, level: plot.level, band: plot.low.length === plot.values.length && plot.high.length === plot.values.length ? [plot.low, plot.high] : null, zero: true })))));
 }
 

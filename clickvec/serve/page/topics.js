@@ -2,6 +2,7 @@
 
 import { patiently } from "./api.js";
 import { choice, count, el, empty, failure, fixed, loading, plural, put } from "./dom.js";
+import { field, loaded, note, texts } from "./insight.js";
 
 export const title = "Topics";
 
@@ -11,40 +12,24 @@ const SIGNS = { "+": "above zero", "-": "below zero" };
 const minus = (sign) => sign.replace("-", "−");
 
 export function show(root, params, context) {
-  const stop = new AbortController();
   const state = { sort: Object.hasOwn(SORTS, params.sort) ? params.sort : "sharp", words: params.words || "", cell: params.cell };
-  root.append(el("h1", null, title));
-  if (!context.service.has_cells) {
-    root.append(empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN. This one reads all words of a text at once."));
-    return () => {};
-  }
-  const body = el("div", null, loading("Reading titles …"));
-  root.append(body);
-  load();
-  return () => stop.abort();
-
-  async function load() {
-    put(body, loading("Reading titles …"));
-    try {
-      const answer = await patiently("GET", "/topics", undefined, stop.signal);
-      if (!answer.topics.length) put(body, empty("There are no topics yet", "The model knows no word of the titles, or the index has none."));
-      else draw(answer);
-    } catch (error) {
-      if (!stop.signal.aborted) put(body, failure(error, load));
-    }
-  }
+  const view = loaded(root, title, "/topics", draw, "Reading titles …");
+  if (context.service.has_cells) view.load();
+  else put(view.body, empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN. This one reads all words of a text at once."));
+  return view.cleanup;
 
   function draw(answer) {
+    if (!answer.topics.length) return put(view.body, empty("There are no topics yet", "The model knows no word of the titles, or the index has none."));
     const cells = gather(answer);
     const most = Math.max(...cells.map((cell) => cell.sharp), 1e-9);
     const list = el("div", { class: "topic-cards" });
     const told = el("p", { class: "note", role: "status" });
-    const field = el("input", { type: "search", value: state.words, placeholder: "Words, such as hotel", "aria-label": "Show cells with these words", autocomplete: "off", spellcheck: "false", oninput: () => { state.words = field.value; update(); } });
-    put(body,
+    const words = field("Show cells with these words", "Words, such as hotel", state.words, () => { state.words = words.value; update(); });
+    put(view.body,
       el("p", { class: "lead" }, "Each cell of the model is a small detector. It responds to some words and ignores the others."),
-      el("p", { class: "note" }, `Measured on ${plural(answer.titles, "title")}. A cell that ends a title above zero (+) and one that ends it below (−) stand for two topics. `,
+      note(`Measured on ${plural(answer.titles, "title")}. A cell that ends a title above zero (+) and one that ends it below (−) stand for two topics. `,
         "Sharpness is 1 if a cell always responds to the same word, and 0 if it responds to no word twice. A topic is spread over several cells."),
-      el("div", { class: "row topic-tools" }, field, choice("Order", "topic-sort", SORTS, state.sort, (key) => { state.sort = key; update(); })),
+      el("div", { class: "row topic-tools" }, words, choice("Order", "topic-sort", SORTS, state.sort, (key) => { state.sort = key; update(); })),
       told, list);
     update();
     if (state.cell !== undefined) list.querySelector(`[data-cell="${CSS.escape(state.cell)}"]`)?.scrollIntoView({ block: "start" });
@@ -72,7 +57,7 @@ export function show(root, params, context) {
     const button = el("button", { type: "button", class: "topic-head", "aria-expanded": "false", "aria-controls": inside.id, onclick: toggle },
       el("span", { class: "topic-name" }, name), meter(cell, most), el("span", { class: "topic-more", "aria-hidden": "true" }, "+"));
     const node = el("article", { class: cell.dead ? "topic dead" : "topic", data: { cell: cell.dimension } }, el("h2", null, button),
-      el("div", { class: "topic-words" }, cell.dead ? el("p", { class: "note" }, "Dead: its value hardly depends on the title.") : null,
+      el("div", { class: "topic-words" }, cell.dead ? note("Dead: its value hardly depends on the title.") : null,
         cell.sides.map((side) => el("p", null, sign(side.sign), side.words.slice(0, 8).map(({ word }, at) => [at ? ", " : "", el("bdi", { class: wanted.some((part) => word.includes(part)) ? "hit-word" : null }, word)])))),
       inside);
     if (String(cell.dimension) === state.cell) toggle();
@@ -92,31 +77,28 @@ export function show(root, params, context) {
     async function fill() {
       put(inside, loading());
       try {
-        put(inside, details(await patiently("GET", `/topics/${cell.dimension}`, undefined, stop.signal)));
+        put(inside, details(await patiently(`/topics/${cell.dimension}`, view)));
         if (node.getBoundingClientRect().top < 0) node.scrollIntoView({ block: "nearest" });
       } catch (error) {
-        if (!stop.signal.aborted) put(inside, failure(error, fill));
+        if (!view.signal.aborted) put(inside, failure(error, fill));
       }
     }
   }
 
   function details(cell) {
     return [
-      el("p", { class: "note" }, `Among the most active cells in ${count(cell.times_active)} of ${plural(cell.titles, "title")}. Spread of its value: ${fixed(cell.spread, 3)}.`),
+      note(`Among the most active cells in ${count(cell.times_active)} of ${plural(cell.titles, "title")}. Spread of its value: ${fixed(cell.spread, 3)}.`),
       el("div", { class: "topic-sides" }, cell.sides.map((side) => el("section", { "aria-label": `Values ${SIGNS[side.sign]}` },
         el("h3", null, sign(side.sign), `${SIGNS[side.sign][0].toUpperCase()}${SIGNS[side.sign].slice(1)}`, " ", el("small", null, `sharpness ${fixed(side.specificity, 2)}`)),
-        side.words.length ? el("ul", { class: "words" }, side.words.map((word) => el("li", null, el("a", { class: "chip", href: context.link("search", { q: word.word }), title: `${plural(word.count, "time")}, ${fixed(word.lift, 1)} times as often as all cells` }, el("bdi", null, word.word))))) : el("p", { class: "note" }, "It responds to no word in this way."),
-        texts("Titles", side.titles),
-        cell.queries ? texts("Queries", side.queries) : null))),
-      cell.queries ? null : el("p", { class: "note" }, "Queries are listed if the folder about has a file queries.txt; clickvec up writes it."),
+        side.words.length ? el("ul", { class: "words" }, side.words.map((word) => el("li", null, el("a", { class: "chip", href: context.link("search", { q: word.word }), title: `${plural(word.count, "time")}, ${fixed(word.lift, 1)} times as often as all cells` }, el("bdi", null, word.word))))) : note("It responds to no word in this way."),
+        listed("Titles", side.titles),
+        cell.queries ? listed("Queries", side.queries) : null))),
+      cell.queries ? null : note("Queries are listed if the folder about has a file queries.txt; clickvec up writes it."),
     ];
   }
 
-  function texts(heading, found) {
-    if (!found.length) return null;
-    const most = Math.max(...found.map((text) => text.activation));
-    return [el("h4", null, heading), el("ol", { class: "topic-texts" }, found.map((text) => el("li", { style: { "--a": (text.activation / most).toFixed(3) } },
-      el("a", { href: context.link("search", { q: text.text }), dir: "auto" }, text.text), el("small", null, fixed(text.activation, 2)))))];
+  function listed(heading, found) {
+    return found.length ? [el("h4", null, heading), el("ol", { class: "bar-list" }, texts(found.map(({ text, activation }) => ({ text, value: activation, shown: fixed(activation, 2) })), context))] : null;
   }
 }
 

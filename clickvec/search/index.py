@@ -98,7 +98,7 @@ class Index(Searchable):
         otherwise, damaged files are refused.
         """
         if isinstance(path, str) and is_address(path):
-            return cls(open_address(path, encoder))
+            return cls(open_address(path, encoder, writing))
         if format_of(Path(path)) <= OLD_FORMAT:
             return cls(OldIndex(Path(path), encoder, writing))
         return cls(LiveFolder(Path(path), encoder, writing))

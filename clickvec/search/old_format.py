@@ -144,6 +144,10 @@ class OldIndex:
         """Do nothing: what is read never changes."""
         return nullcontext()
 
+    def state(self) -> dict[str, Any]:
+        """Return no settings: there are none."""
+        return {}
+
     def refresh(self) -> None:
         """Do nothing."""
 

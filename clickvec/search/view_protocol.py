@@ -184,6 +184,9 @@ class LiveDocuments(Protocol):
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""
 
+    def state(self) -> dict[str, Any]:
+        """Return the stored settings."""
+
     def set_state(self, **values: Any) -> None:  # noqa: ANN401
         """Change settings, such as the fusion."""
 

@@ -17,7 +17,7 @@ _IDLE = 16  # connections that are kept open
 _CONNECT_SECONDS = 10
 # strict_order and a larger list: a filter, or a hundred candidates, need more than the 40 titles that pgvector finds.
 _SETTINGS = {
-    "hnsw.ef_search": "200",
+    "hnsw.ef_search": "400",
     "hnsw.iterative_scan": "strict_order",
     "hnsw.max_scan_tuples": "100000",
     "jit": "off",  # compiling takes longer than these statements

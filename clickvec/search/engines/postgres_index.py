@@ -116,6 +116,10 @@ class PostgresIndex:
                 self._update(connection, 0, -removed, -length)
         return removed
 
+    def state(self) -> dict[str, Any]:
+        """Return the stored settings."""
+        return self.read_state().settings
+
     def set_state(self, **values: Any) -> None:  # noqa: ANN401
         """Change settings, such as the fusion."""
         with self.connections.transaction() as connection:

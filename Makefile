@@ -1,13 +1,18 @@
-# The two main commands are `make demo` and `make test`. Both create .venv in this folder first and install nothing elsewhere.
+# The main commands are `make demo`, `make serve` and `make test`. They create .venv in this folder first and install nothing elsewhere.
 # `make test-paths`, `make sanitize` and `make explore` run further tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test setup check pytest test-slow test-paths sanitize explore table bench results reliability soak inside clean
+.PHONY: demo serve test setup check pytest test-slow test-paths sanitize explore table bench results reliability soak inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
+
+# Open the page: that of the demo if it is there, otherwise a new one of the built-in log.
+serve: setup
+	@if test -e out/demo/index/index.json; then $(BIN)/clickvec serve out/demo/index --open; \
+		else $(BIN)/clickvec up --out out/up --open; fi
 
 test: check pytest
 

@@ -44,12 +44,12 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
             run_verb(shlex.split(command))
     print_summary(
         f"\nDone in {time.monotonic() - started:.0f} s. Try next:\n"
+        f"  clickvec serve {index} --open    (the page: search, explanations, topics; in this repository: make serve)\n"
         f"  open {out / 'report' / 'index.html'} in a browser\n"
         f'  clickvec search {index} "your query"\n'
         f'  clickvec explain {index} "{SEARCHES[2]}"\n'
         f"  clickvec nearest {index} pizza\n"
-        f"  clickvec serve {index}\n"
-        "  clickvec train YOUR_LOG --out model    (a file with the columns query, title and optionally clicks)"
+        "  clickvec up YOUR_LOG    (a file with the columns query, title and optionally clicks)"
     )
 
 

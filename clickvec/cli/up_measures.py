@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from clickvec.evaluation.result import Evaluation
     from clickvec.search.index import Index
 
+
 MOST_QUERIES = 2_000  # of more, a random sample is measured
 TIMED_QUERIES = 200
 TIMED_TITLES = 20_000
+SHOWN_QUERIES = 5_000  # in the file for the page
+FEWEST_CLICKS = 3  # of these
 CHOSEN_BY = "NDCG@10"
 MODES = ("hybrid", "vectors")
 NAMES = {"vectors": "model"}  # what the model alone is called, here and by `train`
@@ -166,11 +169,15 @@ def write_titles(path: Path, titles: Sequence[str]) -> None:
 
 
 def write_frequent_queries(about: Path, data: "Dataset", texts: "Texts") -> None:
-    """Write the queries with the most clicks, for which the page shows the cells that respond to them."""
+    """Write the queries with the most clicks, for which the page shows the cells that respond to them.
+
+    Everyone who may search can read them, so queries with few clicks, which may tell who typed them, are left out.
+    """
     if find_spec("msgspec") is None:  # then there is no page
         return
     from clickvec.serve.about_folder import write_queries
 
     clicks = np.bincount(data.pair_query, weights=data.pair_clicks)
-    most = np.argsort(-clicks, kind="stable")[:MOST_QUERIES].tolist()
+    order = np.argsort(-clicks, kind="stable")[:SHOWN_QUERIES]
+    most = order[clicks[order] >= FEWEST_CLICKS].tolist()
     write_queries(about, (texts.queries[at : at + 1][0] for at in most))

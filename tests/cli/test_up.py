@@ -34,7 +34,7 @@ PLACES = ("kitchen", "garden", "bath", "office", "cellar", "attic")
 def write_log(path: Path) -> Path:
     """Write clicks of 600 queries on 100 titles."""
     rows = [(kind, thing, place) for kind in KINDS for thing in THINGS for place in PLACES]
-    lines = [f"{kind} {thing} for the {place}\t{thing} made of {kind}\t2\n" for kind, thing, place in rows]
+    lines = [f"{kind} {thing} for the {place}\t{thing} made of {kind}\t3\n" for kind, thing, place in rows]
     path.write_text("query\ttitle\tclicks\n" + "".join(lines))
     return path
 
@@ -103,7 +103,7 @@ def done_before(screen: str) -> list[str]:
 
 def test_a_log_becomes_a_measured_index_in_one_folder(made: Path) -> None:
     screen, out = (made / "screen.txt").read_text(), made / "out"
-    check_tells(screen, "log.tsv", "1,200 clicks", "hybrid", "BM25 (tuned)", "held-out quer", "clickvec search")
+    check_tells(screen, "log.tsv", "1,800 clicks", "hybrid", "BM25 (tuned)", "held-out quer", "clickvec search")
     assert [line.split()[1] for line in screen.splitlines() if re.match(r"\d/\d ", line)] == NAMES
     assert {path.name for path in out.iterdir()} == {
         "about", "data", "index", "lock", "model", "titles.jsonl", "up.json"
@@ -130,6 +130,13 @@ def test_the_page_reads_what_was_measured(made: Path) -> None:
     assert {row.metric for row in about.measured.rows} == {"MRR@10", "Recall@100", "NDCG@10"}
     assert all((row.low or 0) <= row.value <= (row.high or 0) for row in about.measured.rows)
     assert {figure.unit for figure in about.measured.speed} == {"ms", "titles/s", "MB"}
+
+
+def test_the_page_shows_only_queries_with_some_clicks(tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("query\ttitle\tclicks\nrare\ta lamp\t2\nsome\ta lamp\t3\nmany\ta lamp\t5\nmany\ta chair\t1\n")
+    ok("up", log, "--out", tmp_path / "out", "--no-serve")
+    assert (tmp_path / "out/about/queries.txt").read_text() == "many\nsome\n"
 
 
 def test_the_titles_of_the_log_are_the_catalogue_if_there_is_none(tmp_path: Path) -> None:
@@ -161,6 +168,7 @@ def test_the_default_folder_is_named_after_the_log() -> None:
     assert up_verb._default_folder([]) == Path("out/built-in")
 
 
+@pytest.mark.slow
 def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
     log.write_text(log.read_text().replace("query\t", "typed\t", 1))
@@ -197,6 +205,7 @@ def test_a_changed_catalogue_is_indexed_without_training(copy: Path) -> None:
     check_tells(" ".join(screen.split()), "101 titles of the catalogue", "again, because the catalogue changed")
 
 
+@pytest.mark.slow
 def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: Path) -> None:
     log = tmp_path / "ids.tsv"
     clicks = (copy / "log.tsv").read_text().splitlines()[1:]

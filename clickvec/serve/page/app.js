@@ -95,6 +95,8 @@ function drawTabs(view, params) {
   const handed = Object.fromEntries(CARRIED.filter((name) => params[name]).map((name) => [name, params[name]]));
   put(byId("tabs"), Object.entries(VIEWS).map(([name, { label }]) =>
     el("a", { href: link(name, name === view ? params : handed), "aria-current": name === view ? "page" : null, data: { tab: name } }, label)));
+  const tabs = byId("tabs"), tab = tabs.querySelector("[aria-current]"); // on a phone, not all tabs fit
+  tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
 }
 
 // --- colours, shortcuts, key, connection ---------------------------------------------------------------------------

@@ -62,5 +62,5 @@ export function intervals(caption, rows, unit = "") {
 export function bars(caption, labels, values, text) {
   const most = Math.max(...values.map(Math.abs), 1e-9);
   return el("figure", { class: "chart" }, el("figcaption", null, caption), el("dl", { class: "bars" }, labels.map((label, at) => [
-    el("dt", null, label), el("dd", { style: { "--a": (Math.abs(values[at]) / most).toFixed(3) } }, el("span", { class: "bar", "aria-hidden": "true" }), el("small", null, text(values[at])))])));
+    el("dt", null, label), el("dd", { style: { "--a": (Math.abs(values[at]) / most).toFixed(3) } }, el("span", { class: "length", "aria-hidden": "true" }), el("small", null, text(values[at])))])));
 }

@@ -47,7 +47,7 @@ function measured({ measured: result }) {
   return section("Quality beside BM25",
     note(`Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),
     result.note ? el("p", null, result.note) : null,
-    el("div", { class: "charts" }, metrics.slice(0, 4).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
+    el("div", { class: "charts small" }, metrics.slice(0, 4).map((metric) => intervals(metric, rowsOf(result, metric).map((row) => ({ ...row, name: row.system, baseline: isBaseline(row) }))))),
     scrolled("Measured systems", el("table", null, el("thead", null, el("tr", null, el("th", { scope: "col" }, "system"), metrics.map((metric) => el("th", { scope: "col", class: "n" }, metric)))),
       el("tbody", null, systems.map((system) => el("tr", null, el("th", { scope: "row" }, system), metrics.map((metric) => cell(system, metric))))))));
 }

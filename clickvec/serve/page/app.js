@@ -9,6 +9,7 @@ import { count, el, failure, loading, put } from "./dom.js";
 const VIEWS = {
   search: { label: "Search", letter: "s", load: () => import("./search.js") },
   why: { label: "Why", letter: "w", load: () => import("./why.js") },
+  try: { label: "Try it out", letter: "t", load: () => import("./try.js") },
   topics: { label: "Topics", letter: "o", load: () => import("./topics.js") },
   map: { label: "Map", letter: "a", load: () => import("./map.js") },
   queries: { label: "Queries", letter: "q", load: () => import("./queries.js") },

@@ -138,9 +138,9 @@ const SHORTCUTS = [
 function showShortcuts() {
   if (document.querySelector("dialog")) return;
   const on = el("input", { type: "checkbox", checked: store.get("clickvec-shortcuts") !== "off", onchange: () => store.set("clickvec-shortcuts", on.checked ? "on" : "off") });
-  dialog("Keyboard shortcuts", el("form", { method: "dialog" }, el("h2", null, "Keyboard shortcuts"),
-    el("dl", { class: "shortcuts" }, SHORTCUTS.map(([keys, text]) => [el("dt", null, keys.split(" ").map((part) => (part.length < 6 ? el("kbd", null, part) : ` ${part} `))), el("dd", null, text)])),
-    el("label", { class: "check" }, on, "Use shortcuts of a single character"), el("button", null, "Close")));
+  dialog("Keyboard shortcuts", el("form", { method: "dialog" }, el("h2", "Keyboard shortcuts"),
+    el("dl.shortcuts", SHORTCUTS.map(([keys, text]) => [el("dt", keys.split(" ").map((part) => (part.length < 6 ? el("kbd", part) : ` ${part} `))), el("dd", text)])),
+    el("label.check", on, "Use shortcuts of a single character"), el("button", "Close")));
 }
 
 let going = 0;
@@ -159,10 +159,10 @@ function askForKey(message) {
   asking ??= new Promise((resolve) => {
     const field = el("input", { type: "password", name: "key", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "key-about" });
     const box = dialog("API key", el("form", { method: "dialog", id: "key-form", onsubmit: () => { api.keepKey(field.value.trim()); box.returnValue = "kept"; } },
-      el("h2", null, "This service needs a key"),
-      el("p", { id: "key-about" }, message ? [el("strong", null, message), " "] : null, "Paste an API key. It stays in this tab until you close it."),
-      el("label", { class: "stacked" }, "Key", field),
-      el("div", { class: "row" }, el("button", { class: "main" }, "Use the key"), el("button", { type: "button", onclick: () => box.close() }, "Cancel"))));
+      el("h2", "This service needs a key"),
+      el("p", { id: "key-about" }, message ? [el("strong", message), " "] : null, "Paste an API key. It stays in this tab until you close it."),
+      el("label.stacked", "Key", field),
+      el("div.row", el("button.main", "Use the key"), el("button", { type: "button", onclick: () => box.close() }, "Cancel"))));
     let kept = false;
     box.addEventListener("submit", () => { kept = Boolean(field.value.trim()); });
     box.addEventListener("close", () => { asking = null; resolve(kept); });

@@ -18,8 +18,14 @@ function fill(node, attrs, children) {
 const flat = (children) =>
   children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : String(child)));
 
-// el("p", {class: "note", onclick: f, style: {"--a": 0.5}, data: {id: 7}}, "text", el("b", null, "more"))
-export const el = (tag, attrs, ...children) => fill(document.createElement(tag), attrs, children);
+// el("p", {class: "note", onclick: f, style: {"--a": 0.5}, data: {id: 7}}, "text", el("b", "more"))
+// el("p.note.wide", "text"): classes behind the tag, and no attributes.
+export function el(name, ...rest) {
+  const [tag, ...classes] = name.split("."), node = document.createElement(tag);
+  if (classes.length) node.className = classes.join(" ");
+  const isAttrs = rest[0] === null || rest[0]?.constructor === Object;
+  return fill(node, isAttrs ? rest[0] : null, isAttrs ? rest.slice(1) : rest);
+}
 export const svg = (tag, attrs, ...children) => fill(document.createElementNS(SVG, tag), attrs, children);
 export const put = (node, ...children) => { node.replaceChildren(...flat(children)); return node; };
 
@@ -32,13 +38,13 @@ export const signed = (number, digits = 3) => { const text = fixed(number, digit
 
 // --- states ----------------------------------------------------------------------------------------------------
 
-export const loading = (text = "Loading …") => el("div", { class: "state", role: "status", data: { state: "loading" } }, el("span", { class: "spinner", "aria-hidden": "true" }), text);
-export const empty = (title, ...more) => el("div", { class: "state", data: { state: "empty" } }, el("h2", null, title), more.map((text) => (text instanceof Node ? text : el("p", null, text))));
+export const loading = (text = "Loading …") => el("div.state", { role: "status", data: { state: "loading" } }, el("span.spinner", { "aria-hidden": "true" }), text);
+export const empty = (title, ...more) => el("div.state", { data: { state: "empty" } }, el("h2", title), more.map((text) => (text instanceof Node ? text : el("p", text))));
 export function failure(error, again) {
   const offline = error.code === "offline";
-  return el("div", { class: "state bad", role: "alert", data: { state: offline ? "offline" : "error", code: error.code || "error" } },
-    el("h2", null, offline ? "The service does not answer" : "That did not work"),
-    el("p", null, error.message),
+  return el("div.state.bad", { role: "alert", data: { state: offline ? "offline" : "error", code: error.code || "error" } },
+    el("h2", offline ? "The service does not answer" : "That did not work"),
+    el("p", error.message),
     again && el("button", { type: "button", onclick: again }, "Try again"));
 }
 
@@ -46,9 +52,9 @@ export function failure(error, again) {
 
 // A switch between a few choices: radio buttons in a row.
 export function choice(label, name, options, value, onchange) {
-  return el("fieldset", { class: "switch", data: { switch: name } }, el("legend", { class: "unseen" }, label),
+  return el("fieldset.switch", { data: { switch: name } }, el("legend.unseen", label),
     Object.entries(options).map(([key, text]) =>
-      el("label", null, el("input", { type: "radio", name, value: key, checked: key === value, onchange: () => onchange(key) }), el("span", null, text))));
+      el("label", el("input", { type: "radio", name, value: key, checked: key === value, onchange: () => onchange(key) }), el("span", text))));
 }
 
 // A word on a background whose strength is its contribution, relative to the largest one.
@@ -59,4 +65,4 @@ export function litWord(word, contribution, most, attrs, isMatch = false) {
 }
 
 // A wide table scrolls by itself, also by keyboard.
-export const scrolled = (label, table) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
+export const scrolled = (label, table) => el("div.scroll", { tabindex: 0, role: "region", "aria-label": label }, table);

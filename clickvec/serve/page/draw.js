@@ -33,7 +33,7 @@ function colour(name) {
 // groups: [{name, words, values, marks}]; describe(cell) gives text for the readout of a cell.
 export function heatMap({ groups, cells, centre = 0, describe = () => "", label }) {
   const spread = Math.max(0.02, ...groups.flatMap((group) => group.values.flatMap((row) => cells.map((cell) => Math.abs(row[cell] - centre)))));
-  const readout = el("p", { class: "readout note", role: "status" }, "Point at a square, or use the arrow keys, to see a cell.");
+  const readout = el("p.readout.note", { role: "status" }, "Point at a square, or use the arrow keys, to see a cell.");
   const canvases = [];
   const body = groups.map((group, number) => {
     const canvas = el("canvas", { role: "img", tabindex: 0, "aria-label": `${label} of the ${group.name}: ${group.words.length} words by ${cells.length} cells. Arrow keys read single cells.`, data: { heat: group.name } });
@@ -48,7 +48,7 @@ export function heatMap({ groups, cells, centre = 0, describe = () => "", label 
     let focus = [0, 0];
     const read = (row, column) => {
       const cell = cells[column];
-      put(readout, el("b", null, group.words[row]), ` · cell ${cell} · ${label.toLowerCase()} `, el("b", { class: "number" }, fixed(group.values[row][cell])), describe(cell) ? ` · ${describe(cell)}` : "");
+      put(readout, el("b", group.words[row]), ` · cell ${cell} · ${label.toLowerCase()} `, el("b.number", fixed(group.values[row][cell])), describe(cell) ? ` · ${describe(cell)}` : "");
       canvases.forEach((other) => { other.cursor = { column, row: other === canvas ? row : -1 }; paint(); });
     };
     canvas.addEventListener("pointermove", (event) => read(...at(event)));
@@ -63,13 +63,13 @@ export function heatMap({ groups, cells, centre = 0, describe = () => "", label 
       read(...focus);
     });
     canvas.paint = (good, bad, ink) => drawCanvas(canvas, group.values, cells, centre, spread, good, bad, ink);
-    return el("div", { class: "heat", data: { group: number } },
-      el("div", { class: "labels" }, el("h4", null, group.name), el("ol", null, group.words.map((word, row) => el("li", { class: group.marks?.[row] ? "key" : null, title: word }, word)))),
+    return el("div.heat", { data: { group: number } },
+      el("div.labels", el("h4", group.name), el("ol", group.words.map((word, row) => el("li", { class: group.marks?.[row] ? "key" : null, title: word }, word)))),
       canvas);
   });
-  const figure = el("figure", { class: "heatmap" }, body,
-    el("div", { class: "row spread scale" },
-      readout, el("span", { class: "note number ramp" }, fixed(centre - spread, 2), el("span", { class: "gradient", "aria-hidden": "true" }), fixed(centre + spread, 2))));
+  const figure = el("figure.heatmap", body,
+    el("div.row.spread.scale",
+      readout, el("span.note.number.ramp", fixed(centre - spread, 2), el("span.gradient", { "aria-hidden": "true" }), fixed(centre + spread, 2))));
   function paint() {
     const [good, bad, ink] = ["--good", "--bad", "--ink"].map(colour);
     for (const canvas of canvases) canvas.paint(good, bad, ink);

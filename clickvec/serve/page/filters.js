@@ -36,9 +36,9 @@ export async function drawFilters(root, fields, where, ask, change) {
   if (root.contains(document.activeElement) && document.activeElement.type === "number") return; // do not disturb typing
   const focus = document.activeElement?.dataset?.facet;
   const active = Object.keys(where).length;
-  const box = el("details", { class: "filters", open: isOpen ?? Boolean(active), ontoggle: () => { isOpen = box.open; } },
-    el("summary", null, "Filters", active ? el("span", { class: "tag only" }, active) : null, active ? el("button", { type: "button", class: "quiet", onclick: (event) => { event.preventDefault(); change({}); } }, "Remove all") : null),
-    el("div", { class: "facets" }, offered.filter((field) => isRange(field) || counts[pathOf(field.name)]?.length || pathOf(field.name) in where).map((field) => el("fieldset", { data: { field: field.name } }, el("legend", null, field.name),
+  const box = el("details.filters", { open: isOpen ?? Boolean(active), ontoggle: () => { isOpen = box.open; } },
+    el("summary", "Filters", active ? el("span.tag.only", active) : null, active ? el("button", { type: "button", class: "quiet", onclick: (event) => { event.preventDefault(); change({}); } }, "Remove all") : null),
+    el("div.facets", offered.filter((field) => isRange(field) || counts[pathOf(field.name)]?.length || pathOf(field.name) in where).map((field) => el("fieldset", { data: { field: field.name } }, el("legend", field.name),
       isRange(field) ? drawRange(field, where, change) : drawChips(field, counts[pathOf(field.name)] || [], where, change)))));
   put(root, box);
   if (focus) [...root.querySelectorAll("[data-facet]")].find((chip) => chip.dataset.facet === focus)?.focus();
@@ -53,18 +53,18 @@ function drawChips(field, counts, where, change) {
   const path = pathOf(field.name);
   const chosen = Array.isArray(where[path]) ? where[path] : [];
   const all = [...counts, ...chosen.filter((value) => !counts.some((entry) => entry.value === value)).map((value) => ({ value, count: 0 }))];
-  return el("div", { class: "row" }, all.map(({ value, count: number }) => {
+  return el("div.row", all.map(({ value, count: number }) => {
     const isChosen = chosen.includes(value);
     const next = isChosen ? chosen.filter((other) => other !== value) : [...chosen, value];
     return el("button", { type: "button", class: "chip facet", "aria-pressed": String(isChosen), data: { facet: JSON.stringify([field.name, value]), value }, onclick: () => change(withField(where, path, next.length ? next : null)) },
-      el("span", { class: "cut" }, value === "" ? "(blank)" : String(value)), " ", el("small", null, count(number)));
+      el("span.cut", value === "" ? "(blank)" : String(value)), " ", el("small", count(number)));
   }));
 }
 
 function drawRange(field, where, change) {
   const path = pathOf(field.name);
   const range = where[path] && typeof where[path] === "object" ? where[path] : {};
-  const bound = (key, label, hint) => el("label", null, label, " ", el("input", { type: "number", step: "any", value: range[key] ?? "", placeholder: hint ?? "", "aria-label": `${field.name} ${label}`, data: { bound: key },
+  const bound = (key, label, hint) => el("label", label, " ", el("input", { type: "number", step: "any", value: range[key] ?? "", placeholder: hint ?? "", "aria-label": `${field.name} ${label}`, data: { bound: key },
     onchange: (event) => {
       const { [key]: _, ...rest } = range;
       const value = event.target.value === "" ? {} : { [key]: Number(event.target.value) };
@@ -72,5 +72,5 @@ function drawRange(field, where, change) {
       event.target.blur();
       change(withField(where, path, Object.keys(next).length ? next : null));
     } }));
-  return el("div", { class: "row range" }, bound("gte", "from", field.minimum), bound("lte", "to", field.maximum));
+  return el("div.row.range", bound("gte", "from", field.minimum), bound("lte", "to", field.maximum));
 }

@@ -23,7 +23,7 @@ export const finalOutput = (activations) => { const rows = activations.values.ou
 // Draw into `root`. traces: {query: [...], title: [...]}; marks: which words are keywords.
 export function drawGates(root, traces, marks = {}, known = new Map()) {
   if (!traces?.query?.length || !traces.title?.length) {
-    put(root, el("p", { class: "note" }, "There is nothing to draw: this model does not read word by word, or one of the texts is empty."));
+    put(root, el("p.note", "There is nothing to draw: this model does not read word by word, or one of the texts is empty."));
     return;
   }
   const again = () => { const focus = document.activeElement?.name; drawGates(root, traces, marks, known); if (focus) root.querySelector(`input[name="${focus}"]:checked`)?.focus(); };
@@ -37,14 +37,14 @@ export function drawGates(root, traces, marks = {}, known = new Map()) {
   const first = traces.query.slice(0, way).reduce((sum, other) => sum + finalOutput(other).length, 0);
   const describe = (cell) => { const words = known.get(`${first + cell}${t[cell] < 0 ? "-" : "+"}`); return words ? `responds to ${words.join(", ")}` : ""; };
   put(root,
-    el("div", { class: "row spread" },
+    el("div.row.spread",
       choice("What to draw", "activation", Object.fromEntries(names.map((name) => [name, ACTIVATIONS[name][0]])), kept.name, (name) => { kept.name = name; again(); }),
-      el("div", { class: "row" },
+      el("div.row",
         traces.query.length > 1 && choice("Direction of reading", "way", Object.fromEntries(traces.query.map((other, at) => [String(at), other.way])), String(way), (at) => { kept.way = Number(at); again(); }),
-        el("label", { class: "note" }, "Cells ", el("select", { name: "order", onchange: (event) => { kept.order = event.target.value; again(); } }, Object.entries(ORDERS).map(([name, text]) => el("option", { value: name, selected: name === kept.order }, text)))))),
-    el("p", { class: "note" }, about, cells.length < q.length ? ` The first ${cells.length} of ${q.length} cells.` : ""),
+        el("label.note", "Cells ", el("select", { name: "order", onchange: (event) => { kept.order = event.target.value; again(); } }, Object.entries(ORDERS).map(([name, text]) => el("option", { value: name, selected: name === kept.order }, text)))))),
+    el("p.note", about, cells.length < q.length ? ` The first ${cells.length} of ${q.length} cells.` : ""),
     heatMap({ groups: [{ name: "query", words: query.words, values: query.values[kept.name], marks: marks.query }, { name: "title", words: title.words, values: title.values[kept.name], marks: marks.title }], cells, centre, describe, label }),
-    el("details", null, el("summary", null, "The same as a table: each word and its strongest cells"), strongestTable(query, title, centre)));
+    el("details", el("summary", "The same as a table: each word and its strongest cells"), strongestTable(query, title, centre)));
 }
 
 // A gate that is switched off is 1 everywhere.
@@ -55,7 +55,7 @@ function strongestTable(query, title, centre) {
     const row = values[kept.name][at];
     const best = row.map((_, cell) => cell).sort((a, b) => Math.abs(row[b] - centre) - Math.abs(row[a] - centre)).slice(0, 3);
     const mean = row.reduce((sum, value) => sum + (centre ? value : Math.abs(value)), 0) / row.length;
-    return el("tr", null, el("td", null, side), el("th", { scope: "row" }, word), el("td", { class: "n" }, fixed(mean)), el("td", null, best.map((cell) => `cell ${cell}: ${fixed(row[cell])}`).join(", ")));
+    return el("tr", el("td", side), el("th", { scope: "row" }, word), el("td.n", fixed(mean)), el("td", best.map((cell) => `cell ${cell}: ${fixed(row[cell])}`).join(", ")));
   }));
-  return scrolled("Activations", el("table", null, el("thead", null, el("tr", null, ["side", "word", centre ? "mean" : "mean size", "strongest cells"].map((text, at) => el("th", { scope: "col", class: at === 2 ? "n" : null }, text)))), el("tbody", null, rows)));
+  return scrolled("Activations", el("table", el("thead", el("tr", ["side", "word", centre ? "mean" : "mean size", "strongest cells"].map((text, at) => el("th", { scope: "col", class: at === 2 ? "n" : null }, text)))), el("tbody", rows)));
 }

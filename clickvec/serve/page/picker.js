@@ -58,5 +58,5 @@ export function titlePicker({ label, value = "", placeholder = "", name, onpick,
     } else if (event.key === "Escape" && !list.hidden) { event.stopPropagation(); close(); }
   }
 
-  return el("div", { class: "picker" }, field, list);
+  return el("div.picker", field, list);
 }

@@ -35,14 +35,14 @@ export function show(root, params, context) {
     "aria-label": `Search ${plural(service.titles, "title")}`, placeholder: `Search ${plural(service.titles, "title")}`, "aria-controls": "hits", "aria-keyshortcuts": "/",
     oninput: () => change({ q: field.value, page: 1 }),
   });
-  const switches = el("div", { class: "row spread" });
+  const switches = el("div.row.spread");
   const notes = el("div", { id: "notes" });
   const filters = el("div", { id: "filters" });
   const hits = el("div", { id: "hits", class: "columns" });
-  const pages = el("nav", { class: "row pages", "aria-label": "Pages of results" });
+  const pages = el("nav.row.pages", { "aria-label": "Pages of results" });
   root.append(
-    el("h1", { class: "unseen" }, title),
-    el("search", { class: "searchbox" }, field, el("kbd", { "aria-hidden": "true" }, "/")),
+    el("h1.unseen", title),
+    el("search.searchbox", field, el("kbd", { "aria-hidden": "true" }, "/")),
     switches, filters, notes, hits, pages);
 
   const sideBySide = () => wide.matches && !state.mode;
@@ -128,7 +128,7 @@ export function show(root, params, context) {
     switches.dataset.key = key;
     const focused = switches.contains(document.activeElement);
     put(switches, choice("What to search by", "mode", options, value, (mode) => change({ mode: mode === "hybrid" && !wide.matches ? "" : mode })),
-      el("p", { class: "legend note" }, "Shade: what a word adds to the match. ", el("u", null, "Underlined"), ": a word of the query."));
+      el("p.legend.note", "Shade: what a word adds to the match. ", el("u", "Underlined"), ": a word of the query."));
     if (focused) switches.querySelector("input:checked")?.focus();
   }
 
@@ -139,22 +139,22 @@ export function show(root, params, context) {
     put(pages); put(notes); put(filters);
     hits.className = "columns";
     put(hits, service.titles ? empty("What are you looking for?",
-      el("p", null, "Results appear as you type. Three searches run side by side: by words, by the vectors of an LSTM-RNN that learned from clicks, and by both."),
-      service.examples?.length ? el("p", { class: "row examples" }, "For example:", service.examples.map((text) => el("button", { type: "button", class: "chip", onclick: () => { field.value = text; change({ q: text, page: 1 }); field.focus(); } }, text))) : null)
+      el("p", "Results appear as you type. Three searches run side by side: by words, by the vectors of an LSTM-RNN that learned from clicks, and by both."),
+      service.examples?.length ? el("p.row.examples", "For example:", service.examples.map((text) => el("button", { type: "button", class: "chip", onclick: () => { field.value = text; change({ q: text, page: 1 }); field.focus(); } }, text))) : null)
       : empty("The index is empty", "Add documents with POST /documents or clickvec index add."));
   }
 
   function draw() {
     const focus = document.activeElement?.closest?.(".hit")?.dataset;
     const found = columns();
-    put(notes, corrections(answers[primary()]), answers[primary()].notes?.map((note) => el("p", { class: "note" }, note)));
+    put(notes, corrections(answers[primary()]), answers[primary()].notes?.map((note) => el("p.note", note)));
     hits.className = `columns n${found.length}`;
     const others = found.filter((mode) => answers[mode]?.hits.length);
     if (others.length) {
       const nodes = found.map(columnOf);
       if (hits.children.length !== nodes.length) put(hits, nodes);
       else nodes.forEach((node, at) => { if (hits.children[at] !== node) hits.children[at].replaceWith(node); });
-    } else put(hits, empty("Nothing found", Object.keys(state.where).length ? el("p", null, "No document matches the query and the filters. ", el("button", { type: "button", onclick: () => change({ where: {}, page: 1 }) }, "Remove the filters")) : state.page > 1 ? "There are no more hits." : "No title has these words, and the model knows none of their letters. Try other words."));
+    } else put(hits, empty("Nothing found", Object.keys(state.where).length ? el("p", "No document matches the query and the filters. ", el("button", { type: "button", onclick: () => change({ where: {}, page: 1 }) }, "Remove the filters")) : state.page > 1 ? "There are no more hits." : "No title has these words, and the model knows none of their letters. Try other words."));
     drawPages();
     const again = focus || (opened !== null ? { id: opened, mode: primary() } : null);
     if (again) hits.querySelector(`.hit[data-id="${CSS.escape(again.id)}"][data-mode="${CSS.escape(again.mode)}"] .title`)?.focus({ preventScroll: Boolean(focus) });
@@ -178,44 +178,44 @@ export function show(root, params, context) {
     const all = answer ? answer.hits.slice(0, PAGE) : [];
     const share = mode === "words" ? (word) => word.bm25 : (word) => word.cosine;
     const most = Math.max(0.1, ...all.flatMap((hit) => (hit.words || []).map((word) => Math.abs(share(word)))));
-    return el("section", { class: "column", data: { mode }, "aria-label": MODES[mode] },
-      sideBySide() && el("h2", null, MODES[mode], " ", el("small", null, ABOUT[mode], mode === "hybrid" && service.fusion === "clicks" ? ": the chance of a click" : "")),
-      !answer ? loading("") : all.length ? el("ol", { start: offset() + 1 }, all.map((hit, at) => drawHit(hit, at, mode, share, most))) : el("p", { class: "note" }, mode === "words" ? "No title has a word of the query." : "Nothing found."));
+    return el("section.column", { data: { mode }, "aria-label": MODES[mode] },
+      sideBySide() && el("h2", MODES[mode], " ", el("small", ABOUT[mode], mode === "hybrid" && service.fusion === "clicks" ? ": the chance of a click" : "")),
+      !answer ? loading("") : all.length ? el("ol", { start: offset() + 1 }, all.map((hit, at) => drawHit(hit, at, mode, share, most))) : el("p.note", mode === "words" ? "No title has a word of the query." : "Nothing found."));
   }
 
   function drawHit(hit, at, mode, share, most) {
     const place = offset() + at + 1;
     const words = hit.words?.map((word, at) => [at ? " " : "", litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0)]);
     const open = () => { opened = String(hit.id); logClick(hit, mode); };
-    const tags = el("div", { class: "row tags" }, drawTags(hit, mode));
+    const tags = el("div.row.tags", drawTags(hit, mode));
     drawn[mode].tags.push([hit, tags]);
-    return el("li", { class: "hit", data: { id: hit.id, mode } },
-      el("span", { class: "place number", "aria-hidden": "true" }, place),
-      el("div", { class: "about" },
-        el("a", { class: "title", href: context.link("why", { q: state.q, id: hit.id }), onclick: open }, words || hit.title),
+    return el("li.hit", { data: { id: hit.id, mode } },
+      el("span.place.number", { "aria-hidden": "true" }, place),
+      el("div.about",
+        el("a.title", { href: context.link("why", { q: state.q, id: hit.id }), onclick: open }, words || hit.title),
         drawPayload(hit.payload),
         tags),
-      el("div", { class: "worth number" }, el("b", null, scoreText(hit, mode, service)),
-        service.has_cells !== false && el("a", { class: "try", href: context.link("try", { q: state.q, id: hit.id }), tabindex: -1, title: "Edit the query and this title word by word (t)", onclick: open }, "try")));
+      el("div.worth.number", el("b", scoreText(hit, mode, service)),
+        service.has_cells !== false && el("a.try", { href: context.link("try", { q: state.q, id: hit.id }), tabindex: -1, title: "Edit the query and this title word by word (t)", onclick: open }, "try")));
   }
 
   // Where the other searches have the hit. A hit that only one of them found is marked.
   function drawTags(hit, mode) {
     if (ranks.key !== searchKey()) return [];
     const place = (name) => ranks[name]?.get(String(hit.id));
-    const only = (name, text) => el("span", { class: "tag only", title: `Not among the first ${deep()} by ${name === "words" ? "vectors" : "words"}`, data: { only: name } }, text);
-    if (mode === "words") return place("vectors") ? el("span", { class: "tag" }, `vectors ${place("vectors")}`) : only("words", "only by words");
-    if (mode === "vectors") return place("words") ? el("span", { class: "tag" }, `words ${place("words")}`) : only("vectors", hit.parts.bm25 > 0 ? "only by vectors" : "only by vectors: no word in common");
+    const only = (name, text) => el("span.tag.only", { title: `Not among the first ${deep()} by ${name === "words" ? "vectors" : "words"}`, data: { only: name } }, text);
+    if (mode === "words") return place("vectors") ? el("span.tag", `vectors ${place("vectors")}`) : only("words", "only by words");
+    if (mode === "vectors") return place("words") ? el("span.tag", `words ${place("words")}`) : only("vectors", hit.parts.bm25 > 0 ? "only by vectors" : "only by vectors: no word in common");
     const found = ["words", "vectors"].filter(place);
-    if (found.length === 1) return [el("span", { class: "tag" }, `${found[0]} ${place(found[0])}`), only(found[0], `only by ${found[0]}`)];
-    return found.length ? found.map((name) => el("span", { class: "tag" }, `${name} ${place(name)}`)) : el("span", { class: "tag" }, `beyond ${deep()} in both`);
+    if (found.length === 1) return [el("span.tag", `${found[0]} ${place(found[0])}`), only(found[0], `only by ${found[0]}`)];
+    return found.length ? found.map((name) => el("span.tag", `${name} ${place(name)}`)) : el("span.tag", `beyond ${deep()} in both`);
   }
 
   function drawPages() {
     const more = columns().some((mode) => answers[mode]?.hits.length > PAGE) && offset() + 2 * PAGE <= service.limits.hits;
     put(pages, state.page > 1 || more ? [
       el("button", { type: "button", id: "previous", disabled: state.page === 1, onclick: () => turnPage(-1) }, "Previous"),
-      el("span", { class: "note number" }, `Hits ${count(offset() + 1)} to ${count(offset() + Math.max(1, ...columns().map((mode) => Math.min(PAGE, answers[mode]?.hits.length || 0))))}`),
+      el("span.note.number", `Hits ${count(offset() + 1)} to ${count(offset() + Math.max(1, ...columns().map((mode) => Math.min(PAGE, answers[mode]?.hits.length || 0))))}`),
       el("button", { type: "button", id: "next", disabled: !more, onclick: () => turnPage(1) }, "Next")] : []);
   }
 
@@ -284,7 +284,7 @@ export function scoreText(hit, mode, service) {
 
 function corrections(answer) {
   const all = Object.entries(answer?.corrected || {});
-  return all.map(([word, similar]) => el("p", { class: "note correction", data: { word } }, "No title has ", el("q", null, word), ": searched ", similar.map((text, at) => [at ? (at === similar.length - 1 ? " and " : ", ") : "", el("b", null, text)]), " instead."));
+  return all.map(([word, similar]) => el("p.note.correction", { data: { word } }, "No title has ", el("q", word), ": searched ", similar.map((text, at) => [at ? (at === similar.length - 1 ? " and " : ", ") : "", el("b", text)]), " instead."));
 }
 
 // A few fields of the payload, as text.
@@ -292,7 +292,7 @@ export function drawPayload(payload, most = 4) {
   if (payload === null || typeof payload !== "object" || Array.isArray(payload)) return null;
   const scalar = (value) => ["string", "number", "boolean"].includes(typeof value);
   const entries = Object.entries(payload).filter(([, value]) => scalar(value) || (Array.isArray(value) && value.length && value.every(scalar))).slice(0, most);
-  return entries.length ? el("dl", { class: "payload" }, entries.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, [value].flat().map(String).join(", ").slice(0, 120))))) : null;
+  return entries.length ? el("dl.payload", entries.map(([name, value]) => el("div", el("dt", name), el("dd", [value].flat().map(String).join(", ").slice(0, 120))))) : null;
 }
 
 // A pseudonym of this tab, for the click log.

@@ -17,34 +17,34 @@ export function show(root, params, context) {
   const ask = latest(), askHits = latest();
   const side = { query: [], title: [] };
   const chips = { query: [], title: [] };
-  const rows = Object.fromEntries(["query", "title"].map((name) => [name, el("ol", { class: "chips", data: { side: name }, "aria-label": `Words of the ${name}` })]));
+  const rows = Object.fromEntries(["query", "title"].map((name) => [name, el("ol.chips", { data: { side: name }, "aria-label": `Words of the ${name}` })]));
   let before = null; // {query, title, answer}: where the changes started
   let now = null;
   let id, known = new Map(), hits = [], hitsFor = null, isOver = false, speaking = 0;
 
-  const figures = el("ul", { class: "figures", id: "trial" });
+  const figures = el("ul.figures", { id: "trial" });
   const state = el("div", { id: "try-state" }, loading());
-  const ranking = el("ol", { class: "ranking" });
+  const ranking = el("ol.ranking");
   const vectors = el("div", { id: "vectors" });
   const gates = el("div", { id: "gates" });
   const picker = titlePicker({ label: "Take another title", placeholder: "Take another title: type to find one", maxlength: service.limits.title_characters, onpick: (hit) => start(textOf(side.query), hit.id, hit.title) });
   const action = (text, act, about) => el("button", { type: "button", title: about, onclick: act }, text);
-  const experiments = el("ul", { class: "experiments" });
+  const experiments = el("ul.experiments");
   const body = el("div", { hidden: true },
-    el("section", { class: "sticky", "aria-label": "Score and rank" }, figures),
-    el("div", { class: "bench" }, sideBox("query", "Query"), sideBox("title", "Title")),
-    el("p", { class: "note", id: "chip-help" }, "Type over a word; space splits it, Enter adds one, Backspace in an empty word removes it. ", el("kbd", null, "Alt"), " with ", el("kbd", null, "←"), el("kbd", null, "→"), " moves a word, ", el("kbd", null, "Alt"), " with ", el("kbd", null, "↓"), " switches it off or on. Drag ⠿ to move."),
-    el("div", { class: "row" }, action("Start over", () => start(before.query, id, before.title), "Back to the words at the start"), action("Compare from here", () => { before = { query: textOf(side.query), title: textOf(side.title), answer: now }; draw(); }, "Later changes are compared with the words as they are now"), picker),
-    el("div", { class: "halves" },
-      el("section", null, el("h2", null, "Where it would rank"), ranking),
-      el("section", null, el("h2", null, "Experiments"), el("p", { class: "note" }, "Each changes the title once more. Start over brings it back."), experiments)),
-    el("section", null, el("h2", null, "What the change did to the vector"), vectors),
-    el("section", null, el("h2", null, "Gate by gate"), gates));
-  root.append(el("h1", null, title), el("p", { class: "lead" }, "The network reads one word after the other. The bars show the cosine of query and title after each word; the shade shows what a word adds in the end. Change a word, and watch."), state, body);
+    el("section.sticky", { "aria-label": "Score and rank" }, figures),
+    el("div.bench", sideBox("query", "Query"), sideBox("title", "Title")),
+    el("p.note", { id: "chip-help" }, "Type over a word; space splits it, Enter adds one, Backspace in an empty word removes it. ", el("kbd", "Alt"), " with ", el("kbd", "←"), el("kbd", "→"), " moves a word, ", el("kbd", "Alt"), " with ", el("kbd", "↓"), " switches it off or on. Drag ⠿ to move."),
+    el("div.row", action("Start over", () => start(before.query, id, before.title), "Back to the words at the start"), action("Compare from here", () => { before = { query: textOf(side.query), title: textOf(side.title), answer: now }; draw(); }, "Later changes are compared with the words as they are now"), picker),
+    el("div.halves",
+      el("section", el("h2", "Where it would rank"), ranking),
+      el("section", el("h2", "Experiments"), el("p.note", "Each changes the title once more. Start over brings it back."), experiments)),
+    el("section", el("h2", "What the change did to the vector"), vectors),
+    el("section", el("h2", "Gate by gate"), gates));
+  root.append(el("h1", title), el("p.lead", "The network reads one word after the other. The bars show the cosine of query and title after each word; the shade shows what a word adds in the end. Change a word, and watch."), state, body);
 
   function sideBox(name, label, ...more) {
     const add = () => { side[name].push({ text: "", off: false }); drawSide(name, side[name].length - 1); };
-    return el("div", { class: "side" }, el("div", { class: "row spread" }, el("h2", null, label), el("div", { class: "row" }, ...more, action("Add a word", add))), rows[name]);
+    return el("div.side", el("div.row.spread", el("h2", label), el("div.row", ...more, action("Add a word", add))), rows[name]);
   }
 
   // Changes of the title that show what the network attends to.
@@ -55,7 +55,7 @@ export function show(root, params, context) {
     const missing = side.query.find((word) => !word.off && word.text && !words.some((other) => other.text.toLowerCase() === word.text.toLowerCase()));
     const middle = best ? Math.floor(best.text.length / 2) : 0;
     const without = (gone) => side.title.filter((word) => word !== gone);
-    const offer = (text, about, change) => el("li", null, el("button", { type: "button", onclick: () => { side.title = change(); drawSide("title"); changed(); } }, text), el("span", { class: "note" }, about));
+    const offer = (text, about, change) => el("li", el("button", { type: "button", onclick: () => { side.title = change(); drawSide("title"); changed(); } }, text), el("span.note", about));
     put(experiments,
       words.length > 1 && offer(`Leave out ${best.text}`, "the word that adds most", () => without(best)),
       words.length > 1 && least !== best && offer(`Leave out ${least.text}`, "the word that adds least: it should hardly matter", () => without(least)),
@@ -78,13 +78,13 @@ export function show(root, params, context) {
   }
 
   function drawChip(name, word, index) {
-    const level = el("span", { class: "filled" }), value = el("small", { class: "number" }), adds = el("small", { class: "adds number" });
+    const level = el("span.filled"), value = el("small.number"), adds = el("small.adds.number");
     const field = el("input", { type: "text", class: "text", value: word.text, size: Math.max(2, word.text.length), "aria-label": `Word ${index + 1} of the ${name}`, "aria-describedby": "chip-help", autocomplete: "off", autocapitalize: "off", spellcheck: "false", maxlength: service.limits.query_characters,
       oninput: () => typed(name, index, field), onkeydown: (event) => onKey(event, name, index, field) });
     const button = (text, label, act, pressed) => el("button", { type: "button", class: "quiet", tabindex: -1, "aria-label": `${label} ${word.text}`, "aria-pressed": pressed, title: label, onclick: act }, text);
     const node = el("li", { class: word.off ? "chipword off" : "chipword", data: { word: word.text, off: word.off } },
-      el("div", { class: "reading", "aria-hidden": "true" }, value, el("div", { class: "shaft" }, level)), field, adds,
-      el("div", { class: "tools" }, el("span", { class: "handle", "aria-hidden": "true", title: "Drag to move", onpointerdown: (event) => drag(event, name, word) }, "⠿"),
+      el("div.reading", { "aria-hidden": "true" }, value, el("div.shaft", level)), field, adds,
+      el("div.tools", el("span.handle", { "aria-hidden": "true", title: "Drag to move", onpointerdown: (event) => drag(event, name, word) }, "⠿"),
         button(word.off ? "○" : "●", "Switch off or on:", () => toggle(name, index), String(word.off)), button("×", "Remove", () => remove(name, index))));
     return { node, field, level, value, adds };
   }
@@ -218,7 +218,7 @@ export function show(root, params, context) {
     const isSame = before.query === textOf(side.query) && before.title === textOf(side.title);
     const percent = service.fusion === "clicks";
     const score = (answer) => (percent ? `${(100 * answer.score).toFixed(1)}%` : fixed(answer.score));
-    const figure = (name, value, label, was, by, better) => el("li", { data: { figure: name } }, el("b", null, value), el("span", null, label),
+    const figure = (name, value, label, was, by, better) => el("li", { data: { figure: name } }, el("b", value), el("span", label),
       el("span", { class: `delta ${isSame || !by ? "" : better ? "up" : "down"}` }, isSame ? "as at the start" : !by ? `as before: ${was}` : `${by} from ${was}`));
     const place = (answer) => (answer.rank.rank ? count(answer.rank.rank) : "–");
     const climbed = (old.rank.rank ?? Infinity) - (now.rank.rank ?? Infinity);
@@ -232,7 +232,7 @@ export function show(root, params, context) {
     drawExperiments();
     drawVectors(old);
     if (service.has_cells) drawGates(gates, now.trace, { query: now.query.map((word) => word.keyword), title: now.title.map((word) => word.keyword) }, known);
-    else put(gates, el("p", { class: "note" }, "This model does not read word by word, so it has no gates."));
+    else put(gates, el("p.note", "This model does not read word by word, so it has no gates."));
   }
 
   function drawRanking() {
@@ -241,17 +241,17 @@ export function show(root, params, context) {
     const mine = { text: textOf(side.title) || "(no words)", mine: true, place: place ?? "–" };
     const listed = others.map((other) => ({ ...other, place: place && other.place >= place ? other.place + 1 : other.place }));
     listed.splice(place ? Math.min(place - 1, listed.length) : listed.length, 0, mine);
-    put(ranking, listed.map((row) => el("li", { class: row.mine ? "mine" : null }, el("span", { class: "place number" }, typeof row.place === "number" ? count(row.place) : row.place), row.text)));
+    put(ranking, listed.map((row) => el("li", { class: row.mine ? "mine" : null }, el("span.place.number", typeof row.place === "number" ? count(row.place) : row.place), row.text)));
   }
 
   // The vector of the title before and now, and what has changed, beside that of the query.
   function drawVectors(old) {
     const way = Math.min(kept.way, (now.trace?.query.length || 1) - 1);
     const ends = [now.trace?.query[way], old.trace?.title[way], now.trace?.title[way]].map((trace) => trace && finalOutput(trace));
-    if (ends.some((row) => !row?.length)) return put(vectors, el("p", { class: "note" }, "There is no vector to draw."));
+    if (ends.some((row) => !row?.length)) return put(vectors, el("p.note", "There is no vector to draw."));
     const [query, was, is] = ends;
     const cells = orderCells(query, was, "agree", matchMedia("(max-width: 44rem)").matches ? 32 : query.length);
-    put(vectors, el("p", { class: "note" }, "Each column is a cell, the same in all rows. Where a column has one colour in query and title, the cell adds to the cosine."),
+    put(vectors, el("p.note", "Each column is a cell, the same in all rows. Where a column has one colour in query and title, the cell adds to the cosine."),
       heatMap({ groups: [{ name: "query", words: ["now"], values: [query] }, { name: "title", words: ["before", "now", "change"], values: [was, is, is.map((value, cell) => value - was[cell])] }], cells, label: "Output", describe: (cell) => (known.get(`${cell}${is[cell] < 0 ? "-" : "+"}`) || []).join(", ") }));
   }
 

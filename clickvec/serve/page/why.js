@@ -22,9 +22,9 @@ export function show(root, params, context) {
   const target = params.id !== undefined ? { id: params.id } : params.title ? { title: params.title } : {};
   const query = el("input", { type: "search", name: "q", id: "why-query", value: q, maxlength: service.limits.query_characters, "aria-label": "Query", placeholder: "Query", autocomplete: "off", spellcheck: "false" });
   const picker = titlePicker({ label: "Title: why this one, or why not", name: "title", placeholder: "Any title: type to find one", maxlength: service.limits.title_characters, onpick: (hit) => go("why", { q: query.value, ...(hit.id !== undefined ? { id: hit.id } : { title: hit.title }) }) });
-  const form = el("form", { class: "pairform", id: "why-form", onsubmit: (event) => { event.preventDefault(); if (query.value.trim()) go("why", { q: query.value, ...target }); } }, el("label", { class: "stacked" }, "For the query", query), el("label", { class: "stacked" }, "Why this title, or why not this one", picker), el("button", { class: "unseen" }, "Explain"));
+  const form = el("form.pairform", { id: "why-form", onsubmit: (event) => { event.preventDefault(); if (query.value.trim()) go("why", { q: query.value, ...target }); } }, el("label.stacked", "For the query", query), el("label.stacked", "Why this title, or why not this one", picker), el("button.unseen", "Explain"));
   const content = el("div", { id: "why" });
-  root.append(el("h1", { class: "unseen" }, title), form, content);
+  root.append(el("h1.unseen", title), form, content);
 
   async function explain() {
     if (!q.trim()) return put(content, empty("Pick a query and a title", "The page then shows which words, and which cells of the network, make the score, and what would have to change."));
@@ -50,21 +50,21 @@ export function show(root, params, context) {
     const comparison = el("section", { id: "comparison" });
     const gates = el("section", { id: "gates" });
     put(content,
-      el("header", { class: "pair" },
-        el("p", { class: "eyebrow" }, verdict(rank, service)),
-        el("h2", { class: "headline" }, lit(pair.title_words, (word) => [...hitsOf].some((hit) => word.includes(hit)))),
-        el("p", { class: "lead" }, "for ", el("span", { class: "asked" }, lit(pair.query_words, (word) => matched.has(word)))),
-        el("ul", { class: "figures" }, figures(answer, service)),
-        el("div", { class: "row" },
-          service.has_cells && el("a", { class: "button", id: "to-try", href: context.link("try", { q, ...(rank.id !== null ? { id: rank.id } : { title: answer.title }) }) }, "Try it out: edit it word by word"),
-          el("a", { class: "button", href: context.link("search", { q }) }, "All hits"), documentDetails(rank))),
-      el("div", { class: "halves" }, scoreSection(answer), pair.links?.[0]?.length ? linksSection(pair) : null),
+      el("header.pair",
+        el("p.eyebrow", verdict(rank, service)),
+        el("h2.headline", lit(pair.title_words, (word) => [...hitsOf].some((hit) => word.includes(hit)))),
+        el("p.lead", "for ", el("span.asked", lit(pair.query_words, (word) => matched.has(word)))),
+        el("ul.figures", figures(answer, service)),
+        el("div.row",
+          service.has_cells && el("a.button", { id: "to-try", href: context.link("try", { q, ...(rank.id !== null ? { id: rank.id } : { title: answer.title }) }) }, "Try it out: edit it word by word"),
+          el("a.button", { href: context.link("search", { q }) }, "All hits"), documentDetails(rank))),
+      el("div.halves", scoreSection(answer), pair.links?.[0]?.length ? linksSection(pair) : null),
       wordsSection(answer, most), comparison, gates, cellsSection(pair));
     drawComparison(comparison, answer);
     const marks = { query: pair.query_words.map((word) => word.keyword), title: pair.title_words.map((word) => word.keyword) };
     if (answer.trace) {
       const box = el("div");
-      put(gates, el("h2", null, "Gate by gate"), el("p", null, "Each row is a word, in the order of reading; each column is a cell of the network. Keywords are bold. Query and title share the columns, so cells that answer to both line up."), box);
+      put(gates, el("h2", "Gate by gate"), el("p", "Each row is a word, in the order of reading; each column is a cell of the network. Keywords are bold. Query and title share the columns, so cells that answer to both line up."), box);
       drawGates(box, answer.trace, marks);
       cellTopics().then((known) => { if (gates.isConnected && known.size) drawGates(box, answer.trace, marks, known); });
     } else gates.remove();
@@ -72,15 +72,15 @@ export function show(root, params, context) {
 
   // The document as it is stored, on demand.
   function documentDetails(rank) {
-    if (rank.id === null) return el("span", { class: "note" }, "This title is not in the index.");
-    const box = el("details", { class: "document", ontoggle: async () => {
+    if (rank.id === null) return el("span.note", "This title is not in the index.");
+    const box = el("details.document", { ontoggle: async () => {
       if (!box.open || box.dataset.loaded) return;
       box.dataset.loaded = "yes";
       try {
         const found = await get(`/documents/${encodeURIComponent(rank.id)}`);
-        box.append(el("pre", null, JSON.stringify(found, null, 2)));
+        box.append(el("pre", JSON.stringify(found, null, 2)));
       } catch (error) { box.append(failure(error)); }
-    } }, el("summary", null, "Document"));
+    } }, el("summary", "Document"));
     return box;
   }
 
@@ -98,8 +98,8 @@ export function show(root, params, context) {
     const box = el("div");
     const against = titlePicker({ label: "Compare with another title", placeholder: "Compare with any title", onpick: (hit) => compare("any", hit) });
     let name = Object.keys(others)[0];
-    put(section, el("h2", null, "Beside another title"),
-      el("div", { class: "row" }, name && choice("Compare with", "against", Object.fromEntries(Object.entries(others).map(([key, [text]]) => [key, text])), name, (key) => compare(key, others[key][1])), against), box);
+    put(section, el("h2", "Beside another title"),
+      el("div.row", name && choice("Compare with", "against", Object.fromEntries(Object.entries(others).map(([key, [text]]) => [key, text])), name, (key) => compare(key, others[key][1])), against), box);
     if (name) compare(name, others[name][1]);
 
     async function compare(key, hit) {
@@ -134,45 +134,45 @@ function figures({ fused, rank }, service) {
     [fixed(fused.cosine), rank.by_vectors ? `cosine · ${count(rank.by_vectors)}. by vectors` : "cosine"],
     [fixed(fused.bm25, 2), rank.by_words ? `BM25 · ${count(rank.by_words)}. by words` : "BM25 · not found by words"],
   ];
-  return all.map(([value, text]) => el("li", null, el("b", null, value), el("span", null, text)));
+  return all.map(([value, text]) => el("li", el("b", value), el("span", text)));
 }
 
 function sumTable(caption, heads, rows, total) {
-  return scrolled(caption, el("table", { class: "sum" }, el("caption", null, el("span", null, caption)),
-    el("thead", null, el("tr", null, heads.map((text, at) => el("th", { scope: "col", class: at === 1 ? "n" : ["without it", "query", "title"].includes(text) ? "n optional" : null }, text)))),
-    el("tbody", null, rows), el("tfoot", null, el("tr", null, el("th", { scope: "row" }, "Total"), el("td", { class: "n" }, total[0]), el("td", { colspan: heads.length - 2 }, total[1])))));
+  return scrolled(caption, el("table.sum", el("caption", el("span", caption)),
+    el("thead", el("tr", heads.map((text, at) => el("th", { scope: "col", class: at === 1 ? "n" : ["without it", "query", "title"].includes(text) ? "n optional" : null }, text)))),
+    el("tbody", rows), el("tfoot", el("tr", el("th", { scope: "row" }, "Total"), el("td.n", total[0]), el("td", { colspan: heads.length - 2 }, total[1])))));
 }
 
 function scoreSection({ fused }) {
   const most = Math.max(...fused.parts.map((part) => Math.abs(part.contribution)), 1e-9);
-  const rows = fused.parts.filter((part) => part.contribution || ["words", "cosine"].includes(part.name)).map((part) => el("tr", null, el("th", { scope: "row" }, part.name), el("td", { class: "n" }, signed(part.contribution)), el("td", null, bar(part.contribution, most)), el("td", { class: "soft optional" }, PARTS[part.name] || "")));
+  const rows = fused.parts.filter((part) => part.contribution || ["words", "cosine"].includes(part.name)).map((part) => el("tr", el("th", { scope: "row" }, part.name), el("td.n", signed(part.contribution)), el("td", bar(part.contribution, most)), el("td.soft.optional", PARTS[part.name] || "")));
   const end = fused.is_probability ? `= log odds of ${(100 * fused.score).toFixed(1)}%, the score` : "= score";
-  return el("section", { id: "score" }, el("h2", null, "The score is a sum"),
+  return el("section", { id: "score" }, el("h2", "The score is a sum"),
     sumTable({ clicks: "A logistic model of clicks weighs what words and vectors say.", mixture: "A weighted sum of what words and vectors say.", ranks: "The places by words and by vectors (reciprocal rank fusion)." }[fused.method] || fused.method, ["part", "adds", "", ""], rows, [signed(fused.total), end]));
 }
 
 function wordsSection({ explanation: pair, fused }, most) {
   const side = (name, words) => sumTable(`Words of the ${name}`, ["word", "adds", "", "without it", ""], words.map((word) => el("tr", null,
-    el("th", { scope: "row" }, word.word), el("td", { class: "n" }, signed(word.contribution)), el("td", null, bar(word.contribution, most)), el("td", { class: "n soft optional" }, fixed(word.without)),
-    el("td", null, word.keyword && el("span", { class: "chip k", title: "Many of the most active cells detect it" }, "keyword"), word.unimportant && el("span", { class: "chip", title: "The vector hardly changes without it" }, "unimportant"), word.known < 1 && el("span", { class: "chip", title: "Letter trigrams of the word that the model knows" }, `${Math.round(100 * word.known)}% known`)))),
+    el("th", { scope: "row" }, word.word), el("td.n", signed(word.contribution)), el("td", bar(word.contribution, most)), el("td.n.soft.optional", fixed(word.without)),
+    el("td", word.keyword && el("span.chip.k", { title: "Many of the most active cells detect it" }, "keyword"), word.unimportant && el("span.chip", { title: "The vector hardly changes without it" }, "unimportant"), word.known < 1 && el("span.chip", { title: "Letter trigrams of the word that the model knows" }, `${Math.round(100 * word.known)}% known`)))),
   [signed(words.reduce((sum, word) => sum + word.contribution, 0)), "= cosine"]);
   const found = fused.words;
   const bmMost = Math.max(...found.map((word) => word.contribution), 1e-9);
-  return el("section", { id: "words" }, el("h2", null, "Every word adds its part"),
-    el("div", { class: "pairs" },
-      el("div", null, el("h3", null, `By meaning: cosine ${fixed(pair.score)}`), side("title", pair.title_words)),
-      el("div", null, el("h3", { class: "level", "aria-hidden": "true" }, "\u00a0"), side("query", pair.query_words),
-        Math.abs(fused.rounding) > 0.0005 && el("p", { class: "note" }, `The index stores rounded vectors: they change the cosine by ${signed(fused.rounding, 4)}.`)),
-      el("div", null, el("h3", null, `By words: BM25 ${fixed(fused.bm25, 2)}`),
-        found.length ? sumTable("Words of the query", ["word", "adds", "", "in the title"], found.map((word) => el("tr", null, el("th", { scope: "row" }, word.word), el("td", { class: "n" }, signed(word.contribution, 2)), el("td", null, bar(word.contribution, bmMost, false)), el("td", { class: "soft" }, word.matched.join(", ") || (word.is_known ? "–" : word.similar.length ? `– (stands for ${word.similar.join(", ")})` : "– (no title has it)")))), [signed(fused.bm25, 2), "= BM25"]) : el("p", { class: "note" }, "The query has no words."))));
+  return el("section", { id: "words" }, el("h2", "Every word adds its part"),
+    el("div.pairs",
+      el("div", el("h3", `By meaning: cosine ${fixed(pair.score)}`), side("title", pair.title_words)),
+      el("div", el("h3.level", { "aria-hidden": "true" }, "\u00a0"), side("query", pair.query_words),
+        Math.abs(fused.rounding) > 0.0005 && el("p.note", `The index stores rounded vectors: they change the cosine by ${signed(fused.rounding, 4)}.`)),
+      el("div", el("h3", `By words: BM25 ${fixed(fused.bm25, 2)}`),
+        found.length ? sumTable("Words of the query", ["word", "adds", "", "in the title"], found.map((word) => el("tr", el("th", { scope: "row" }, word.word), el("td.n", signed(word.contribution, 2)), el("td", bar(word.contribution, bmMost, false)), el("td.soft", word.matched.join(", ") || (word.is_known ? "–" : word.similar.length ? `– (stands for ${word.similar.join(", ")})` : "– (no title has it)")))), [signed(fused.bm25, 2), "= BM25"]) : el("p.note", "The query has no words."))));
 }
 
 function linksSection(pair) {
   const most = Math.max(...pair.links.flat().map(Math.abs), 1e-9);
-  return el("section", { id: "links" }, el("h2", null, "Which words answer each other"),
-    el("p", null, "Each square is the part of the cosine that a word of the query and a word of the title make together, through the cells that respond to both. All squares add up to the cosine."),
-    scrolled("Links between words", el("table", { class: "grid" }, el("thead", null, el("tr", null, el("td", null, el("span", { class: "unseen" }, "query \\ title")), pair.title_words.map((word) => el("th", { scope: "col" }, word.word)))),
-      el("tbody", null, pair.links.map((row, at) => el("tr", null, el("th", { scope: "row" }, pair.query_words[at].word), row.map((value) => el("td", { class: value < 0 ? "m" : "p", style: { "--a": (Math.abs(value) / most).toFixed(2) } }, fixed(value, 2)))))))));
+  return el("section", { id: "links" }, el("h2", "Which words answer each other"),
+    el("p", "Each square is the part of the cosine that a word of the query and a word of the title make together, through the cells that respond to both. All squares add up to the cosine."),
+    scrolled("Links between words", el("table.grid", el("thead", el("tr", el("td", el("span.unseen", "query \\ title")), pair.title_words.map((word) => el("th", { scope: "col" }, word.word)))),
+      el("tbody", pair.links.map((row, at) => el("tr", el("th", { scope: "row" }, pair.query_words[at].word), row.map((value) => el("td", { class: value < 0 ? "m" : "p", style: { "--a": (Math.abs(value) / most).toFixed(2) } }, fixed(value, 2)))))))));
 }
 
 function cellsSection(pair) {
@@ -181,11 +181,11 @@ function cellsSection(pair) {
   if (!best.length) return null;
   const rest = dimensions.slice(best.length).reduce((sum, cell) => sum + cell.contribution, 0);
   const most = best[0].contribution;
-  const topics = best.map(() => el("td", { class: "soft" }));
+  const topics = best.map(() => el("td.soft"));
   cellTopics().then((known) => best.forEach((cell, at) => put(topics[at], (known.get(`${cell.at}${cell.title < 0 ? "-" : "+"}`) || []).join(", "))));
-  const rows = best.map((cell, at) => el("tr", null, el("th", { scope: "row" }, el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell), cell.way === "right to left" ? " ←" : ""), el("td", { class: "n" }, signed(cell.contribution)), el("td", null, bar(cell.contribution, most, false)), el("td", { class: "n soft optional" }, fixed(cell.query)), el("td", { class: "n soft optional" }, fixed(cell.title)), topics[at]));
-  if (dimensions.length > best.length) rows.push(el("tr", null, el("th", { scope: "row" }, `${dimensions.length - best.length} others`), el("td", { class: "n" }, signed(rest)), el("td"), el("td", { class: "optional" }), el("td", { class: "optional" }), el("td")));
-  return el("section", { id: "cells" }, el("h2", null, "The cells that answered"),
+  const rows = best.map((cell, at) => el("tr", el("th", { scope: "row" }, el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell), cell.way === "right to left" ? " ←" : ""), el("td.n", signed(cell.contribution)), el("td", bar(cell.contribution, most, false)), el("td.n.soft.optional", fixed(cell.query)), el("td.n.soft.optional", fixed(cell.title)), topics[at]));
+  if (dimensions.length > best.length) rows.push(el("tr", el("th", { scope: "row" }, `${dimensions.length - best.length} others`), el("td.n", signed(rest)), el("td"), el("td.optional"), el("td.optional"), el("td")));
+  return el("section", { id: "cells" }, el("h2", "The cells that answered"),
     sumTable("A cell adds the product of its outputs for the query and for the title.", ["cell", "adds", "", "query", "title", "responds in titles to"], rows, [signed(pair.score), "= cosine"]));
 }
 
@@ -196,29 +196,29 @@ function comparisonBody(why, isMirrored) {
   const rows = (shares) => shares.map((share) => ({ name: share.word, mine: isMirrored ? share.first : share.title, other: isMirrored ? share.title : share.first, by: isMirrored ? share.difference : -share.difference }));
   const parts = rows(why.parts);
   const reasons = parts.filter((part) => part.by * ahead > 0).sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, 2).map((part) => `${part.name} (${signed(part.by)})`);
-  return el("div", { class: "beside" },
-    el("p", { class: "lead" }, ahead >= 0 ? "It beats " : "It loses to ", el("q", { class: "other" }, other.title), Math.abs(ahead) < 5e-4 ? " by a hair" : ` by ${fixed(Math.abs(ahead))} of the score`, reasons.length ? `, mostly by ${reasons.join(" and ")}.` : "."),
-    el("div", { class: "pairs" },
+  return el("div.beside",
+    el("p.lead", ahead >= 0 ? "It beats " : "It loses to ", el("q.other", other.title), Math.abs(ahead) < 5e-4 ? " by a hair" : ` by ${fixed(Math.abs(ahead))} of the score`, reasons.length ? `, mostly by ${reasons.join(" and ")}.` : "."),
+    el("div.pairs",
       differences("Parts of the score", parts),
-      el("div", null, differences("Words of the query: cosine", rows(why.words)), why.bm25_words.some((share) => share.title || share.first) && differences("Words of the query: BM25", rows(why.bm25_words), 2))),
+      el("div", differences("Words of the query: cosine", rows(why.words)), why.bm25_words.some((share) => share.title || share.first) && differences("Words of the query: BM25", rows(why.bm25_words), 2))),
     !isMirrored && ahead < 0 && changes(why, mine));
 }
 
 function differences(caption, rows, digits = 3) {
   const most = Math.max(...rows.map((row) => Math.abs(row.by)), 1e-9);
   const shown = rows.filter((row) => Math.abs(row.mine) > 5e-4 || Math.abs(row.other) > 5e-4);
-  return scrolled(caption, el("table", null, el("caption", null, el("span", null, caption)), el("thead", null, el("tr", null, ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
-    el("tbody", null, shown.map((row) => el("tr", null, el("th", { scope: "row" }, row.name), el("td", { class: "n soft" }, fixed(row.mine, digits)), el("td", { class: "n soft" }, fixed(row.other, digits)), el("td", { class: "n" }, signed(row.by, digits)), el("td", null, bar(row.by, most)))))));
+  return scrolled(caption, el("table", el("caption", el("span", caption)), el("thead", el("tr", ["", "this", "other", "difference", ""].map((text, at) => el("th", { scope: "col", class: at && at < 4 ? "n" : null }, text)))),
+    el("tbody", shown.map((row) => el("tr", el("th", { scope: "row" }, row.name), el("td.n.soft", fixed(row.mine, digits)), el("td.n.soft", fixed(row.other, digits)), el("td.n", signed(row.by, digits)), el("td", bar(row.by, most)))))));
 }
 
-const EDITS = { add: (edit) => ["Add ", el("b", null, edit.put)], "leave out": (edit) => ["Leave out ", el("b", null, edit.out)], replace: (edit) => ["Write ", el("b", null, edit.put), " in place of ", el("b", null, edit.out)] };
+const EDITS = { add: (edit) => ["Add ", el("b", edit.put)], "leave out": (edit) => ["Leave out ", el("b", edit.out)], replace: (edit) => ["Write ", el("b", edit.put), " in place of ", el("b", edit.out)] };
 
 function changes(why, mine) {
-  const step = (edit) => el("li", null, (EDITS[edit.kind] || (() => edit.kind))(edit), `: ${signed(edit.change)}, then `, el("span", { class: "number" }, fixed(edit.score)), el("div", { class: "note" }, edit.title));
-  const words = (list) => list.slice(0, 6).map((word, at) => [at ? ", " : "", el("b", null, word.word), ` (${signed(word.contribution, 2)})`]);
-  return el("div", { class: "change", id: "change" }, el("h3", null, "What would have to change"),
-    why.missing.length ? el("p", null, "Words that help the other title and are missing here: ", words(why.missing), ".") : null,
-    why.burdens.length ? el("p", null, "Words of this title that lower its score: ", words(why.burdens), ".") : null,
-    why.path.length ? [el("p", null, why.reached ? `${why.path.length === 1 ? "One edit" : `${why.path.length} edits`} would put it ahead:` : "These edits bring it closest, but not ahead:"), el("ol", { class: "path" }, why.path.map(step))] : el("p", null, "No edit of a word raises its score."),
-    el("p", null, el("a", { href: `#/try?${new URLSearchParams({ q: mine.query, title: why.path.at(-1)?.title || mine.title })}` }, "Try these edits out")));
+  const step = (edit) => el("li", (EDITS[edit.kind] || (() => edit.kind))(edit), `: ${signed(edit.change)}, then `, el("span.number", fixed(edit.score)), el("div.note", edit.title));
+  const words = (list) => list.slice(0, 6).map((word, at) => [at ? ", " : "", el("b", word.word), ` (${signed(word.contribution, 2)})`]);
+  return el("div.change", { id: "change" }, el("h3", "What would have to change"),
+    why.missing.length ? el("p", "Words that help the other title and are missing here: ", words(why.missing), ".") : null,
+    why.burdens.length ? el("p", "Words of this title that lower its score: ", words(why.burdens), ".") : null,
+    why.path.length ? [el("p", why.reached ? `${why.path.length === 1 ? "One edit" : `${why.path.length} edits`} would put it ahead:` : "These edits bring it closest, but not ahead:"), el("ol.path", why.path.map(step))] : el("p", "No edit of a word raises its score."),
+    el("p", el("a", { href: `#/try?${new URLSearchParams({ q: mine.query, title: why.path.at(-1)?.title || mine.title })}` }, "Try these edits out")));
 }

@@ -27,7 +27,8 @@ def evaluate(
         list[str] | None, typer.Argument(help="Model folders, or bm25 for the baseline; none with --index.")
     ] = None,
     index: Annotated[
-        Path | None, input_option("An index: measure hybrid search, words and vectors over its titles, beside BM25.")
+        str | None,
+        typer.Option(help="A folder or an address: measure hybrid search, words, vectors and BM25 over its titles."),
     ] = None,
     judged: Annotated[Path | None, input_option("A judged set, or TREC qrels with --queries and --catalogue.")] = None,
     held_out: Annotated[
@@ -81,7 +82,7 @@ def print_evaluation(result: "Evaluation", intervals: bool) -> None:
 
 def _check_usage(
     models: list[str],
-    index: Path | None,
+    index: str | None,
     judged: Path | None,
     held_out: list[Path] | None,
     run: Path | None,
@@ -149,7 +150,7 @@ def _on_held_out_clicks(
 
 
 def _of_index(
-    path: Path,
+    path: str,
     judged: Path | None,
     logs: list[Path],
     dev: Path | None,
@@ -161,6 +162,7 @@ def _of_index(
     from clickvec.evaluation.bm25 import BM25, describe_settings
     from clickvec.evaluation.index_measures import MOST_TITLES, measure_index, tuned_settings
     from clickvec.evaluation.index_queries import index_queries
+    from clickvec.search.engines.address import without_password
     from clickvec.search.index import Index
 
     with Index.open(path) as index:
@@ -179,7 +181,7 @@ def _of_index(
             bm25 = BM25((document.title for document in index), name=name, **(settings or {}))
             print_message(f"{name}: {describe_settings(settings or {})}; {by}")
         result = measure_index(index, test, bm25, Bar())
-        print_message(f"{path}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
+        print_message(f"{without_password(path)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
     return result
 
 

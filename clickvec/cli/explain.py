@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clickvec.cli import inputs
-from clickvec.cli.inputs import AsJson, ModelOrIndex
+from clickvec.cli.inputs import AsJson
 from clickvec.cli.streams import print_json, print_message, print_result
 from clickvec.storage.outputs import check_new_file
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: ModelOrIndex,
+    model: Annotated[
+        str, typer.Argument(help="A model folder, an index folder, or the address of an index in a database.")
+    ],
     query: Annotated[str, typer.Argument(help="The query.")],
     title: Annotated[str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")] = None,
     first: Annotated[str | None, typer.Option(help="Compare with this title instead of the top hit.")] = None,
@@ -31,6 +33,7 @@ def explain(
     from clickvec.explanation import METHODS
     from clickvec.explanation import explain as explain_texts
     from clickvec.model.encoder import Encoder
+    from clickvec.search.engines.address import is_address, short_name
     from clickvec.search.index import Index
 
     if method not in METHODS:
@@ -41,12 +44,14 @@ def explain(
         raise typer.BadParameter(f"--png writes a PNG; the file must end in .png, not {png.name}")
     for file in (html, png):
         if file:
-            check_new_file(file, overwrite, [model, against])
+            check_new_file(file, overwrite, [None if is_address(model) else Path(model), against])
     if html and png and html.resolve() == png.resolve():
         raise typer.BadParameter("--html and --png are the same file; choose two files")
     opened = Index.open(model) if inputs.is_index(model) else Encoder.load(model)
     explanation = explain_texts(opened, query, title, first, method=method)
-    models = _compare(explanation, model, against) if against else None
+    if against and is_address(model):
+        raise typer.BadParameter("--against compares model folders; give one instead of an address")
+    models = _compare(explanation, Path(model), against) if against else None
     if png:
         from clickvec.render.figures.gates import draw_gates
 
@@ -56,7 +61,7 @@ def explain(
         from clickvec.render.html.explanation_page import explanation_page
         from clickvec.storage.files import replacing_file
 
-        name = inputs.file_names([model.resolve()])
+        name = short_name(model) if is_address(model) else inputs.file_names([Path(model).resolve()])
         page = explanation_page(explanation, models=models, model=name)
         with replacing_file(html) as written:
             written.write(page.encode(errors="replace"))

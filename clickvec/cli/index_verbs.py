@@ -9,7 +9,16 @@ import typer
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import CataloguePath, ColumnNames, MaxBad, ModelPath, NoHeader, Out, Overwrite, input_option
+from clickvec.cli.inputs import (
+    CataloguePath,
+    ColumnNames,
+    IndexLocation,
+    MaxBad,
+    ModelPath,
+    NoHeader,
+    Overwrite,
+    input_option,
+)
 from clickvec.cli.streams import print_message, print_summary
 from clickvec.cli.verbs import Verb, VerbsOrFirst
 from clickvec.errors import ClickvecError
@@ -21,7 +30,6 @@ if TYPE_CHECKING:
     from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
 
-IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 NumberColumns = Annotated[
     str, typer.Option("--numbers", metavar="COLUMN,...", help="Columns of a TSV or CSV file that hold numbers.")
 ]
@@ -38,7 +46,11 @@ def about() -> None:
 def build(
     model: ModelPath,
     catalogue: CataloguePath,
-    out: Out,
+    out: Annotated[Path | None, typer.Option(help="Where to write the index folder.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Or a database: postgresql://user:password@host/db, milvus://host:port."),
+    ] = None,
     dev: Annotated[Path | None, input_option("A judged set. Choose how to fuse words and vectors on it.")] = None,
     held_out: Annotated[
         list[Path] | None, input_option("Or a click log that the model was not trained on. Repeatable.")
@@ -55,6 +67,10 @@ def build(
 ) -> None:
     """Build an index of titles, to search by words and vectors. It contains a copy of the model.
 
+    --out writes a folder. --to loads the titles into a database, PostgreSQL or Milvus; its address then
+    stands for the index in all other verbs. With --overwrite, an index that is there stays in use until
+    the new one is complete.
+
     `index MODEL CATALOGUE` is short for `index build MODEL CATALOGUE`. To change an index, see
     `index add --help` and `index delete --help`.
 
@@ -69,6 +85,8 @@ def build(
     from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
     from clickvec.model.shrink import check_vector_type
+    from clickvec.search.engines.address import without_password
+    from clickvec.search.engines.engine_opening import check_address
     from clickvec.search.index import check_index_output
     from clickvec.storage.outputs import check_output
 
@@ -76,8 +94,16 @@ def build(
         raise typer.BadParameter("give either --dev, a judged set, or --held-out, a click log")
     measured = [dev] if dev else held_out or []
     check_vector_type(vectors)  # before encoding, which can take an hour
-    check_output(out, [model, catalogue, *measured])
-    check_index_output(out, overwrite)
+    target: str | Path
+    if to is not None and out is None:
+        check_address(to, overwrite)
+        target = to
+    elif out is not None and to is None:
+        check_output(out, [model, catalogue, *measured])
+        check_index_output(out, overwrite)
+        target = out
+    else:
+        raise typer.BadParameter("give either --out, a folder, or --to, the address of a database")
     columns = inputs.read_columns(column_names, no_header, [catalogue, *measured])
     encoder, bad = Encoder.load(model), BadLines()
     source: ClickLog | Judged | None = None  # read before titles are encoded
@@ -87,14 +113,14 @@ def build(
         source = inputs.read_log(held_out, max_bad, columns)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
     documents = documents_in(titles, numbers, name_of(catalogue), columns)
-    with create(out, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
+    with create(target, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
         for line in fit(index, source) if source else ():
             print_message(line)
-        print_summary(f"{out}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
+        print_summary(f"{without_password(target)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
 
 
 def create(
-    out: Path, encoder: "Encoder", documents: "Iterable[Document]", bad: "BadLines", *, overwrite: bool,
+    out: Path | str, encoder: "Encoder", documents: "Iterable[Document]", bad: "BadLines", *, overwrite: bool,
     vectors: str = "float32", search: str = "auto",
 ) -> "Index":  # fmt: skip
     """Create an index and open it. Print which lines were skipped, and what search cannot find."""
@@ -127,7 +153,7 @@ def fit(index: "Index", source: "ClickLog | Judged") -> list[str]:
 
 @app.command(cls=Verb)
 def add(
-    index: IndexPath,
+    index: IndexLocation,
     catalogue: CataloguePath,
     numbers: NumberColumns = "",
     column_names: ColumnNames = None,
@@ -151,12 +177,12 @@ def add(
         documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
         ids, texts, payloads = zip(*documents, strict=True)
         opened.add(ids, texts, payloads, progress=Bar())
-        print_summary(f"{index}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
+        print_summary(f"{_name(index)}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
 
 
 @app.command(cls=Verb)
 def delete(
-    index: IndexPath,
+    index: IndexLocation,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of titles; - reads one per line from stdin.")],
 ) -> None:
     """Delete titles from an index by their ids.
@@ -170,11 +196,20 @@ def delete(
         if absent:
             named = ", ".join(absent[:5])
             more = f" and {len(absent) - 5:,} more" if len(absent) > 5 else ""
-            print_message(f"{index} has no title with {'the id' if len(absent) == 1 else 'these ids'}: {named}{more}")
-        print_summary(f"{index}: {counted(count, 'title')} deleted, {len(opened):,} left")
+            print_message(
+                f"{_name(index)} has no title with {'the id' if len(absent) == 1 else 'these ids'}: {named}{more}"
+            )
+        print_summary(f"{_name(index)}: {counted(count, 'title')} deleted, {len(opened):,} left")
 
 
-def _open_to_change(path: Path) -> "Index":
+def _name(index: str) -> str:
+    """Return an index for people, without a password."""
+    from clickvec.search.engines.address import without_password
+
+    return without_password(index)
+
+
+def _open_to_change(path: str) -> "Index":
     """Open an index. If files that are derived from the documents are damaged, build them again."""
     from clickvec.search.index import Index
     from clickvec.search.segments.segment import DamagedSegmentError

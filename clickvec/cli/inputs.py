@@ -36,6 +36,9 @@ Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
 ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
+IndexLocation = Annotated[
+    str, typer.Argument(metavar="INDEX", help="An index folder, or the address of an index in a database.")
+]
 CataloguePath = Annotated[
     Path,
     typer.Argument(
@@ -111,9 +114,11 @@ def print_outcome(summary: str, facts: dict[str, Any], as_json: bool) -> None:
         print_summary(summary)
 
 
-def is_index(folder: Path) -> bool:
-    """Tell whether a path names an index folder."""
-    return (folder / "index.json").exists()
+def is_index(folder: Path | str) -> bool:
+    """Tell whether a path names an index folder, or is the address of an index in a database."""
+    from clickvec.search.engines.address import is_address
+
+    return is_address(folder) or (Path(folder) / "index.json").exists()
 
 
 def model_folder(folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def search(
-    folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
+    folder: inputs.IndexLocation,
     queries: Annotated[list[str] | None, typer.Argument(help="Queries. If none, read one per line from stdin.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of hits per query.")] = 10,
     mode: Annotated[str, typer.Option(help="hybrid, words (BM25 alone) or vectors (cosine alone).")] = "hybrid",

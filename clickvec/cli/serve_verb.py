@@ -19,7 +19,9 @@ READ_VARIABLE, WRITE_VARIABLE = "CLICKVEC_READ_KEY", "CLICKVEC_WRITE_KEY"
 
 
 def serve(
-    index: Annotated[Path | None, typer.Argument(metavar="INDEX", help="An index folder.")] = None,
+    index_location: Annotated[
+        str | None, typer.Argument(metavar="INDEX", help="An index folder, or the address of an index in a database.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at. 0 takes any free port.")] = 8080,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes that answer requests.")] = 1,
@@ -68,9 +70,13 @@ def serve(
     if new_key is not None:
         print_result(keys.new_key(new_key))
         return
-    if index is None:
-        raise typer.BadParameter("give the folder of an index", param_hint="INDEX")
-    if not (index / "index.json").is_file():
+    if index_location is None:
+        raise typer.BadParameter("give the folder of an index, or its address", param_hint="INDEX")
+    from clickvec.search.engines.address import is_address, short_name, without_password
+
+    address = index_location if is_address(index_location) else ""
+    index = Path(short_name(address) if address else index_location)
+    if not address and not (index / "index.json").is_file():
         raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
     from clickvec.serve.about_folder import default_folder
     from clickvec.serve.click_log import default_path
@@ -87,7 +93,8 @@ def serve(
     for origin in cors or ():
         _check_origin(origin, is_safe=bool(readers) or without_keys)
     settings = Settings(
-        index=index, click_log=click_log or default_path(index), host=host, port=port, workers=workers, threads=threads,
+        index=index, address=address, click_log=click_log or default_path(index), host=host, port=port,
+        workers=workers, threads=threads,
         read_keys=readers, write_keys=writers, cors=tuple(cors or ()), log_queries=log_queries, access_log=access_log,
         host_names=tuple(name.lower() for name in host_name or ()), stop_seconds=stop_seconds, log_clicks=log_clicks,
         about=about or (default_folder(index) if default_folder(index).is_dir() else None),
@@ -99,10 +106,10 @@ def serve(
         ),
     )  # fmt: skip
 
-    def started(address: str) -> None:
-        print_message(f"Serving {index} at {address}; open it in a browser, stop with Ctrl-C")
+    def started(url: str) -> None:
+        print_message(f"Serving {without_password(index_location)} at {url}; open it in a browser, stop with Ctrl-C")
         if opens:
-            _open_browser(address)
+            _open_browser(url)
 
     run(settings, started)
 

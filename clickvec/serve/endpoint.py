@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from clickvec.errors import ClickvecError
 from clickvec.search.live.writer import SilentWriterError
 from clickvec.search.segments.segment import DamagedSegmentError
+from clickvec.search.view_protocol import EngineError
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import ErrorBody, ErrorResponse, Pending
 from clickvec.serve.service import Service
@@ -167,7 +168,7 @@ def to_json(answer: object) -> bytes:
 
 def is_bad_input(error: BaseException, index: Path) -> bool:
     """Tell whether the request is wrong, and not a file of the index or the disk, which errors name by their paths."""
-    if isinstance(error, DamagedSegmentError | SilentWriterError | OSError | sqlite3.Error):
+    if isinstance(error, DamagedSegmentError | EngineError | SilentWriterError | OSError | sqlite3.Error):
         return False
     if any(f"{index / name}" in str(error) for name in ("documents.sqlite", "segments", "models", "lock")):
         return False

@@ -30,8 +30,9 @@ class Limits:
 class Settings:
     """How to run a service."""
 
-    index: Path
+    index: Path  # of an address: the name of the table or the collection
     click_log: Path
+    address: str = ""  # of an index in a database
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 1
@@ -47,6 +48,11 @@ class Settings:
     about: Path | None = None  # the folder that tells about the model; None: there is none
     stop_seconds: float = 30.0  # to finish running requests after the first signal
     limits: Limits = field(default_factory=Limits)
+
+
+def location(settings: Settings) -> str | Path:
+    """Return the address or the folder of the index."""
+    return settings.address or settings.index
 
 
 def is_loopback(host: str) -> bool:

@@ -31,7 +31,7 @@ from clickvec.search.live.writer import lock_holder, take_lock
 from clickvec.search.old_format import OLD_FORMAT
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
-from clickvec.serve.limits import Settings
+from clickvec.serve.limits import Settings, location
 from clickvec.serve.query_counts import SharedCounts
 from clickvec.serve.server import listen, stop_signals, work
 
@@ -47,7 +47,7 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection needs a descriptor
-    if reason := why_read_only(settings.index):
+    if not settings.address and (reason := why_read_only(settings.index)):
         settings = replace(settings, read_only=reason)
         log.warning("%s", reason)
     listener = listen(settings.host, settings.port)
@@ -55,7 +55,7 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     counters, queries = Counters(NAMES, settings.workers), SharedCounts(settings.workers)
     if settings.workers == 1:
-        index = Index.open(settings.index, writing=not settings.read_only)
+        index = Index.open(location(settings), writing=not settings.read_only)
         work(settings, index, listener, counters, queries, 0, lambda: started(address))
     else:
         Supervisor(settings, listener, counters, queries).run(lambda: started(address))
@@ -88,7 +88,7 @@ class Supervisor:
         """Start all processes and replace those that die, until a signal comes and all have stopped."""
         for caught in stop_signals():
             signal.signal(caught, self._on_signal)
-        if not self._settings.read_only:
+        if not self._settings.read_only and not self._settings.address:  # a database has no single writer
             readable, writable = os.pipe()
             self._start(_WRITER, writable)
             os.close(writable)
@@ -150,7 +150,14 @@ class Supervisor:
                 write(self._settings.index, ready)
             else:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
-                work(self._settings, _open(self._settings.index), self._listener, self._counters, self._queries, number)
+                work(
+                    self._settings,
+                    _open(location(self._settings)),
+                    self._listener,
+                    self._counters,
+                    self._queries,
+                    number,
+                )
             status = 0
         except SystemExit as error:
             status = int(error.code or 0)
@@ -183,10 +190,10 @@ def _end_with_parent(alive: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _open(path: Path, writing: bool = False) -> Index:
+def _open(path: str | Path, writing: bool = False) -> Index:
     """Open the index, to search or to write, or log why it cannot be opened and end the process."""
     try:
-        return Index(LiveFolder(path, writing=True, searching=False)) if writing else Index.open(path)
+        return Index(LiveFolder(Path(path), writing=True, searching=False)) if writing else Index.open(path)
     except ClickvecError as error:
         log.error("%s", error)
         raise SystemExit(_CANNOT_OPEN) from None

@@ -17,12 +17,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+
+from clickvec.serve.page_files import PageFile, read_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WORDS = 3  # of a title that are typed
@@ -141,6 +142,13 @@ def measure(browser: Any, index: Path, keys: int) -> str:  # noqa: ANN401
     return f"| {titles:,} | {len(measured)} | {shown} | {asked} | {opened:.0f} |"
 
 
+def describe_sizes(files: list[PageFile]) -> str:
+    """Return how many bytes files have, as they are and as browsers get them."""
+    return (
+        f"{sum(len(file.content) for file in files):,} bytes, {sum(len(file.compressed) for file in files):,} as sent"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("indexes", metavar="INDEX", nargs="+", type=Path)
@@ -150,7 +158,6 @@ def main() -> None:
         raise SystemExit("Chromium is not installed.")
     from playwright.sync_api import sync_playwright
 
-    sizes = {file.name: len(file.read_bytes()) for file in files("clickvec.serve").joinpath("page").iterdir()}
     print("| titles | keys | key to screen: p50, p95 ms | of it the request: p50, p95 ms | open a link: p50 ms |")
     print("|---|---|---|---|---|")
     with sync_playwright() as playwright:
@@ -158,8 +165,7 @@ def main() -> None:
         for index in arguments.indexes:
             print(measure(browser, index, arguments.keys), flush=True)
         browser.close()
-    print(f"The page has {sum(sizes.values()):,} bytes in {len(sizes)} files: ", end="")
-    print(", ".join(f"{name} {size:,}" for name, size in sorted(sizes.items(), key=lambda item: -item[1])))
+    print(f"All files of the page have {describe_sizes(list(read_page().values()))}.")
 
 
 if __name__ == "__main__":

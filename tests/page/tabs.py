@@ -11,6 +11,7 @@ QUERY = "bath tub wont turn off"
 VIEWS: dict[str, tuple[str, str]] = {  # the link, and what appears when the view is complete
     "search": (f"/search?q={QUERY}", ".column[data-mode=hybrid] .tags > *"),
     "why": (f"/why?q={QUERY}", "#gates canvas"),
+    "try": (f"/try?q={QUERY}&title=tub faucet keeps running", "#gates canvas"),
     "topics": ("/topics?cell=1", ".topic.open .bar-list"),
     "map": ("/map", "canvas"),
     "queries": ("/queries", ".query-list a"),

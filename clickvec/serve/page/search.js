@@ -7,7 +7,7 @@ import { drawFilters, filterOf } from "./filters.js";
 export const title = "Search";
 
 const PAGE = 10; // hits
-const PAUSE = 90; // ms without a key press, before the other columns are asked for
+const PAUSE = 200; // ms without a key press, before the other columns are asked for
 const DEPTH = 100; // hits by words and by vectors that a hybrid search fuses
 const SLOW = 200; // ms, after which the page shows that it waits
 const MODES = { words: "Words", hybrid: "Hybrid", vectors: "Vectors" };

@@ -20,7 +20,7 @@ from clickvec.search.segments.segment import DamagedSegmentError
 from clickvec.search.view_protocol import EngineError
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import ErrorBody, ErrorResponse, Pending
-from clickvec.serve.service import Service
+from clickvec.serve.service import STUDIES, Service
 
 log = logging.getLogger(__name__)
 Access = Literal["open", "read", "write"]
@@ -128,7 +128,7 @@ class PathEndpoint:
         """Wait for an answer that takes long. If that takes too long, the work goes on for those who ask again."""
         service = self._service
         if not service.studies.acquire(blocking=False):
-            raise too_many(service.limits.concurrent)
+            raise too_many(STUDIES)
         future = service.studying.submit(_work, service, endpoint, call)
         future.add_done_callback(lambda _: service.studies.release())
         try:

@@ -12,7 +12,8 @@ from clickvec.serve.query_counts import QueryCounts, SharedCounts
 from clickvec.serve.remembered import Remembered
 
 _WRITING_THREADS = 8
-_STUDYING_THREADS, _STUDIES = 2, 16  # threads, and requests that run or wait for one
+_STUDYING_THREADS = 2
+STUDIES = 16  # requests about all titles that run or wait
 _FOLLOW_SECONDS = 0.05  # less than a search waits before it looks for changes itself
 
 
@@ -32,7 +33,7 @@ class Service:
         self.operating = ThreadPoolExecutor(1, "operate")  # for metrics and readiness, which never wait for requests
         # Answers about all titles take seconds; they have threads of their own, so that searches never wait for them.
         self.studying = ThreadPoolExecutor(_STUDYING_THREADS, "study")
-        self.studies = threading.BoundedSemaphore(_STUDIES)
+        self.studies = threading.BoundedSemaphore(STUDIES)
         self.remembered = Remembered()
         self.body_bytes = 0  # of all bodies that are being read
         self.is_stopping = False

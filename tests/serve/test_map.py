@@ -8,6 +8,7 @@ from serving import Running, running, until
 from tiny import TEXTS
 
 from clickvec.search.index import Index
+from clickvec.serve.service import STUDIES
 
 
 def test_every_title_is_on_the_map_of_a_small_catalogue(reading: Running) -> None:
@@ -79,3 +80,17 @@ def test_a_map_that_is_being_drawn_holds_up_no_search(read_index: Path, tmp_path
             assert statuses == [202, 202, 202]
             assert service.post("/search", {"query": "hotels"}).status_code == 200
         until(lambda: service.client.get("/map").status_code == 200)
+
+
+def test_too_many_requests_for_the_map_are_refused_and_counted(read_index: Path, tmp_path: Path) -> None:
+    with running(read_index, tmp_path, {"seconds": 0.2}) as service:
+        for _ in range(STUDIES):
+            assert service.service.studies.acquire(blocking=False)
+        refused = service.client.get("/map")
+        assert refused.status_code == 429
+        assert f"{STUDIES} requests" in refused.json()["error"]["message"]
+        assert service.post("/search", {"query": "hotels"}).status_code == 200
+        service.service.studies.release(STUDIES)
+        until(lambda: service.client.get("/map").status_code == 200)
+        for _ in range(STUDIES):  # all are free again
+            assert service.service.studies.acquire(blocking=False)

@@ -6,7 +6,7 @@ import { field, loaded, note } from "./insight.js";
 
 export const title = "Map";
 
-const COLOURS = 6; // --c0 to --c5
+const COLOURS = ["c0", "c1", "c5", "c3", "c2"]; // those that stand out from the paper
 const STEP = 1.6, MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles stand beside their points
 const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
 
@@ -84,7 +84,7 @@ export function show(root, params, context) {
     function recolour() {
       const probe = el("i", { class: "unseen" });
       stage.append(probe);
-      colours = Object.fromEntries(["c0", "c1", "c2", "c3", "c4", "c5", "ink", "soft", "paper"].map((name) => {
+      colours = Object.fromEntries([...COLOURS, "ink", "soft", "paper"].map((name) => {
         probe.style.setProperty("color", `var(--${name})`);
         return [name, getComputedStyle(probe).color];
       }));
@@ -111,8 +111,8 @@ export function show(root, params, context) {
       paint.clearRect(0, 0, width, height);
       const radius = Math.min(6, 1.9 * Math.sqrt(view.zoom)) * (width < 500 ? 0.85 : 1), points = [...onStage()];
       for (const [number, x, y, is] of points.sort((a, b) => (a[3] || 0) - (b[3] || 0))) { // lit titles lie above the others
-        paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.75;
-        paint.fillStyle = colours[`c${map.group[number] % COLOURS}`];
+        paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.85;
+        paint.fillStyle = colours[COLOURS[map.group[number] % COLOURS.length]];
         paint.beginPath();
         paint.arc(x, y, is ? radius + 2 : radius, 0, 7);
         paint.fill();

@@ -24,7 +24,7 @@ export function show(root, params, context) {
     const most = Math.max(...cells.map((cell) => cell.sharp), 1e-9);
     const list = el("div", { class: "topic-cards" });
     const told = el("p", { class: "note", role: "status" });
-    const words = field("Show cells with these words", "Words, such as hotel", state.words, () => { state.words = words.value; update(); });
+    const words = field("Show cells with these words", `Words, such as ${cells[0].all[0]}`, state.words, () => { state.words = words.value; update(); });
     put(view.body,
       el("p", { class: "lead" }, "Each cell of the model is a small detector. It responds to some words and ignores the others."),
       note(`Measured on ${plural(answer.titles, "title")}. A cell that ends a title above zero (+) and one that ends it below (−) stand for two topics. `,

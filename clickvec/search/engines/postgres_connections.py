@@ -98,6 +98,12 @@ class Connections:
         for connection in idle:
             connection.close()
 
+    def __del__(self) -> None:
+        """Close the connections of an index that was not closed."""
+        for connection in getattr(self, "_idle", ()):
+            with contextlib.suppress(Exception):
+                connection.close()
+
     def error(self, error: "psycopg.Error", changing: bool = False) -> ClickvecError:
         """Return the sentence for an error of the server."""
         return sentence(self.address, error, changing)

@@ -24,11 +24,18 @@ class Shot(NamedTuple):
     height: int = 800
     scheme: str = "light"
     scale: int = 1
+    edit: tuple[str, str] | None = None  # the label of a field, and what to type into it
 
 
+TAGS = ".column[data-mode=hybrid] .tags > *"  # the last part of a search that arrives
+FIRST = "t00147"  # the id of the first hit
 SHOTS = {
-    "search": Shot(f"/search?q={QUERY}", "#hits li"),
-    "phone": Shot(f"/search?q={QUERY}", "#hits li", 390, 780, scale=2),
+    "search": Shot(f"/search?q={QUERY}", TAGS),
+    "why": Shot(f"/why?q={QUERY}", "#gates canvas"),
+    "try": Shot(f"/try?q={QUERY}&id={FIRST}", "#gates canvas", height=860, edit=("Word 2 of the title", "vavle")),
+    "topics": Shot("/topics", ".topic", scheme="dark"),
+    "map": Shot("/map", "canvas", scheme="dark"),
+    "phone": Shot(f"/search?q={QUERY}", TAGS, 390, 780, scale=2),
 }
 
 
@@ -38,11 +45,16 @@ def take(browser: Any, address: str, shot: Shot) -> bytes:  # noqa: ANN401
 
     page = browser.new_page(
         viewport={"width": shot.width, "height": shot.height}, color_scheme=shot.scheme,
-        device_scale_factor=shot.scale, reduced_motion="reduce",
+        device_scale_factor=shot.scale, reduced_motion="reduce", is_mobile=shot.width < 500, has_touch=shot.width < 500,
     )  # fmt: skip
     page.goto(f"{address}/#{shot.link}")
-    page.locator(shot.ready).first.wait_for()
+    page.locator(shot.ready).first.wait_for(timeout=60_000)
     page.wait_for_load_state("networkidle")
+    if shot.edit is not None:
+        page.get_by_label(shot.edit[0], exact=True).fill(shot.edit[1])
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(1000)  # until the answer is drawn
+    page.evaluate("() => document.activeElement.blur()")  # no caret
     picture = Image.open(io.BytesIO(page.screenshot()))
     page.close()
     small = io.BytesIO()

@@ -3,6 +3,7 @@
 `run_workers` starts this file as a program twice, with the variables that torchrun sets.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -23,6 +24,7 @@ from clickvec.training.update import Outcome
 from clickvec.training.workers import ALONE, Workers, joined
 
 SMALL = {"cells": 16, "hidden": 16, "epochs": 2, "batch_size": 57}
+RESUMED, STOP_AT = "resumed in the middle of the second epoch", 10  # minibatches; an epoch has 7
 RUNS: dict[str, dict[str, Any]] = {
     "lstm": {},
     "bilstm": {"tower": "bilstm", "word_dropout": 0.2},
@@ -33,6 +35,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "teacher": {"teacher_titles": 5, "has_teacher": True},
     "a minibatch of one pair": {},
     "cells that the compiled code does not take": {"cells": 7},
+    RESUMED: {"word_dropout": 0.2},
+    "not resumed": {"word_dropout": 0.2},
 }
 
 
@@ -59,17 +63,36 @@ def losses(name: str, workers: Workers, folder: Path) -> list[float]:
         settings["batch_size"] = len(data.pair_query) - 1
     chosen = recipe(settings.pop("recipe", "default"), has_teacher=has_teacher, **settings)
     folder.mkdir(parents=True, exist_ok=True)
-    run = loop.Run(data, chosen, folder, workers=workers, teacher=random_teacher(data) if has_teacher else None)
-    found, epoch = list[float](), run.updater.epoch
+    teacher, found = random_teacher(data) if has_teacher else None, list[float]()
+    if name == RESUMED:
+        run, loop.CHECKPOINT_SECONDS = loop.Run(data, chosen, folder, workers=workers), -1.0
+        with contextlib.suppress(StoppedError):
+            watch(run, found, STOP_AT).all_epochs()
+        loop.CHECKPOINT_SECONDS = 300.0
+    run = loop.Run(data, chosen, folder, workers=workers, teacher=teacher)
+    if name == RESUMED:
+        run.restore()
+    watch(run, found).all_epochs()
+    return [*found, *(row["masked"] for row in run.state.history)]
+
+
+class StoppedError(Exception):
+    """A run is stopped."""
+
+
+def watch(run: loop.Run, found: list[float], stop_at: int | None = None) -> loop.Run:
+    """Note the loss of each minibatch, and stop all workers before one of them."""
+    epoch = run.updater.epoch
 
     def watched(*arguments: Any) -> Iterator[Outcome]:  # noqa: ANN401
         for outcome in epoch(*arguments):
+            if len(found) == stop_at:
+                raise StoppedError
             found.append(float(outcome.loss) / outcome.weight)
             yield outcome
 
     run.updater.epoch = watched  # type: ignore[method-assign]
-    run.all_epochs()
-    return [*found, *(row["masked"] for row in run.state.history)]
+    return run
 
 
 def random_teacher(data: dataset.Dataset) -> Teacher:

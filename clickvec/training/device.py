@@ -74,6 +74,8 @@ def make_updater(
     if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
         _warn_if_slow(recipe)
     if workers.count > 1:
+        if device.type == "cuda" and can_be_fused(data, recipe):
+            log.warning("Several GPUs train without the CUDA graph and kernels of a single one, which may be faster.")
         return DataParallel(data, recipe, towers, sampler, weights, updates, teacher, workers=workers)
     return Plain(data, recipe, towers, sampler, weights, updates, teacher)
 

@@ -17,7 +17,7 @@ from clickvec.model import folder
 
 torch = pytest.importorskip("torch")
 
-from worker_losses import RUNS, run_alone, run_workers, small_data  # noqa: E402
+from worker_losses import RESUMED, RUNS, STOP_AT, run_alone, run_workers, small_data  # noqa: E402
 
 from clickvec.training.device import pick_device  # noqa: E402
 from clickvec.training.workers import ALONE, Workers  # noqa: E402
@@ -39,6 +39,13 @@ def test_two_workers_have_the_losses_of_one_process(
     two, one = both
     assert two[name] == pytest.approx(one[name], abs=1e-5)
     assert len(set(one[name])) > 4
+
+
+def test_a_resumed_run_of_two_workers_has_the_losses_of_one_that_was_not_stopped(
+    both: tuple[dict[str, list[float]], dict[str, list[float]]],
+) -> None:
+    assert len(both[0][RESUMED]) > STOP_AT + 2
+    assert both[0][RESUMED] == both[0]["not resumed"]
 
 
 def test_shares_cover_all_rows_once() -> None:

@@ -7,7 +7,7 @@ import { drawFilters, filterOf } from "./filters.js";
 export const title = "Search";
 
 const PAGE = 10; // hits
-const PAUSE = 200; // ms without a key press, before the other columns are asked for
+const PAUSE = 120; // ms without a key press, before the words are lit and the other columns are asked for
 const DEPTH = 100; // hits by words and by vectors that a hybrid search fuses
 const SLOW = 200; // ms, after which the page shows that it waits
 const MODES = { words: "Words", hybrid: "Hybrid", vectors: "Vectors" };
@@ -53,8 +53,8 @@ export function show(root, params, context) {
 
   function change(changes) {
     state = { ...state, ...changes };
+    search(); // the request leaves before the link is changed
     keep({ q: state.q, mode: state.mode, page: state.page > 1 ? state.page : "", where: Object.keys(state.where).length ? JSON.stringify(state.where) : "" });
-    search();
   }
 
   const body = (mode, more) => ({ query: state.q, mode, ...(Object.keys(state.where).length ? { where: state.where } : {}), ...more });
@@ -68,7 +68,7 @@ export function show(root, params, context) {
     clearTimeout(busy);
     busy = setTimeout(() => { hits.setAttribute("aria-busy", "true"); if (!hits.hasChildNodes()) put(hits, loading("Searching …")); }, SLOW);
     try {
-      const answer = await asks[primary()]("POST", "/search", body(primary(), { k: PAGE + 1, offset: offset(), highlight: true }));
+      const answer = await asks[primary()]("POST", "/search", body(primary(), { k: PAGE + 1, offset: offset() }));
       if (!answer || mine !== turn) return;
       answers = { ...(sameSearch(answers) ? answers : {}), [primary()]: answer };
       answers.key = searchKey();
@@ -87,12 +87,19 @@ export function show(root, params, context) {
   const searchKey = () => JSON.stringify([state.q, state.where, state.page]);
   const sameSearch = (found) => found.key === searchKey();
 
-  // What the other modes find: their columns, and the place of each hit in them.
+  // What is not needed at once: the words of the hits, what the other modes find, and the place of each hit in them.
   async function searchRest(mine) {
     const key = searchKey();
     const others = Object.keys(MODES).filter((mode) => mode !== primary());
     try {
       await Promise.all([
+        (async () => {
+          const lit = await asks[primary()]("POST", "/search", body(primary(), { k: PAGE, offset: offset(), highlight: true }));
+          if (!lit || mine !== turn) return;
+          const words = new Map(lit.hits.map((hit) => [String(hit.id), hit.words]));
+          for (const hit of answers[primary()].hits) hit.words = words.get(String(hit.id));
+          lightUp(primary());
+        })(),
         ...others.map(async (mode) => {
           if (!columns().includes(mode)) return;
           const answer = await asks[mode]("POST", "/search", body(mode, { k: PAGE + 1, offset: offset(), highlight: true }));
@@ -168,31 +175,40 @@ export function show(root, params, context) {
       for (const [hit, tags] of known.tags) put(tags, drawTags(hit, mode));
       return known.node;
     }
-    drawn[mode] = { answer: answers[mode], isBeside: sideBySide(), tags: [] };
+    drawn[mode] = { answer: answers[mode], isBeside: sideBySide(), tags: [], links: [] };
     drawn[mode].node = drawColumn(mode);
+    lightUp(mode);
     return drawn[mode].node;
   }
 
   function drawColumn(mode) {
     const answer = answers[mode];
     const all = answer ? answer.hits.slice(0, PAGE) : [];
-    const share = mode === "words" ? (word) => word.bm25 : (word) => word.cosine;
-    const most = Math.max(0.1, ...all.flatMap((hit) => (hit.words || []).map((word) => Math.abs(share(word)))));
     return el("section.column", { data: { mode }, "aria-label": MODES[mode] },
       sideBySide() && el("h2", MODES[mode], " ", el("small", ABOUT[mode], mode === "hybrid" && service.fusion === "clicks" ? ": the chance of a click" : "")),
-      !answer ? loading("") : all.length ? el("ol", { start: offset() + 1 }, all.map((hit, at) => drawHit(hit, at, mode, share, most))) : el("p.note", mode === "words" ? "No title has a word of the query." : "Nothing found."));
+      !answer ? loading("") : all.length ? el("ol", { start: offset() + 1 }, all.map((hit, at) => drawHit(hit, at, mode))) : el("p.note", mode === "words" ? "No title has a word of the query." : "Nothing found."));
   }
 
-  function drawHit(hit, at, mode, share, most) {
+  // Shade the words of all hits of a column, on one scale.
+  function lightUp(mode) {
+    const share = mode === "words" ? (word) => word.bm25 : (word) => word.cosine;
+    const most = Math.max(0.1, ...drawn[mode].links.flatMap(([hit]) => (hit.words || []).map((word) => Math.abs(share(word)))));
+    for (const [hit, link] of drawn[mode].links) {
+      put(link, hit.words?.map((word, at) => [at ? " " : "", litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0)]) || hit.title);
+    }
+  }
+
+  function drawHit(hit, at, mode) {
     const place = offset() + at + 1;
-    const words = hit.words?.map((word, at) => [at ? " " : "", litWord(word.text, share(word), most, { title: `cosine ${fixed(word.cosine)} · BM25 ${fixed(word.bm25, 2)}`, data: { cosine: word.cosine, bm25: word.bm25 } }, word.bm25 > 0)]);
     const open = () => { opened = String(hit.id); logClick(hit, mode); };
     const tags = el("div.row.tags", drawTags(hit, mode));
+    const link = el("a.title", { href: context.link("why", { q: state.q, id: hit.id }), onclick: open });
     drawn[mode].tags.push([hit, tags]);
+    drawn[mode].links.push([hit, link]);
     return el("li.hit", { data: { id: hit.id, mode } },
       el("span.place.number", { "aria-hidden": "true" }, place),
       el("div.about",
-        el("a.title", { href: context.link("why", { q: state.q, id: hit.id }), onclick: open }, words || hit.title),
+        link,
         drawPayload(hit.payload),
         tags),
       el("div.worth.number", el("b", scoreText(hit, mode, service)),

@@ -58,7 +58,7 @@ def test_queries_of_people_are_text_and_open_the_search(tab: Tab, shop: Running)
     until(lambda: shop.client.get("/queries").json()["searches"] >= 4)
     page = tab.open("/queries")
     frequent = page.locator("section", has=page.get_by_role("heading", name="Most frequent"))
-    frequent.get_by_role("link", name=IMAGE).wait_for()
+    frequent.get_by_role("link", name=IMAGE, exact=True).wait_for()
     frequent.get_by_role("link", name=QUERY, exact=True).click()
     page.locator("#hits .title").first.wait_for()
     assert page.get_by_role("searchbox").input_value() == QUERY

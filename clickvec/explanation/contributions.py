@@ -44,7 +44,8 @@ def shapley(words: Sequence[str], score: Score) -> Floats:
     """Return what each word adds to the score, averaged over the orders in which the words could be added.
 
     Along every order the additions sum to the score of the whole text, and so do their means over a sample of orders.
-    The words added so far keep the order of the text.
+    The words added so far keep the order of the text. `score` may also return a row of numbers for each text, such as
+    its vector; then each word gets a row.
     """
     return _over_subsets(words, score) if len(words) <= EXACT_WORDS else _over_orders(words, score)
 
@@ -55,7 +56,7 @@ def _over_subsets(words: Sequence[str], score: Score) -> Floats:
     values = score([_text(words, subset) for subset in subsets.tolist()])
     size = np.array([subset.bit_count() for subset in subsets.tolist()])
     weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
-    contributions = np.zeros(n)
+    contributions = np.zeros((n, *values.shape[1:]))
     for at in range(n):
         before = subsets[(subsets >> at) & 1 == 0]
         contributions[at] = weight[size[before]] @ (values[before | 1 << at] - values[before])
@@ -75,9 +76,11 @@ def _over_orders(words: Sequence[str], score: Score) -> Floats:
     # The words added so far, as the bits of an int: none, and after each addition.
     growing = [list(accumulate((1 << at for at in order), initial=0)) for order in orders.tolist()]
     subsets = sorted({subset for row in growing for subset in row})
-    value = dict(zip(subsets, score([_text(words, subset) for subset in subsets]).tolist(), strict=True))
-    gains = np.diff([[value[subset] for subset in row] for row in growing], axis=1)
-    return np.asarray(np.bincount(orders.ravel(), gains.ravel()) / len(orders))
+    values = score([_text(words, subset) for subset in subsets])
+    number = {subset: row for row, subset in enumerate(subsets)}
+    gains = np.diff(values[[[number[subset] for subset in row] for row in growing]], axis=1)  # by order and step
+    step = np.argsort(orders, axis=1)  # at which each word is added
+    return np.asarray(gains[np.arange(len(orders))[:, None], step].mean(axis=0))
 
 
 def _text(words: Sequence[str], subset: int) -> str:

@@ -28,6 +28,15 @@ def test_the_words_of_a_hit_add_up_to_its_parts(name: str, query: str) -> None:
         assert sum(word.bm25 for word in words) == pytest.approx(hit.parts.bm25, abs=1e-4)
 
 
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_words_of_a_title_that_is_kept_have_the_contributions_of_its_explanation(query: str) -> None:
+    for _ in range(2):  # computed, then kept
+        for at, words in enumerate(highlight(INDEX.view(), query, TEXTS)):
+            found = explain(INDEX, query, f"t{at}")
+            expected = [word.contribution for word in found.title_words]
+            assert [word.cosine for word in words] == pytest.approx(expected, abs=1e-6)
+
+
 def test_words_are_marked_in_the_spelling_of_the_title() -> None:
     (words,) = highlight(INDEX.view(), "hotel new", [EDITED])
     assert [word.text for word in words if word.bm25] == ["Hotels", "New"]

@@ -16,6 +16,7 @@ from serving import PROGRAM, Program, until
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
+from clickvec.serve.query_counts import SharedCounts
 from clickvec.serve.server import listen
 from clickvec.serve.supervisor import Supervisor
 
@@ -151,7 +152,7 @@ def test_it_stops_while_it_is_about_to_replace_a_worker(write_index: Path) -> No
 def test_the_supervisor_ignores_children_that_it_did_not_start(write_index: Path, tmp_path: Path) -> None:
     settings = Settings(index=write_index, click_log=tmp_path / "clicks.jsonl")
     with listen("127.0.0.1", 0) as listener:
-        supervisor = Supervisor(settings, listener, Counters(NAMES))
+        supervisor = Supervisor(settings, listener, Counters(NAMES), SharedCounts())
         orphan = subprocess.Popen(["true"])  # process 1 of a container inherits such ones
         supervisor._wait()
         orphan.returncode = 0

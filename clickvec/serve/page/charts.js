@@ -52,7 +52,7 @@ export function intervals(caption, rows, unit = "") {
     rows.map((entry, at) => {
       const y = top + row * at + 27;
       return [svg("text", { x: 12, y: y - 11, class: "name" }, entry.name.length > 44 ? `${entry.name.slice(0, 43)}…` : entry.name),
-        entry.low === null ? null : svg("line", { x1: x(entry.low), x2: x(entry.high), y1: y, y2: y, class: entry.baseline ? "whisker other" : "whisker" }),
+        entry.low === null || entry.high === null ? null : svg("line", { x1: x(entry.low), x2: x(entry.high), y1: y, y2: y, class: entry.baseline ? "whisker other" : "whisker" }),
         svg("circle", { cx: x(entry.value), cy: y, r: 5, class: entry.baseline ? "dot other" : "dot" }, svg("title", null, `${entry.name}: ${fixed(entry.value, 1)}`)),
         svg("text", { x: x(entry.high ?? entry.value) + 9, y: y + 4, class: "value" }, fixed(entry.value, 1))];
     })));

@@ -42,7 +42,7 @@ function measured({ measured: result }) {
   const metrics = metricsOf(result), systems = [...new Set(result.rows.map((row) => row.system))];
   const cell = (system, metric) => {
     const row = result.rows.find((entry) => entry.system === system && entry.metric === metric);
-    return el("td", { class: "n" }, row ? [fixed(row.value, 1), row.low === null ? null : el("small", null, ` [${fixed(row.low, 1)}, ${fixed(row.high, 1)}]`)] : "–");
+    return el("td", { class: "n" }, row ? [fixed(row.value, 1), row.low === null || row.high === null ? null : el("small", null, ` [${fixed(row.low, 1)}, ${fixed(row.high, 1)}]`)] : "–");
   };
   return section("Quality beside BM25",
     note(`Measured on ${result.data}${result.note ? "." : `: ${plural(result.queries, "query", "queries")}${result.titles ? `, ${plural(result.titles, "title")} to search` : ""}. In per cent, with 95% confidence intervals.`}`),

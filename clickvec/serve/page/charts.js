@@ -2,7 +2,7 @@
 
 import { el, fixed, svg } from "./dom.js";
 
-const SIZE = [380, 200];
+const SIZE = [340, 190], WIDE = 300; // a curve, and values with intervals; on a phone, about their size on the screen
 const EDGE = { left: 44, right: 14, top: 14, bottom: 26 };
 
 // Four or five round numbers from below `low` to above `high`.
@@ -14,7 +14,7 @@ function ticks(low, high) {
 }
 
 const figure = (caption, drawing) => el("figure", { class: "chart" }, el("figcaption", null, caption), drawing);
-const drawing = (caption, height, ...children) => svg("svg", { viewBox: `0 0 ${SIZE[0]} ${height}`, role: "img", "aria-label": caption }, children);
+const drawing = (caption, width, height, ...children) => svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": caption }, children);
 
 // Points at equal distances. `band` is [low, high]; `level` is [name, value]; `mark` is the number of a point to point out.
 export function curve({ caption, labels, values, unit = "", band = null, level = null, mark = -1, axis = "", zero = false }) {
@@ -26,7 +26,7 @@ export function curve({ caption, labels, values, unit = "", band = null, level =
   const path = (numbers) => numbers.map((value, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const right = SIZE[0] - EDGE.right;
   let free = -1e9;
-  return figure(caption, drawing(`${caption}: ${labels.map((label, at) => `${axis} ${label} ${fixed(values[at], 2)}${unit}`).join(", ")}`, SIZE[1],
+  return figure(caption, drawing(`${caption}: ${labels.map((label, at) => `${axis} ${label} ${fixed(values[at], 2)}${unit}`).join(", ")}`, ...SIZE,
     lines.map((value) => [svg("line", { x1: EDGE.left, x2: right, y1: y(value), y2: y(value), class: "grid" }), svg("text", { x: EDGE.left - 7, y: y(value) + 4, class: "end" }, `${String(value).replace("-", "−")}${unit}`)]),
     labels.map((label, at) => {
       const half = 3.6 * String(label).length, spot = Math.min(right - half + 8, x(at));
@@ -46,12 +46,12 @@ export function intervals(caption, rows, unit = "") {
   const lines = ticks(Math.min(...ends), Math.max(...ends));
   const [low, high] = [lines[0], lines.at(-1)];
   const row = 40, top = 6, bottom = top + row * rows.length;
-  const x = (value) => 12 + (SIZE[0] - 62) * ((value - low) / (high - low));
-  return figure(caption, drawing(`${caption}: ${rows.map((entry) => `${entry.name} ${fixed(entry.value, 1)}`).join(", ")}`, bottom + 22,
+  const x = (value) => 12 + (WIDE - 62) * ((value - low) / (high - low));
+  return figure(caption, drawing(`${caption}: ${rows.map((entry) => `${entry.name} ${fixed(entry.value, 1)}`).join(", ")}`, WIDE, bottom + 22,
     lines.map((value) => [svg("line", { x1: x(value), x2: x(value), y1: top, y2: bottom, class: "grid" }), svg("text", { x: x(value), y: bottom + 16, class: "middle" }, `${value}${unit}`)]),
     rows.map((entry, at) => {
       const y = top + row * at + 27;
-      return [svg("text", { x: 12, y: y - 11, class: "name" }, entry.name.length > 44 ? `${entry.name.slice(0, 43)}…` : entry.name),
+      return [svg("text", { x: 12, y: y - 11, class: "name" }, entry.name.length > 38 ? `${entry.name.slice(0, 37)}…` : entry.name),
         entry.low === null || entry.high === null ? null : svg("line", { x1: x(entry.low), x2: x(entry.high), y1: y, y2: y, class: entry.baseline ? "whisker other" : "whisker" }),
         svg("circle", { cx: x(entry.value), cy: y, r: 5, class: entry.baseline ? "dot other" : "dot" }, svg("title", null, `${entry.name}: ${fixed(entry.value, 1)}`)),
         svg("text", { x: x(entry.high ?? entry.value) + 9, y: y + 4, class: "value" }, fixed(entry.value, 1))];

@@ -3,7 +3,8 @@
     python benchmarks/up.py [--data DIR] [--logs built-in,msrd,100k] [--kills 10] [--seed 0]
 
 DIR holds the public data of CONTRIBUTING.md; 100k is a random sample of 100,000 clicks of dbpedia. Each log is timed in
-a new folder until the page answers, and then once more with nothing left to do. Then `up` runs again in another folder
+a new folder until the page answers, and then once more with nothing left to do. On a busy machine, the CPU time with
+OMP_NUM_THREADS=1 is an upper bound of the time on a quiet one. Then `up` runs again in another folder
 and is killed (kill -9) after random times, until it ends by itself. The model must then be the same, byte for byte.
 """
 
@@ -12,6 +13,7 @@ import gzip
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -60,6 +62,12 @@ def until_ready(command: list[str]) -> float:
     return seconds
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time of all programs that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def stage_seconds(folder: Path) -> dict[str, float]:
     stages = json.loads((folder / "up.json").read_text())["stages"]
     return {name: stages[name]["seconds"] for name in STAGES if name in stages}
@@ -97,9 +105,17 @@ def main() -> None:
             log = logs[name] if name in logs else [str(sample(options.data, at / "100k.tsv.gz"))]
             command = [*CLICKVEC, "up", *log, "--out"]
             load = os.getloadavg()[0]
+            cpu = cpu_seconds()
             total = until_ready([*command, str(at / name)])
+            cpu = cpu_seconds() - cpu
             again = until_ready([*command, str(at / name)])
-            row = {**stage_seconds(at / name), "until the page answers": total, "again": again, "load before": load}
+            row = {
+                **stage_seconds(at / name),
+                "until the page answers": total,
+                "CPU time": cpu,
+                "again": again,
+                "load before": load,
+            }
             row = {key: round(value, 1) for key, value in row.items()}
             print(f"{name}: " + ", ".join(f"{key} {value:.1f}" for key, value in row.items()), flush=True)
             results[name] = row

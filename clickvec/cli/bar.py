@@ -1,13 +1,16 @@
 """The progress bar on stderr."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 
 from clickvec.cli import streams
 from clickvec.text.printable import is_terminal
 
 EVERY_SECONDS = 10.0
+_keeps_finished = True  # whether the line of finished work stays on the terminal
 
 
 class Bar:
@@ -38,6 +41,17 @@ class Bar:
             text = f"{label}{drawn} {share:.0%} of {total:,}, {timedelta(seconds=int(left))} left"
         text += f", {rate:,.0f}/s" + (f", {note}" if note else "")
         if live:
-            streams.redraw_line(text, keep=finished)
+            streams.redraw_line(text, keep=finished and _keeps_finished)
         else:
             streams.print_message(text)
+
+
+@contextlib.contextmanager
+def erased_bars() -> Iterator[None]:
+    """Erase the line of finished work, for a verb that does much and tells it in its own words."""
+    global _keeps_finished
+    _keeps_finished = False
+    try:
+        yield
+    finally:
+        _keeps_finished = True

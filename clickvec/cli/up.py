@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clickvec.cli import inputs
+from clickvec.cli.bar import erased_bars
 from clickvec.cli.inputs import ColumnNames, NoHeader, input_option, input_path
 from clickvec.cli.streams import print_summary
 from clickvec.errors import ClickvecError, Interrupted, missing_extra
@@ -176,12 +177,13 @@ def _check_environment(folder: "UpFolder", port: int | None) -> None:
 
 @contextlib.contextmanager
 def _plain_words() -> Iterator[None]:
-    """Show only warnings of the library: the stages tell the rest."""
+    """Show only warnings of the library and the progress of current work: the stages tell the rest."""
     logger = logging.getLogger("clickvec")
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
-        yield
+        with erased_bars():
+            yield
     finally:
         logger.setLevel(level)
 

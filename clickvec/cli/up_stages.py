@@ -172,8 +172,7 @@ def train(plan: Plan) -> Told:
             print_message("The checkpoint is of other data or settings, or damaged, so training starts again")
             model = run_training(data, recipe, folder.model, overwrite=True, progress=Bar(), **options)
     kept = model.training["kept"]
-    pairs, seconds = counted(len(data.pair_query), "pair"), kept["seconds"]
-    text = f"{counted(recipe.epochs, 'epoch')} over {pairs}; updates took {seconds:.0f} s."
+    text = f"{counted(recipe.epochs, 'epoch')} over {counted(len(data.pair_query), 'pair')}."
     if recipe.epochs < default_epochs():
         text += (
             f" {FEWER_EPOCHS} epochs instead of {default_epochs()}, because there are more than {MANY_PAIRS:,} pairs."

@@ -142,9 +142,7 @@ def prepare_data(plan: Plan) -> Told:
             "queries; so nothing will be measured."
         )
     dev, test = (f"{len(dict.fromkeys(part.queries)):,}" for part in texts.held_out)
-    return Told(
-        f"{pairs} to train on. The model will not see {dev} queries, to choose the epoch, and {test}, to measure."
-    )
+    return Told(f"{pairs} to train on. Held out: {dev} queries to choose the epoch, and {test} to measure.")
 
 
 def train(plan: Plan) -> Told:

@@ -50,8 +50,7 @@ async function render() {
   const root = byId("view");
   const wait = setTimeout(() => put(root, loading()), 150);
   try {
-    const module = await VIEWS[view].load();
-    const service = await about();
+    const [module, service] = await Promise.all([VIEWS[view].load(), about()]);
     if (mine !== turn) return;
     clearTimeout(wait);
     document.title = `${module.title} · clickvec`;

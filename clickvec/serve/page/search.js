@@ -276,7 +276,13 @@ export function show(root, params, context) {
     if (!isTyping(event.target) && (event.key === "n" || event.key === "p")) turnPage(event.key === "n" ? 1 : -1);
   }
 
-  const onWidth = () => { drawSwitches(); if (state.q.trim()) search(); };
+  const onWidth = () => {
+    drawSwitches();
+    if (!state.q.trim()) return;
+    if (!sameSearch(answers) || !answers[primary()]) return search();
+    draw();
+    searchRest(turn);
+  };
   addEventListener("keydown", onKey);
   wide.addEventListener("change", onWidth);
   if (opened === null && matchMedia("(hover: hover)").matches) { field.focus(); field.setSelectionRange(field.value.length, field.value.length); }

@@ -59,7 +59,7 @@ export function show(root, params, context) {
           service.has_cells && el("a.button", { id: "to-try", href: context.link("try", { q, ...(rank.id !== null ? { id: rank.id } : { title: answer.title }) }) }, "Try it out: edit it word by word"),
           el("a.button", { href: context.link("search", { q }) }, "All hits"), documentDetails(rank))),
       el("div.halves", scoreSection(answer), pair.links?.[0]?.length ? linksSection(pair) : null),
-      wordsSection(answer, most), comparison, gates, cellsSection(pair));
+      wordsSection(answer, most), comparison, gates, cellsSection(pair, service.has_cells));
     drawComparison(comparison, answer);
     const marks = { query: pair.query_words.map((word) => word.keyword), title: pair.title_words.map((word) => word.keyword) };
     if (answer.trace) {
@@ -175,17 +175,17 @@ function linksSection(pair) {
       el("tbody", pair.links.map((row, at) => el("tr", el("th", { scope: "row" }, pair.query_words[at].word), row.map((value) => el("td", { class: value < 0 ? "m" : "p", style: { "--a": (Math.abs(value) / most).toFixed(2) } }, fixed(value, 2)))))))));
 }
 
-function cellsSection(pair) {
+function cellsSection(pair, hasTopics) {
   const dimensions = pair.cells.map((cell, at) => ({ ...cell, at })).sort((a, b) => b.contribution - a.contribution);
   const best = dimensions.slice(0, CELLS).filter((cell) => cell.contribution > 0);
   if (!best.length) return null;
   const rest = dimensions.slice(best.length).reduce((sum, cell) => sum + cell.contribution, 0);
   const most = best[0].contribution;
   const topics = best.map(() => el("td.soft"));
-  cellTopics().then((known) => best.forEach((cell, at) => put(topics[at], (known.get(`${cell.at}${cell.title < 0 ? "-" : "+"}`) || []).join(", "))));
-  const rows = best.map((cell, at) => el("tr", el("th", { scope: "row" }, el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell), cell.way === "right to left" ? " ←" : ""), el("td.n", signed(cell.contribution)), el("td", bar(cell.contribution, most, false)), el("td.n.soft.optional", fixed(cell.query)), el("td.n.soft.optional", fixed(cell.title)), topics[at]));
+  if (hasTopics) cellTopics().then((known) => best.forEach((cell, at) => put(topics[at], (known.get(`${cell.at}${cell.title < 0 ? "-" : "+"}`) || []).join(", "))));
+  const rows = best.map((cell, at) => el("tr", el("th", { scope: "row" }, hasTopics ? el("a", { href: `#/topics?cell=${cell.at}` }, cell.cell) : cell.cell, cell.way === "right to left" ? " ←" : ""), el("td.n", signed(cell.contribution)), el("td", bar(cell.contribution, most, false)), el("td.n.soft.optional", fixed(cell.query)), el("td.n.soft.optional", fixed(cell.title)), topics[at]));
   if (dimensions.length > best.length) rows.push(el("tr", el("th", { scope: "row" }, `${dimensions.length - best.length} others`), el("td.n", signed(rest)), el("td"), el("td.optional"), el("td.optional"), el("td")));
-  return el("section", { id: "cells" }, el("h2", "The cells that answered"),
+  return el("section", { id: "cells" }, el("h2", hasTopics ? "The cells that answered" : "The dimensions that answered"),
     sumTable("A cell adds the product of its outputs for the query and for the title.", ["cell", "adds", "", "query", "title", "responds in titles to"], rows, [signed(pair.score), "= cosine"]));
 }
 

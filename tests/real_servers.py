@@ -125,7 +125,9 @@ def kill_postgres(server: Any) -> None:  # noqa: ANN401
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     for process in (pid, *map(int, children)):
-        for _ in range(200):
-            if not Path(f"/proc/{process}/stat").exists() or ") Z" in Path(f"/proc/{process}/stat").read_text():
+        for _ in range(400):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process, os.WNOHANG)
+            if not Path(f"/proc/{process}").exists():
                 break
             time.sleep(0.05)

@@ -15,6 +15,7 @@ from clickvec.cli import (
     doctor_verb,
     evaluate_verb,
     explain,
+    export_verb,
     index_verbs,
     inside,
     lab_verbs,
@@ -83,6 +84,7 @@ for verb in (
     up.up, doctor_verb.doctor, prepare.prepare, train.train, evaluate_verb.evaluate,
     search_verb.search, use.rerank, use.encode, use.shrink,
     explain.explain, inside.nearest, inside.topics, inside.report, use.info, serve_verb.serve, serve_verb.retrain,
+    export_verb.export,
 ):  # fmt: skip
     app.command(cls=Verb)(verb)
 

@@ -24,7 +24,7 @@ from clickvec.model.folder import open_model
 
 VERBS = (
     "up", "demo", "doctor", "prepare", "train", "evaluate", "index", "search", "rerank", "encode", "shrink",
-    "explain", "nearest", "topics", "report", "info", "serve", "retrain", "cluster", "lab",
+    "explain", "nearest", "topics", "report", "info", "serve", "retrain", "export", "cluster", "lab",
 )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def test_build_may_be_left_out(tmp_path: Path, model: Path) -> None:
     for verb in ("add", "delete"):
         assert f"index {verb} --help" in ok("index", "--help")
         assert ok("index", verb, "--help").startswith(f"Usage: root index {verb} ")
-    assert "Missing option '--out'" in wrong_usage("index", model, tmp_path / "titles.tsv")
+    assert "give either --out" in wrong_usage("index", model, tmp_path / "titles.tsv")
 
 
 def test_numbers_of_a_table(index: Path, model: Path, tmp_path: Path) -> None:

@@ -14,5 +14,6 @@
 | postgres_index.py       | add and delete documents in transactions                                               |
 | milvus_collection.py    | a collection of vectors in Milvus                                                      |
 | milvus_filters.py       | filters as expressions of Milvus                                                       |
+| cluster_export.py       | files for OpenSearch and Elasticsearch                                                 |
 | milvus_index.py         | vectors in Milvus beside an index of words                                             |
 """

@@ -13,13 +13,10 @@ from clickvec.search.index import Hit
 from clickvec.search.live.view import View
 from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
-from clickvec.serve.click_log import Impression
 from clickvec.serve.endpoint import Call, Text
-from clickvec.serve.query_counts import QueryCounts
+from clickvec.serve.queries_answer import count_search
 from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
-    ClickRequest,
-    ClickResponse,
     DeleteResponse,
     DocumentsRequest,
     DocumentsResponse,
@@ -39,13 +36,11 @@ from clickvec.serve.schemas import (
     RerankResponse,
     SearchRequest,
     SearchResponse,
-    Shown,
 )  # fmt: skip
 from clickvec.serve.service import Service
 from clickvec.serve.trial_answer import traces
 
 _DIGITS = 6  # of a score: all that a float32 has
-_FEW_HITS = 10  # fewer hits do not tell whether a title has the words of a query
 
 
 def search(service: Service, call: Call) -> SearchResponse:
@@ -76,7 +71,7 @@ def search(service: Service, call: Call) -> SearchResponse:
         found = service.index.search(queries, *options)
     if service.queries is not None:
         for query, hits in zip(queries, found, strict=True):
-            _count(service.queries, request, query, hits, call.browser)
+            count_search(service.queries, request, query, hits, call.browser)
     results = []
     for query, hits in zip(queries, found, strict=True):
         explanations = _explanations(service, query, hits, deadline) if request.explain else [UNSET] * len(hits)
@@ -89,16 +84,6 @@ def search(service: Service, call: Call) -> SearchResponse:
     if request.query is None:
         return SearchResponse(results=results, notes=notes)
     return SearchResponse(results[0].hits, results[0].facets, results[0].corrected, notes=notes)
-
-
-def _count(counts: QueryCounts, request: SearchRequest, query: str, hits: list[Hit], browser: str) -> None:
-    """Count a search, but not its further pages, nor the other modes that the page shows beside the hits."""
-    if request.offset or (browser and request.mode != "hybrid"):
-        return
-    is_filtered = bool(request.where)  # then it is not the query that finds nothing
-    is_few = request.k < _FEW_HITS  # of these, the best may all be found by vectors
-    has_words = request.mode == "vectors" or is_few or any(hit.parts.bm25 for hit in hits)
-    counts.search(query, bool(hits) or is_filtered, has_words or is_filtered, browser)
 
 
 def _corrected(service: Service, query: str, request: SearchRequest) -> Any:  # noqa: ANN401
@@ -254,40 +239,6 @@ def check_writable(service: Service) -> None:
     """Raise 403 if this service may not change the index."""
     if service.settings.read_only:
         raise RefusalError(403, service.settings.read_only)
-
-
-# --- clicks ------------------------------------------------------------------------------------------------------
-
-
-def click(service: Service, call: Call) -> ClickResponse:
-    """Log what a user saw and clicked."""
-    request: ClickRequest = call.body
-    check_lengths("query", [request.query], service.limits.query_characters)
-    if not request.query.strip():
-        raise RefusalError(422, "The query is blank.")
-    if not request.shown and not request.clicked:
-        raise RefusalError(422, "Give what was shown, what was clicked, or both.")
-    check_count("shown", request.shown, service.limits.hits)
-    check_count("clicked", request.clicked, service.limits.hits)
-    clicked = {str(doc_id) for doc_id in request.clicked}
-    shown = [hit if isinstance(hit, Shown) else Shown(id=hit) for hit in request.shown]
-    positions = {str(hit.id): hit.position or place for place, hit in enumerate(shown, 1)}
-    impressions, unknown = [], []
-    for doc_id in dict.fromkeys([*positions, *map(str, request.clicked)]):
-        document = service.index.get(doc_id)
-        if document is None:
-            unknown.append(doc_id)
-        elif document.title.strip():
-            impressions.append(
-                Impression(
-                    request.query, doc_id, document.title, positions.get(doc_id), int(doc_id in clicked), request.client
-                )
-            )
-    if impressions:
-        service.click_log.append(impressions)
-    if service.queries is not None and request.clicked:
-        service.queries.click(request.query)
-    return ClickResponse(len(impressions), list(unknown))
 
 
 # --- operations --------------------------------------------------------------------------------------------------

@@ -1,17 +1,20 @@
-"""What GET /queries answers: what people searched since the service started."""
+"""What GET /queries answers: what people searched since the service started, and which searches are counted."""
 
 from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from clickvec.search.hits import Hit
 from clickvec.serve.endpoint import Call
 from clickvec.serve.limits import is_loopback
-from clickvec.serve.query_counts import QueryCount, most_frequent
+from clickvec.serve.query_counts import QueryCount, QueryCounts, most_frequent
 from clickvec.serve.refusal import RefusalError
+from clickvec.serve.schemas import SearchRequest
 from clickvec.serve.service import Service
 
 _LISTED = 100  # queries in each list
+_FEW_HITS = 10  # fewer hits do not tell whether a title has the words of a query
 
 
 class QueriesResponse(Struct):
@@ -58,3 +61,13 @@ def _why_not(service: Service) -> str:
     if not is_loopback(settings.host) and not settings.write_keys:
         return "Other machines can reach this service, so it keeps queries only with --write-key-file."
     return "This service keeps queries only with --write-key-file, because nobody else may read them."
+
+
+def count_search(counts: QueryCounts, request: SearchRequest, query: str, hits: list[Hit], browser: str) -> None:
+    """Count a search, but not its further pages, nor the other modes that the page shows beside the hits."""
+    if request.offset or (browser and request.mode != "hybrid"):
+        return
+    is_filtered = bool(request.where)  # then it is not the query that finds nothing
+    is_few = request.k < _FEW_HITS  # of these, the best may all be found by vectors
+    has_words = request.mode == "vectors" or is_few or any(hit.parts.bm25 for hit in hits)
+    counts.search(query, bool(hits) or is_filtered, has_words or is_filtered, browser)

@@ -234,68 +234,6 @@ class ClickResponse(Struct):
     unknown: list[Id]
 
 
-class TopicWordCount(Struct):
-    """A word that a cell detects."""
-
-    word: str
-    count: int
-    lift: float
-
-
-class CellTopic(Struct):
-    """The words that a cell detects in titles that it ends above (+) or below (-) zero."""
-
-    dimension: int
-    cell: int
-    way: str
-    sign: str
-    detections: int
-    specificity: float
-    words: list[TopicWordCount]
-
-
-class TopicsResponse(Struct):
-    """The topics of the cells over a sample of the titles, the most specific first."""
-
-    titles: int
-    topics: list[CellTopic]
-    cells: Annotated[int, _about("Number of cells: dimensions of a vector.")]
-    dead: Annotated[list[int], _about("Dimensions of cells that are never among the most active, or hardly vary.")]
-
-
-class ActiveText(Struct):
-    """A title with its id, or a query, that a cell responds to strongly."""
-
-    text: str
-    id: Id | None
-    activation: float
-
-
-class CellSide(Struct):
-    """What a cell responds to with values above (+) or below (-) zero."""
-
-    sign: str
-    detections: int
-    specificity: float
-    words: list[TopicWordCount]
-    titles: Annotated[list[ActiveText], _about("Titles that it ends farthest from zero.")]
-    queries: Annotated[list[ActiveText], _about("Queries of the log, if the folder about has queries.txt.")]
-
-
-class CellResponse(Struct):
-    """What one cell of the model responds to."""
-
-    dimension: int
-    cell: int
-    way: str
-    dead: bool
-    times_active: Annotated[int, _about("Number of titles in which it is among the most active.")]
-    spread: Annotated[float, _about("Standard deviation of its value over the titles.")]
-    titles: Annotated[int, _about("Titles in the sample.")]
-    queries: Annotated[int, _about("Queries in the sample.")]
-    sides: list[CellSide]
-
-
 class Pending(Struct):
     """The answer is still being computed. Ask again."""
 

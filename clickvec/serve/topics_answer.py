@@ -1,9 +1,10 @@
 """What GET /topics and GET /topics/{dimension} answer: what each cell of the model responds to."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from clickvec.config import RECURRENT
@@ -14,20 +15,77 @@ from clickvec.search.view_protocol import SearchView
 from clickvec.serve.about_folder import read_queries
 from clickvec.serve.endpoint import Call
 from clickvec.serve.refusal import RefusalError
-from clickvec.serve.schemas import (
-    ActiveText,
-    CellResponse,
-    CellSide,
-    CellTopic,
-    TopicsResponse,
-    TopicWordCount,
-)
+from clickvec.serve.schemas import Id
 from clickvec.serve.service import Service
 from clickvec.serve.title_sample import TitleSample, sample_titles
 
 _TITLES, _QUERIES = 2_000, 2_000  # in the samples
 _WORDS, _ALL_WORDS = 10, 24  # of a side of a cell: in the list of all cells, and in its own answer
 _TEXTS = 8  # titles and queries of a side of a cell
+
+
+class TopicWordCount(Struct):
+    """A word that a cell detects."""
+
+    word: str
+    count: int
+    lift: float
+
+
+class CellTopic(Struct):
+    """The words that a cell detects in titles that it ends above (+) or below (-) zero."""
+
+    dimension: int
+    cell: int
+    way: str
+    sign: str
+    detections: int
+    specificity: float
+    words: list[TopicWordCount]
+
+
+class TopicsResponse(Struct):
+    """The topics of the cells over a sample of the titles, the most specific first."""
+
+    titles: int
+    topics: list[CellTopic]
+    cells: Annotated[int, Meta(description="Number of cells: dimensions of a vector.")]
+    dead: Annotated[
+        list[int], Meta(description="Dimensions of cells that are never among the most active, or hardly vary.")
+    ]
+
+
+class ActiveText(Struct):
+    """A title with its id, or a query, that a cell responds to strongly."""
+
+    text: str
+    id: Id | None
+    activation: float
+
+
+class CellSide(Struct):
+    """What a cell responds to with values above (+) or below (-) zero."""
+
+    sign: str
+    detections: int
+    specificity: float
+    words: list[TopicWordCount]
+    titles: Annotated[list[ActiveText], Meta(description="Titles that it ends farthest from zero.")]
+    queries: Annotated[list[ActiveText], Meta(description="Queries of the log, if the folder about has queries.txt.")]
+
+
+class CellResponse(Struct):
+    """What one cell of the model responds to."""
+
+    dimension: int
+    cell: int
+    way: str
+    dead: bool
+    times_active: Annotated[int, Meta(description="Number of titles in which it is among the most active.")]
+    spread: Annotated[float, Meta(description="Standard deviation of its value over the titles.")]
+    titles: Annotated[int, Meta(description="Titles in the sample.")]
+    queries: Annotated[int, Meta(description="Queries in the sample.")]
+    sides: list[CellSide]
 
 
 class _Cells(NamedTuple):

@@ -55,7 +55,7 @@ def model(service: Service, call: Call) -> ModelResponse:
         kept_epoch=kept if isinstance(kept, int) else None,
         data=_object(training.get("data")),
         recipe=_object(training.get("recipe")),
-        sizes=[Figure("titles", len(view)), *_sizes(service.settings.index)],
+        sizes=[Figure("titles", len(view)), *([] if service.settings.address else _sizes(service.settings.index))],
         speed=[*(measured.speed if measured else ()), *_searches(service)],
         measured=measured,
         doctor=folder.doctor,

@@ -63,9 +63,9 @@ class DataParallel(Plain):
         loss.backward()  # type: ignore[no-untyped-call]
         d_q, d_d = gradients([all_q, all_d])
         workers.sum(d_q, d_d)
-        both = [(y, d) for y, d in ((y_q, d_q[own]), (y_d, d_d[own_titles])) if y.requires_grad]
-        if both:  # a worker without texts has nothing to go back through
-            torch.autograd.backward([y for y, _ in both], [d for _, d in both])
+        back = [(y * d).sum() for y, d in ((y_q, d_q[own]), (y_d, d_d[own_titles])) if y.requires_grad]
+        if back:  # its gradient by y is d; a worker without texts has nothing to go back through
+            torch.stack(back).sum().backward()  # type: ignore[no-untyped-call]
         return self._sum_gradients(of_clicks.detach())
 
     def _teacher_share(self, pairs: Ids, drawn: Candidates, vectors: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ def main() -> None:
             on_cluster(f"two-{number}")
             speeds["Ray, two nodes"].append(options.titles / (time.monotonic() - begun))
             task, shards = ray.remote(timed), plan([titles], options.shard)
-            more = (Path(folder, "warm"), Columns(), "float32")
+            more = (Path(folder, f"timed-{number}"), Columns(), "float32")
             tasks = [task.remote(options.model, encoder.fingerprint, shard, *more) for shard in shards]
             rows, seconds = zip(*ray.get(tasks), strict=True)
             by_cpu["Ray, two nodes"].append(sum(rows) / sum(seconds))

@@ -46,7 +46,8 @@ def test_pages_name_verbs_and_options_that_exist(page: Path) -> None:
 
     from clickvec.cli.app import app
 
-    commands = re.findall(r"(?:\$ |`)clickvec ((?:lab )?[a-z]+) ([^\n`]*)", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"(?:\$ |`)clickvec ((?:(?:lab|cluster) )?[a-z]+) ([^\n`]*)", text)
     assert len(commands) >= 6 or page.name != "README.md" or page.parent != ROOT
     for verb, rest in commands:
         shown = CliRunner().invoke(app, [*verb.split(), "--help"])

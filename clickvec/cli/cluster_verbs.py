@@ -14,7 +14,8 @@ from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output
 
 Address = Annotated[
-    str, typer.Option(help="The Ray cluster: auto (the one of this machine), ray://HOST:10001, HOST:6379, or local.")
+    str,
+    typer.Option(help="The Ray cluster: HOST:6379, auto (that of this machine) or local (start one)."),
 ]
 
 app = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None)

@@ -26,8 +26,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 
 
-def write_titles(path: Path, count: int) -> None:
-    """Write titles of made-up words, with realistic frequencies, in row groups of 50,000."""
+def write_titles(path: Path, count: int, size: int) -> None:
+    """Write titles of made-up words, with realistic frequencies, in row groups of some size."""
     import pyarrow
     from pyarrow import parquet
 
@@ -36,8 +36,8 @@ def write_titles(path: Path, count: int) -> None:
     rng, frequency = np.random.default_rng(0), 1 / np.arange(1, len(words) + 1)
     schema = pyarrow.schema({"doc_id": pyarrow.string(), "title": pyarrow.string()})
     with parquet.ParquetWriter(path, schema) as writer:
-        for first in range(0, count, 50_000):
-            ids = range(first, min(first + 50_000, count))
+        for first in range(0, count, size):
+            ids = range(first, min(first + size, count))
             lengths = rng.integers(3, 12, len(ids))
             drawn = rng.choice(words, lengths.sum(), p=frequency / frequency.sum())
             titles = [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
@@ -88,7 +88,7 @@ def main() -> None:
     by_cpu: dict[str, list[float]] = {"one process": [], "Ray, two nodes": []}
     with tempfile.TemporaryDirectory() as folder, two_nodes() as nodes:
         titles, one = Path(folder, "titles.parquet"), Path(folder, "one.parquet")
-        write_titles(titles, options.titles)
+        write_titles(titles, options.titles, options.shard)
         encoder = Encoder.load(options.model)
 
         def on_cluster(name: str, **more: Any) -> Path:  # noqa: ANN401

@@ -4,7 +4,7 @@
 // Its link is #/name?param=value; a link restores the view.
 
 import * as api from "./api.js";
-import { count, el, failure, loading, put } from "./dom.js";
+import { count, el, failure, loading, put, usesShortcuts } from "./dom.js";
 
 const VIEWS = {
   search: { label: "Search", letter: "s", load: () => import("./search.js") },
@@ -78,7 +78,7 @@ const context = {
   // Change the link of the view that is shown, without showing it again.
   keep: (params) => {
     const { view } = current();
-    history.replaceState(null, "", link(view, params));
+    try { history.replaceState(null, "", link(view, params)); } catch { /* Safari allows 100 in half a minute */ }
     drawTabs(view, params);
   },
   link,
@@ -131,12 +131,12 @@ export function dialog(label, ...children) {
 
 const SHORTCUTS = [
   ["/", "Go to the search field"], ["↓ ↑", "Next or previous hit"], ["← →", "Between words, hybrid and vectors"], ["Enter", "Open the explanation of a hit"], ["t", "Try the hit out"],
-  ["Esc", "Back to the search field; again: empty it"], ["n p", "Next or previous page"], ["g, then a letter", "Go to a view: s search, w why, t try it out, o topics, a map, q queries, m model"], ["?", "This list"],
+  ["Esc", "Back to the search field; again: empty it"], ["n p", "Next or previous page"], ["g", "Then a letter, to go to a view: s search, w why, t try it out, o topics, a map, q queries, m model"], ["?", "This list"],
 ];
 
 function showShortcuts() {
   if (document.querySelector("dialog")) return;
-  const on = el("input", { type: "checkbox", checked: store.get("clickvec-shortcuts") !== "off", onchange: () => store.set("clickvec-shortcuts", on.checked ? "on" : "off") });
+  const on = el("input", { type: "checkbox", checked: usesShortcuts(), onchange: () => store.set("clickvec-shortcuts", on.checked ? "on" : "off") });
   dialog("Keyboard shortcuts", el("form", { method: "dialog" }, el("h2", "Keyboard shortcuts"),
     el("dl.shortcuts", SHORTCUTS.map(([keys, text]) => [el("dt", keys.split(" ").map((part) => (part.length < 6 ? el("kbd", part) : ` ${part} `))), el("dd", text)])),
     el("label.check", on, "Use shortcuts of a single character"), el("button", "Close")));
@@ -145,7 +145,7 @@ function showShortcuts() {
 let going = 0;
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-  if (event.target.closest?.("input, textarea, select, [contenteditable]") || store.get("clickvec-shortcuts") === "off") return;
+  if (event.target.closest?.("input, textarea, select, [contenteditable]") || !usesShortcuts()) return;
   const name = Date.now() - going < 1500 && Object.keys(VIEWS).find((view) => VIEWS[view].letter === event.key);
   going = event.key === "g" ? Date.now() : 0;
   if (name) { event.preventDefault(); event.stopImmediatePropagation(); byId("tabs").querySelector(`[data-tab="${name}"]`).click(); }

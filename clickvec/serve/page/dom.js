@@ -29,6 +29,9 @@ export function el(name, ...rest) {
 export const svg = (tag, attrs, ...children) => fill(document.createElementNS(SVG, tag), attrs, children);
 export const put = (node, ...children) => { node.replaceChildren(...flat(children)); return node; };
 
+// Whether shortcuts of a single character are on. The list of shortcuts has a switch for people who dictate.
+export const usesShortcuts = () => { try { return localStorage.getItem("clickvec-shortcuts") !== "off"; } catch { return true; } };
+
 // --- numbers ---------------------------------------------------------------------------------------------------
 
 export const count = (number) => Number(number).toLocaleString("en-US");

@@ -1,7 +1,7 @@
 // Results as you type: words, hybrid and vectors, each word lit by what it contributes, with filters and pages.
 
 import { latest, post } from "./api.js";
-import { choice, count, el, empty, failure, fixed, litWord, loading, plural, put } from "./dom.js";
+import { choice, count, el, empty, failure, fixed, litWord, loading, plural, put, usesShortcuts } from "./dom.js";
 import { drawFilters, filterOf } from "./filters.js";
 
 export const title = "Search";
@@ -258,7 +258,7 @@ export function show(root, params, context) {
     const inField = event.target === field;
     const links = (column) => [...column.querySelectorAll(".hit > .about > .title")];
     const move = (link) => { if (link) { event.preventDefault(); link.focus(); } };
-    if (event.key === "/" && !isTyping(event.target)) { event.preventDefault(); field.focus(); field.select(); }
+    if (event.key === "/" && !isTyping(event.target) && usesShortcuts()) { event.preventDefault(); field.focus(); field.select(); }
     else if (inField && event.key === "ArrowDown") move(hits.querySelector(`.column[data-mode="${primary()}"] .title`) || hits.querySelector(".title"));
     else if (inField && event.key === "Enter") { if (state.q !== field.value) change({ q: field.value, page: 1 }); else move(hits.querySelector(`.column[data-mode="${primary()}"] .title`)); }
     else if (event.key === "Escape" && (inField || hit)) {
@@ -271,9 +271,9 @@ export function show(root, params, context) {
       else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
         const other = event.key === "ArrowLeft" ? column.previousElementSibling : column.nextElementSibling;
         if (other) { const beside = links(other); move(beside[Math.min(at, beside.length - 1)]); }
-      } else if (event.key === "t") hit.querySelector(".try")?.click();
+      } else if (event.key === "t" && usesShortcuts()) hit.querySelector(".try")?.click();
     }
-    if (!isTyping(event.target) && (event.key === "n" || event.key === "p")) turnPage(event.key === "n" ? 1 : -1);
+    if (!isTyping(event.target) && usesShortcuts() && (event.key === "n" || event.key === "p")) turnPage(event.key === "n" ? 1 : -1);
   }
 
   const onWidth = () => {

@@ -67,6 +67,7 @@ def up(
     stages = STAGES if given else (SIMULATE, *STAGES)
     with opened(folder_path, (*given, catalogue)) as folder:
         plan, total = Plan(folder, given, catalogue, columns), len(stages) + (not no_serve)
+        folder.use_for(given, is_chosen=out is not None)
         _check_environment(folder, None if no_serve else port)
         print_summary(f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}")
         with _plain_words():
@@ -193,7 +194,11 @@ def _plain_words() -> Iterator[None]:
 
 def _serve(folder: "UpFolder", port: int, opens: bool, clicks: bool, number: str) -> None:
     """Become `clickvec serve`, a fresh program without the memory of training. The folder stays locked."""
-    address = f"http://{HOST}:{port}" if port else "a free port of this machine"
+    from clickvec.serve.server import listen
+
+    with listen(HOST, port) as listener:  # if it is 0, take a free one now, so that others can be told
+        port = listener.getsockname()[1]
+    address = f"http://{HOST}:{port}"
     print_summary(f"{f'{number} serve':<{LABEL}}The page is at {address}. Stop it with Ctrl-C.")
     options = ["--port", str(port), "--about", str(folder.about), "--access-log", str(folder.path / "access.jsonl")]
     options += ["--open"] * opens + ["--log-clicks"] * clicks

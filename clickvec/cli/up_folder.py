@@ -50,7 +50,19 @@ class UpFolder:
         self.model, self.index, self.about = path / "model", path / "index", path / "about"
         state = _read(path)
         self._stages: dict[str, Any] = state["stages"]
+        self.logs: list[str] = state.get("logs") or []  # the logs of the last run, as absolute paths
         self._address: str | None = None
+        self._write()
+
+    def use_for(self, logs: Sequence[Path], is_chosen: bool) -> None:
+        """Remember the logs. Refuse a folder of other logs unless the user has chosen it."""
+        paths = [os.fsencode(path.absolute()).decode(errors="replace") for path in logs]
+        if self._stages and self.logs != paths and not is_chosen:
+            of = f"of {self.logs[0]}" if self.logs else "of the built-in log"
+            raise ClickvecError(
+                f"{self.path} is the folder {of}; choose another one with --out, or this one to replace it"
+            )
+        self.logs = paths
         self._write()
 
     def record(self, stage: str) -> Record | None:
@@ -84,7 +96,7 @@ class UpFolder:
             self.path.rmdir()
 
     def _write(self) -> None:
-        state = {"format": FORMAT, "address": self._address, "stages": self._stages}
+        state = {"format": FORMAT, "logs": self.logs, "address": self._address, "stages": self._stages}
         with replacing_file(self.path / STATE) as file:
             file.write((json.dumps(state, indent=2) + "\n").encode())
 

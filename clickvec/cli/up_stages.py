@@ -6,6 +6,7 @@ before it: if a changed catalogue gives the same data folder, the model is not t
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,14 +59,14 @@ class Plan:
         """A judged set to measure on as well. Only the built-in log has one."""
         return self.folder.site / "test.tsv.gz" if self.is_built_in else None
 
+    @cached_property
     def files(self) -> dict[str, str]:
-        """Return hashes of the log, the catalogue and the names of columns."""
+        """Hashes of the log, the catalogue and the names of columns."""
         from clickvec.data.parsing.paths import log_files
 
-        catalogue = [self.catalogue] if self.catalogue else []
         return {
             "the log": hash_files(log_files(self.logs)),
-            "the catalogue": hash_files(catalogue),
+            "the catalogue": hash_files([self.catalogue] if self.catalogue else []),
             "--columns": hash_value([dict(self.columns.names), self.columns.header]),
         }
 
@@ -234,7 +235,7 @@ def _simulate_inputs(plan: Plan) -> Inputs:
 
 
 def _doctor_inputs(plan: Plan) -> Inputs:
-    return plan.files()
+    return plan.files
 
 
 def _train_inputs(plan: Plan) -> Inputs:
@@ -246,11 +247,12 @@ def _index_inputs(plan: Plan) -> Inputs:
     from clickvec.model.folder import open_model
 
     folder = plan.folder
-    source = {"the catalogue" if plan.catalogue else "the titles": hash_files([plan.catalogue or folder.titles])}
     held_out = [folder.data / "dev.tsv"] if has_held_out(folder) else []
-    columns = plan.files()["--columns"] if plan.catalogue else ""
-    return {"the model": open_model(folder.model).fingerprint, **source, "held-out clicks": hash_files(held_out),
-            "--columns": columns}  # fmt: skip
+    source = {"the titles": hash_files([folder.titles])}
+    if plan.catalogue:
+        source = {name: plan.files[name] for name in ("the catalogue", "--columns")}
+    model = open_model(folder.model).fingerprint
+    return {"the model": model, **source, "held-out clicks": hash_files(held_out)}
 
 
 def _measure_inputs(plan: Plan) -> Inputs:

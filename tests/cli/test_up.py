@@ -168,6 +168,23 @@ def test_the_default_folder_is_named_after_the_log() -> None:
     assert up_verb._default_folder([]) == Path("out/built-in")
 
 
+def test_the_default_folder_is_not_used_for_another_log_of_the_same_name(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(copy)
+    (copy / "out").rename(copy / "made")
+    (copy / "out").mkdir()
+    (copy / "made").rename(copy / "out/log")
+    again = ok("up", "log.tsv", "--catalogue", "catalogue.tsv", "--out", "out/log", "--no-serve")
+    assert done_before(again) == NAMES
+    assert done_before(ok("up", "log.tsv", "--catalogue", "catalogue.tsv", "--no-serve")) == NAMES
+    (copy / "other").mkdir()
+    write_log(copy / "other/log.tsv")
+    before = contents(copy / "out")
+    check_tells(refused("up", "other/log.tsv", "--no-serve"), copy / "log.tsv", "--out")
+    assert contents(copy / "out") == before
+
+
 @pytest.mark.slow
 def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
@@ -184,6 +201,7 @@ def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: 
 
 
 def test_finished_stages_are_skipped(copy: Path) -> None:
+    assert done_before(again(copy)) == NAMES
     before = contents(copy / "out")
     assert done_before(again(copy)) == NAMES
     assert contents(copy / "out") == before

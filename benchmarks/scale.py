@@ -9,8 +9,8 @@ tables of docs/scale.md. Without --data, pairs and titles are artificial. The lo
 either case, because it needs clients and times.
 
 Only CPU time, memory and disk are measured, never wall-clock time, so the machine may be busy. Each measurement is a
-process of its own with one thread (benchmarks/scale_parts.py). The two smaller sizes are measured three times, and
-the minimum counts. Takes about 6 minutes of CPU time.
+process of its own with one thread (benchmarks/scale_parts.py). The two smaller sizes are measured three times, what
+takes milliseconds four times at all sizes, and the minimum counts. Takes about 6 minutes of CPU time.
 """
 
 import argparse
@@ -22,8 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scale_model import CURVES, PAGE, STORE, TOLERANCE, Measurements, constants, fill, points, validate
-from scale_tables import parts_of_page
+from scale_model import CURVES, PAGE, STORE, TOLERANCE, Measurements, constants, cost, fill, points, validate
+from scale_tables import parts_of_page, power_of_ten
 
 HERE = Path(__file__).parent
 FIGURE = PAGE.parent / "images" / "scale.png"
@@ -33,15 +33,18 @@ TITLES, FEWER = (62_500, 250_000, 1_000_000), (15_625, 62_500, 250_000)
 SIZES = {
     "prepare in memory": ("lines", LOG), "prepare on disk": ("lines", LOG), "train": ("pairs", PAIRS),
     "encode": ("titles", TITLES), "build exact": ("titles", FEWER), "build approximate": ("titles", TITLES),
-    "search exact": ("titles", FEWER), "search approximate": ("titles", TITLES), "serve": ("titles", TITLES),
+    "search exact": ("titles", FEWER), "nearest approximate": ("titles", TITLES),
+    "search approximate": ("titles", TITLES), "serve": ("titles", TITLES),
 }  # fmt: skip
 # A part needs what these wrote: the model of training, or an index.
 NEEDS = {
     "encode": ["train"], "build exact": ["train"], "build approximate": ["train"], "search exact": ["build exact"],
-    "search approximate": ["build approximate"], "serve": ["build approximate"],
+    "nearest approximate": ["build approximate"], "search approximate": ["build approximate"],
+    "serve": ["build approximate"],
 }  # fmt: skip
 REPEATS = (3, 3, 1)
-SHORT = ("search exact", "search approximate", "serve")  # milliseconds each: the largest size is repeated too
+# What takes milliseconds is disturbed most, and the largest size is repeated too.
+SHORT = dict.fromkeys(("search exact", "nearest approximate", "search approximate", "serve"), (4, 4, 4))
 
 
 def child(part: str, size: str, folder: Path, data: Path | None) -> dict[str, float]:
@@ -57,13 +60,16 @@ def child(part: str, size: str, folder: Path, data: Path | None) -> dict[str, fl
 
 
 def measure(part: str, sizes: list[int], folder: Path) -> dict[str, list[float]]:
-    """Return each quantity of a part at each size: the minimum of some runs."""
-    rows = []
-    for size, repeats in zip(sizes, (3, 3, 3) if part in SHORT else REPEATS, strict=True):
-        runs = [child(part, str(size), folder, None) for _ in range(repeats)]
-        rows.append({name: min(run[name] for run in runs) for name in runs[0]})
-        print(f"{part:20} {size:10,}  " + "  ".join(f"{name} {value:,.3f}" for name, value in rows[-1].items()))
-        sys.stdout.flush()
+    """Return each quantity of a part at each size: the minimum of some rounds, in which the sizes take turns."""
+    repeats = SHORT.get(part, REPEATS)
+    runs: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
+    for turn in range(max(repeats)):
+        for size, rounds in zip(sizes, repeats, strict=True):
+            if turn < rounds:
+                runs[size].append(child(part, str(size), folder, None))
+    rows = [{name: min(run[name] for run in every) for name in every[0]} for every in runs.values()]
+    for size, row in zip(sizes, rows, strict=True):
+        print(f"{part:20} {size:10,}  " + "  ".join(f"{name} {value:,.3f}" for name, value in row.items()), flush=True)
     return {"size": [float(size) for size in sizes], **{name: [row[name] for row in rows] for name in rows[0]}}
 
 
@@ -92,8 +98,9 @@ def run(parts: list[str], data: Path | None, larger: int, folder: Path) -> None:
     for part in parts:
         inputs.setdefault(SIZES[part][0], []).extend(sizes[part])
     ready = folder / "inputs.json"
-    wanted = json.dumps({kind: sorted(set(every)) for kind, every in sorted(inputs.items())})
-    if not ready.exists() or ready.read_text() != wanted:
+    known: dict[str, list[int]] = json.loads(ready.read_text()) if ready.exists() else {}
+    if any(size not in known.get(kind, []) for kind, every in inputs.items() for size in every):
+        wanted = json.dumps({kind: sorted(set(every)) for kind, every in inputs.items()})
         child("inputs", wanted, folder, data)
         ready.write_text(wanted)
     found |= {"machine": machine(), "texts": data.name if data else "artificial"}
@@ -106,26 +113,31 @@ def draw(found: Measurements, path: Path) -> None:
     """Draw each part over its size: the measurements, the prediction from the two smaller, and the fit beyond."""
     import numpy as np
 
-    from clickvec.render.figures.style import GREY, LINES, drawing
+    from clickvec.render.figures.style import LINES, drawing
 
+    laws = {check.name: check.law for check in validate(found)}
     panels = {
         "CPU seconds over lines or pairs": ["prepare on disk cpu_s", "train cpu_s", "train mine_cpu_s"],
         "CPU seconds over titles": ["encode cpu_s", "build exact cpu_s", "build approximate cpu_s"],
         "CPU ms per query over titles": [
-            "search exact vectors_ms", "search approximate vectors_ms", "search approximate words_ms",
+            "search exact vectors_ms", "nearest approximate nearest_ms", "search approximate hybrid_ms",
             "serve request_ms",
         ],
     }  # fmt: skip
-    with drawing(path, 10.0, 3.6) as figure:
+    with drawing(path, 9.0, 3.4) as figure:
+        from matplotlib.ticker import NullFormatter
+
         for axes, (title, names) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             for name, colour in zip(names, LINES, strict=False):
-                curve, (sizes, values) = CURVES[name], points(found, name)
-                law = curve.fit(sizes[:2], values[:2])
+                sizes, values = found["parts"][CURVES[name].part]["size"], points(found, name)[1]
                 beyond = np.geomspace(sizes[0], 100 * sizes[-1], 50)
-                axes.plot(beyond, [law(size) for size in beyond], "-", color=colour, linewidth=0.9)
-                axes.plot(sizes, values, "o", color=colour, markersize=4, label=curve.short)
-                axes.axvline(sizes[1], color=GREY, linewidth=0.3)
+                axes.plot(beyond, [cost(laws, name, size) for size in beyond], "-", color=colour, linewidth=0.9)
+                axes.plot(sizes, values, "o", color=colour, markersize=4, label=CURVES[name].short)
             axes.set(xscale="log", yscale="log", xlabel=title)
+            axes.xaxis.set_major_formatter(lambda size, _: power_of_ten(size))
+            axes.yaxis.set_major_formatter("{x:g}")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_formatter(NullFormatter())
             axes.grid(axis="y")
             axes.legend(loc="upper left", fontsize=7.5)
 

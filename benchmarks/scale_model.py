@@ -1,7 +1,7 @@
 """The cost model: laws through measured points, what they predict, and the drawn parts of docs/scale.md.
 
-A law is a line (a + b x: a start, and the same for each item) or a power (a x^b). Which one holds follows from what the
-code does, and is fixed here before anything is measured.
+A law is a level (a), a line (a + b x: a start, and the same for each item) or a power (a x^b). Which one holds follows
+from what the code does.
 """
 
 import math
@@ -19,22 +19,25 @@ Measurements = dict[str, Any]  # machine, texts, and parts: name -> quantity -> 
 class Law(NamedTuple):
     """How a cost grows with size."""
 
-    kind: str  # line or power
+    kind: str  # level, line or power
     a: float
-    b: float
+    b: float  # 0 for a level
 
     def __call__(self, size: float) -> float:
         """Return the cost at a size."""
-        return self.a + self.b * size if self.kind == "line" else self.a * size**self.b
+        return self.a * size**self.b if self.kind == "power" else self.a + self.b * size
 
     def __str__(self) -> str:
-        return f"{self.a:.3g} + {self.b:.3g} x" if self.kind == "line" else f"{self.a:.3g} x^{self.b:.2f}"
+        more = {"level": "", "line": f" + {self.b:.3g} x", "power": f" x^{self.b:.2f}"}[self.kind]
+        return f"{self.a:.3g}{more}"
 
 
 def fit(kind: str, sizes: Sequence[float], values: Sequence[float]) -> Law:
     """Return the law with the least squares of relative errors. Two points lie on it."""
     if len(set(sizes)) < 2 or len(sizes) != len(values) or min(*sizes, *values) <= 0:
         raise ValueError(f"a law needs two sizes and a positive value for each, not {sizes} and {values}")
+    if kind == "level":
+        return Law(kind, sum(values) / len(values), 0)
     if kind == "power":
         a, b = _line([math.log(size) for size in sizes], [math.log(value) for value in values], [1.0] * len(sizes))
         return Law(kind, math.exp(a), b)
@@ -59,10 +62,8 @@ class Curve(NamedTuple):
     kind: str
     short: str  # for figures
     unit: str  # of a value, and of a size
-
-    def fit(self, sizes: Sequence[float], values: Sequence[float]) -> Law:
-        """Return the law through points."""
-        return fit(self.kind, sizes, values)
+    over: str = "size"  # or another quantity that the code determines
+    beside: str = ""  # the line of this curve holds, with another start
 
 
 _ALL = (
@@ -72,22 +73,25 @@ _ALL = (
     Curve("prepare on disk", "disk_mb", "power", "data folder of a log", "MB, lines"),
     Curve("prepare on disk", "pairs", "power", "distinct pairs", "pairs, lines"),
     Curve("train", "cpu_s", "line", "train one epoch", "CPU s, pairs"),
-    Curve("train", "mine_cpu_s", "line", "mine once", "CPU s, pairs"),
-    Curve("train", "own_mb", "line", "memory of training", "MB, pairs"),
+    Curve("train", "mine_cpu_s", "line", "mine once", "CPU s, cosines", "mine_scores"),
+    Curve("train", "own_mb", "level", "memory of training", "MB, pairs"),
     Curve("train", "disk_mb", "line", "data folder of pairs", "MB, pairs"),
     Curve("encode", "cpu_s", "line", "encode", "CPU s, titles"),
-    Curve("encode", "peak_mb", "line", "memory of encoding", "MB, titles"),
+    Curve("encode", "peak_mb", "level", "memory of encoding", "MB, titles"),
     Curve("build exact", "cpu_s", "line", "build, exact", "CPU s, titles"),
     Curve("build exact", "disk_mb", "line", "index, exact", "MB, titles"),
     Curve("build approximate", "cpu_s", "line", "build, approximate", "CPU s, titles"),
-    Curve("build approximate", "own_mb", "line", "memory of building", "MB, titles"),
+    Curve("build approximate", "peak_mb", "line", "memory of building", "MB, titles"),
     Curve("build approximate", "disk_mb", "line", "index, approximate", "MB, titles"),
-    Curve("search exact", "vectors_ms", "line", "vectors, exact", "CPU ms, titles"),
-    Curve("search approximate", "vectors_ms", "power", "vectors, approximate", "CPU ms, titles"),
-    Curve("search approximate", "words_ms", "power", "words", "CPU ms, titles"),
-    Curve("search approximate", "hybrid_ms", "power", "hybrid", "CPU ms, titles"),
-    Curve("serve", "request_ms", "power", "service, hybrid", "CPU ms, titles"),
-)
+    Curve("search exact", "vectors_ms", "line", "search, exact", "CPU ms, titles"),
+    Curve("search approximate", "codes", "power", "vectors read by approximate search", "vectors, titles"),
+    Curve("nearest approximate", "nearest_ms", "line", "vectors alone, approximate", "CPU ms, vectors read", "codes"),
+    Curve("search approximate", "hybrid_ms", "line", "search, hybrid", "CPU ms, vectors read", "codes"),
+    Curve(
+        "serve", "request_ms", "line", "service, hybrid", "CPU ms, vectors read", "codes",
+        beside="search approximate hybrid_ms",
+    ),
+)  # fmt: skip
 CURVES = {f"{curve.part} {curve.quantity}": curve for curve in _ALL}
 
 
@@ -113,22 +117,58 @@ class Check(NamedTuple):
 def points(found: Measurements, name: str) -> tuple[list[float], list[float]]:
     """Return the sizes and values of a curve."""
     rows = found["parts"][CURVES[name].part]
-    return rows["size"], rows[CURVES[name].quantity]
+    return rows[CURVES[name].over], rows[CURVES[name].quantity]
+
+
+def law_of(found: Measurements, name: str, count: int) -> Law:
+    """Return the law of a curve through its smallest sizes, so many of them."""
+    curve, (sizes, values) = CURVES[name], points(found, name)
+    if not curve.beside:
+        return fit(curve.kind, sizes[:count], values[:count])
+    slope = law_of(found, curve.beside, count).b
+    starts = [value - slope * size for size, value in zip(sizes[:count], values[:count], strict=True)]
+    return Law("line", sum(starts) / count, slope)
 
 
 def validate(found: Measurements) -> list[Check]:
     """Predict the largest size of each curve from the smaller ones."""
     checks = []
-    for name, curve in CURVES.items():
+    for name in CURVES:
         sizes, values = points(found, name)
-        law = curve.fit(sizes[:-1], values[:-1])
+        law = law_of(found, name, len(sizes) - 1)
         checks.append(Check(name, law, sizes[-1], law(sizes[-1]), values[-1]))
     return checks
 
 
 def constants(found: Measurements) -> dict[str, Law]:
     """Return the law of each curve through all of its points, as the tables use it."""
-    return {name: curve.fit(*points(found, name)) for name, curve in CURVES.items()}
+    return {name: law_of(found, name, len(points(found, name)[0])) for name in CURVES}
+
+
+def cost(laws: Mapping[str, Law], name: str, size: float) -> float:
+    """Return what a curve says about a log or a catalogue of this size."""
+    over = CURVES[name].over
+    if over == "codes":
+        size = laws["search approximate codes"](size)
+    elif over == "mine_scores":  # every pair has its own query and title
+        size = mine_scores(round(size), round(size))
+    return laws[name](size)
+
+
+def size_at(laws: Mapping[str, Law], name: str, value: float) -> float:
+    """Return the size of a log or a catalogue at which a curve reaches a value."""
+    law = laws[name]
+    if law.kind == "power":
+        return float((value / law.a) ** (1 / law.b))
+    size = (value - law.a) / law.b
+    return size_at(laws, "search approximate codes", size) if CURVES[name].over == "codes" else size
+
+
+def mine_scores(queries: int, titles: int) -> int:
+    """Return how many cosines one mining computes: of each query with the centres of clusters, and with near titles."""
+    from clickvec.training.mining import MOST_TITLES, titles_searched
+
+    return queries * (titles_searched(titles, queries) + round(min(titles, MOST_TITLES) ** 0.5))
 
 
 def drawn(text: str, name: str) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ import argparse
 import gzip
 import http.client
 import json
+import math
 import os
 import random
 import resource
@@ -27,11 +28,12 @@ from typing import Any
 import numpy as np
 from growth import Memory, made_up
 from logs import write_log
+from scale_model import mine_scores
 from train import TRIGRAMS
 
 Row = dict[str, float]
 MODES = ("words", "vectors", "hybrid")
-QUERIES, BLOCK = 1_600, 400  # queries in all, and measured at once; the first block warms up
+QUERIES, BLOCK = 800, 200  # queries in all, and measured at once; the first block warms up
 
 
 def cpu_seconds() -> float:
@@ -51,9 +53,9 @@ def disk_mb(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+def read_queries(folder: Path) -> list[str]:
+    """Return the queries to search for."""
+    return (folder / "queries.txt").read_text(encoding="utf-8").split("\n")[:QUERIES]
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
@@ -129,7 +131,8 @@ def train(pairs: int, folder: Path) -> Row:
         run = loop.Run(data, chosen, Path(out), None, torch.device("cpu"))
         run.state.epoch, before = 1, cpu_seconds()  # the first epoch that mines
         run._mine()
-        return row | {"mine_cpu_s": cpu_seconds() - before, "queries": len(data.queries.offsets) - 1}
+        row |= {"mine_cpu_s": cpu_seconds() - before, "queries": len(data.queries.offsets) - 1}
+    return row | {"mine_scores": mine_scores(int(row["queries"]), data.clicked_titles)}
 
 
 def encode(titles: int, folder: Path) -> Row:
@@ -172,7 +175,7 @@ def search(titles: int, folder: Path, kind: str) -> Row:
     """Search for queries one by one: CPU time of each mode, in milliseconds."""
     from clickvec import Index
 
-    queries, row = read_lines(folder / "queries.txt"), Row()
+    queries, row = read_queries(folder), Row()
     with Index.open(folder / f"{kind}-{titles}") as index:
         for mode in MODES if kind == "approximate" else MODES[1:2]:
             means = []
@@ -191,11 +194,31 @@ def search_exact(titles: int, folder: Path) -> Row:
 
 
 def search_approximate(titles: int, folder: Path) -> Row:
-    """Search by words, by vectors approximately, and by both; and tell how much of the index a search reads."""
-    row = search(titles, folder, "approximate")
+    """Search by words, by vectors approximately, and by both."""
+    return search(titles, folder, "approximate") | codes_read(titles, folder)
+
+
+def nearest(titles: int, folder: Path) -> Row:
+    """Find the 100 nearest titles of query vectors, as a hybrid search does: CPU time in milliseconds."""
+    from clickvec import Index
+
+    with Index.open(folder / f"approximate-{titles}") as index:
+        view, means = index._live.view(), []
+        vectors = np.asarray(view.encoder.encode_query(read_queries(folder)))
+        for first in range(0, len(vectors), BLOCK):
+            started = time.process_time()
+            for vector in vectors[first : first + BLOCK]:
+                list(view.nearest(vector[None], 100, None))
+            means.append(1000 * (time.process_time() - started) / BLOCK)
+    return {"nearest_ms": min(means[1:])} | codes_read(titles, folder)
+
+
+def codes_read(titles: int, folder: Path) -> Row:
+    """Return how many vectors an approximate search reads, of the lists that the index has chosen for its recall."""
     (about,) = (folder / f"approximate-{titles}").glob("segments/*/segment.json")
     settings = json.loads(about.read_text())["approximate"]
-    return row | {"lists": settings["lists"], "recall": settings["recall"]}
+    all_lists = 2 ** round(math.log2(titles) / 2)  # as in clickvec/search/vectors/approximate.py
+    return {"codes": titles * settings["lists"] / all_lists, "recall": settings["recall"]}
 
 
 def serve(titles: int, folder: Path) -> Row:
@@ -205,7 +228,7 @@ def serve(titles: int, folder: Path) -> Row:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    queries = read_lines(folder / "queries.txt")
+    queries = read_queries(folder)
     with served(service(folder / f"approximate-{titles}", port, 1, 1), port) as server:
         connection = http.client.HTTPConnection("127.0.0.1", port)
 
@@ -220,13 +243,14 @@ def serve(titles: int, folder: Path) -> Row:
                     raise SystemExit(f"The service answered {answer.status} to {body}.")
             return 1000 * (server.cpu_seconds() - before) / BLOCK
 
-        return {"request_ms": statistics.median([ask(first) for first in range(0, len(queries), BLOCK)][1:])}
+        means = [ask(first) for first in range(0, len(queries), BLOCK)]
+    return {"request_ms": statistics.median(means[1:])} | codes_read(titles, folder)
 
 
 PARTS = {
     "prepare in memory": prepare, "prepare on disk": prepare_on_disk, "train": train, "encode": encode,
     "build exact": build_exact, "build approximate": build_approximate, "search exact": search_exact,
-    "search approximate": search_approximate, "serve": serve,
+    "search approximate": search_approximate, "nearest approximate": nearest, "serve": serve,
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from scale_model import CURVES, Law, Measurements, fit, validate
+from scale_model import CURVES, Law, Measurements, cost, fit, size_at, validate
 
 Laws = dict[str, Law]
 
@@ -29,13 +29,12 @@ H200_MEMORY = 139 * 2**30
 INT32 = 2**31
 # Larger runs that other pages report: curve, size, measured, page.
 BEYOND = (
-    ("prepare on disk cpu_s", 50e6, 226, "logs.md"),
+    ("prepare on disk cpu_s", 50e6, 226, "logs.md; 2 GB, queries held out, clients limited"),
     ("train cpu_s", 10e6, 742, "speed.md; twice as many words"),
     ("encode cpu_s", 10e6, 79, "speed.md; nine words, one of them new"),
-    ("build approximate cpu_s", 10e6, 498.63, "speed.md, wall-clock time"),
+    ("build approximate cpu_s", 10e6, 498.63, "speed.md; longer titles, wall-clock time"),
+    ("build approximate peak_mb", 10e6, 3_288, "speed.md"),
     ("build approximate disk_mb", 10e6, 2_487, "speed.md"),
-    ("search approximate words_ms", 10e6, 1000 / 671.0, "speed.md, wall-clock time"),
-    ("search approximate vectors_ms", 10e6, 1000 / 169.99, "speed.md, wall-clock time"),
     ("search approximate hybrid_ms", 10e6, 1000 / 142.88, "speed.md, wall-clock time"),
 )  # fmt: skip
 
@@ -48,16 +47,23 @@ def table(head: str, rows: list[list[str]]) -> str:
 
 def power_of_ten(number: float) -> str:
     """Return 10^n with superscripts."""
-    return "10" + str(round(math.log10(number))).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return "10" + str(math.floor(math.log10(number) + 1e-9)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def figure(number: float) -> str:
-    """Return a number with two figures, and commas."""
+    """Return a number with two figures."""
     if number <= 0:
         return "0"
     digits = 1 - math.floor(math.log10(number))
     rounded = round(number, digits)
+    if rounded >= 1e6:
+        return f"{rounded / 10.0 ** math.floor(math.log10(rounded)):.2g} × {power_of_ten(rounded)}"
     return f"{rounded:,.{max(0, digits)}f}"
+
+
+def exact(number: float) -> str:
+    """Return a measured number: with four figures, or as a whole number."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 def duration(seconds: float) -> str:
@@ -83,16 +89,16 @@ def basis(number: float, measured: float, checked: float) -> str:
 
 def clicks_row(laws: Laws, found: Measurements, clicks: float) -> list[str]:
     """Return what a log of so many lines costs."""
-    pairs = laws["prepare on disk pairs"](clicks)
-    cpu, text = laws["prepare on disk cpu_s"](clicks), line_bytes(found) * clicks / 1e6
-    cpu_epoch = pairs / EIGHT_CORES + laws["train mine_cpu_s"](pairs) / 8
+    pairs = cost(laws, "prepare on disk pairs", clicks)
+    cpu, text = cost(laws, "prepare on disk cpu_s", clicks), line_bytes(found) * clicks / 1e6
+    cpu_epoch = pairs / EIGHT_CORES + cost(laws, "train mine_cpu_s", pairs) / 8
     gpu_epoch = h200_epoch()(pairs)
-    in_memory = laws["prepare in memory peak_mb"](clicks)
+    in_memory = cost(laws, "prepare in memory peak_mb", clicks)
     machines = math.ceil(max(cpu / (BUSY * MACHINE.cores * 86_400), 2 * text / 1e3 / (BUSY * MACHINE.disk_gb)))
-    gpus = math.ceil(EPOCHS * gpu_epoch / 86_400)
+    gpu = duration(EPOCHS * gpu_epoch) if pairs <= h200_pairs(laws) else "does not fit"
     return [
         power_of_ten(clicks), figure(pairs), size(text), duration(cpu), f"{machines:,}", size(in_memory),
-        size(laws["train disk_mb"](pairs)), duration(EPOCHS * cpu_epoch), duration(EPOCHS * gpu_epoch), f"{gpus:,}",
+        size(cost(laws, "train disk_mb", pairs)), duration(EPOCHS * cpu_epoch), gpu,
         basis(clicks, max(found["parts"]["prepare on disk"]["size"]), 5e7),
     ]  # fmt: skip
 
@@ -101,6 +107,11 @@ def h200_epoch() -> Law:
     """Return the seconds of an epoch on an H200, with its mining."""
     epoch, mining = (fit("line", *zip(*points, strict=True)) for points in (H200_EPOCH, H200_MINING))
     return Law("line", epoch.a + mining.a, epoch.b + mining.b)
+
+
+def h200_pairs(laws: Laws) -> float:
+    """Return how many pairs fit into the memory of an H200."""
+    return H200_MEMORY / (1e6 * laws["train disk_mb"].b)
 
 
 def line_bytes(found: Measurements) -> float:
@@ -113,8 +124,7 @@ def clicks_table(laws: Laws, found: Measurements) -> str:
     """Return the table of logs."""
     head = (
         "clicks | distinct pairs | log, and temporary files | prepare, one process | machines to prepare in a day | "
-        f"memory without DuckDB | data folder | {EPOCHS} epochs on 8 cores | {EPOCHS} epochs on one H200 | "
-        "H200s to train in a day | basis"
+        f"memory without DuckDB | data folder | {EPOCHS} epochs on 8 cores | {EPOCHS} epochs on one H200 | basis"
     )
     return table(head, [clicks_row(laws, found, 10.0**n) for n in range(6, 12)])
 
@@ -123,13 +133,17 @@ def titles_row(laws: Laws, found: Measurements, titles: float) -> list[str]:
     """Return what a catalogue of so many titles costs."""
     shards = max(1, math.ceil(titles / SHARD))
     each = titles / shards
-    disk, request = shards * laws["build approximate disk_mb"](each), shards * laws["serve request_ms"](each)
+    disk, request = (
+        shards * cost(laws, "build approximate disk_mb", each),
+        shards * cost(laws, "serve request_ms", each),
+    )
     cores = QUERIES_PER_SECOND * request / 1000
     machines = max(cores / MACHINE.cores, disk / 1e3 / MACHINE.memory_gb) / BUSY
     return [
-        power_of_ten(titles), duration(laws["encode cpu_s"](titles)), f"{shards:,}",
-        duration(laws["build approximate cpu_s"](each)), size(laws["build approximate own_mb"](each)), size(disk),
-        figure(laws["search exact vectors_ms"](titles)), figure(laws["search approximate hybrid_ms"](each)),
+        power_of_ten(titles), duration(cost(laws, "encode cpu_s", titles)), f"{shards:,}",
+        duration(cost(laws, "build approximate cpu_s", each)),
+        size(cost(laws, "build approximate peak_mb", each)), size(disk),
+        figure(cost(laws, "search exact vectors_ms", titles)), figure(cost(laws, "search approximate hybrid_ms", each)),
         figure(request), f"{math.ceil(machines):,}",
         basis(titles, max(found["parts"]["build approximate"]["size"]), 1e7),
     ]  # fmt: skip
@@ -150,7 +164,7 @@ def check_table(found: Measurements) -> str:
     head = "what | unit, and that of x | from the two smaller sizes | x | predicted | measured | error"
     rows = []
     for one in validate(found):
-        values = [f"{number:,.4g}" for number in (one.predicted, one.measured)]
+        values = [exact(number) for number in (one.predicted, one.measured)]
         about = [CURVES[one.name].short, CURVES[one.name].unit, str(one.law), f"{one.size:,.0f}"]
         rows.append([*about, *values, f"{one.error:+.0%}"])
     return table(head, rows)
@@ -160,12 +174,12 @@ def beyond_table(laws: Laws) -> str:
     """Return what the laws say about larger runs that other pages report."""
     rows = []
     for name, number, measured, page in BEYOND:
-        says, curve = laws[name](number), CURVES[name]
-        values = [f"{number:,.0f}", f"{says:,.3g}", f"{measured:,.3g}", f"{says / measured - 1:+.0%}"]
+        says, curve = cost(laws, name, number), CURVES[name]
+        values = [f"{number:,.0f}", exact(says), exact(measured), f"{says / measured - 1:+.0%}"]
         rows.append([curve.short, curve.unit, *values, page])
     (*smaller, (number, measured)) = H200_EPOCH
     says = fit("line", *zip(*smaller, strict=True))(number)
-    values = [f"{number:,.0f}", f"{says:,.3g}", f"{measured:,.3g}", f"{says / measured - 1:+.0%}"]
+    values = [f"{number:,.0f}", exact(says), exact(measured), f"{says / measured - 1:+.0%}"]
     rows.append(["train one epoch on an H200", "s, pairs", *values, "speed.md; from 10⁵ and 10⁶ pairs there"])
     return table("what | unit, and that of x | x | the model says | measured | error | where", rows)
 
@@ -174,26 +188,21 @@ def walls_table(laws: Laws, found: Measurements) -> str:
     """Return where each part stops on one machine."""
     memory, half_disk, line = 1e3 * MACHINE.memory_gb, 1e9 * MACHINE.disk_gb / 2, line_bytes(found)
     gigabytes, terabytes = f"{MACHINE.memory_gb:g} GB of memory", f"{MACHINE.disk_gb / 1e3:g} TB of disk"
+    in_a_day = (86_400 / EPOCHS - h200_epoch().a) / h200_epoch().b
     shards = "several indexes, or Milvus"
 
     def reached(name: str, limit: float) -> float:
-        return size_of(laws[name], limit)
+        return size_at(laws, name, limit)
 
     walls = (
         ("prepare in memory", gigabytes, reached("prepare in memory peak_mb", memory), "lines", "DuckDB, on disk"),
         ("prepare on disk", "one process, a day", reached("prepare on disk cpu_s", 86_400), "lines", "Ray"),
         ("prepare on disk", f"{terabytes}, half of it for the log", half_disk / line, "lines", "Ray, shared storage"),
         ("data folder", "ids are int32", INT32, "queries, titles or words", "a sample, or one model for each language"),
-        ("train on a GPU", "data in 139 GiB", H200_MEMORY / (1e6 * laws["train disk_mb"].b), "pairs", "a sample"),
-        (
-            "train on a GPU",
-            f"{EPOCHS} epochs in a day",
-            size_of(h200_epoch(), 86_400 / EPOCHS),
-            "pairs",
-            "torchrun, or fewer epochs",
-        ),
+        ("train on a GPU", "data in 139 GiB", h200_pairs(laws), "pairs", "a sample"),
+        ("train on a GPU", f"{EPOCHS} epochs in a day", in_a_day, "pairs", "a sample, or fewer epochs"),
         ("build an index", "one core, a day", reached("build approximate cpu_s", 86_400), "titles", shards),
-        ("build an index", gigabytes, reached("build approximate own_mb", memory), "titles", shards),
+        ("build an index", gigabytes, reached("build approximate peak_mb", memory), "titles", shards),
         ("search exactly", "100 ms of a core", reached("search exact vectors_ms", 100), "titles", "approximate search"),
         ("search approximately", "100 ms of a core", reached("search approximate hybrid_ms", 100), "titles", shards),
         ("serve", f"mapped files in {gigabytes}", reached("build approximate disk_mb", memory), "titles", shards),
@@ -203,15 +212,19 @@ def walls_table(laws: Laws, found: Measurements) -> str:
     return table("part | limit | reached at | then", rows)
 
 
-def size_of(law: Law, value: float) -> float:
-    """Return the size at which a law has a value."""
-    return (value - law.a) / law.b if law.kind == "line" else float((value / law.a) ** (1 / law.b))
-
-
 def constants_table(laws: Laws) -> str:
     """Return the laws through all points."""
     rows = [[curve.short, str(laws[name]), curve.unit] for name, curve in CURVES.items()]
     return table("what | law | units of value and x", rows)
+
+
+def words_times(found: Measurements) -> str:
+    """Return the times of searches by words, which follow no law."""
+    rows = found["parts"]["search approximate"]
+    times = [
+        f"{ms:.2f} ms with {titles:,.0f} titles" for ms, titles in zip(rows["words_ms"], rows["size"], strict=True)
+    ]
+    return f"Search by words: {', '.join(times)} (CPU time)."
 
 
 def parts_of_page(found: Measurements, laws: Laws) -> dict[str, str]:
@@ -221,6 +234,7 @@ def parts_of_page(found: Measurements, laws: Laws) -> dict[str, str]:
         "machine": f"{about['cores']} cores of {about['cpu']}, {about['memory_gb']} GB, commit {about['commit']}; "
         f"texts: {found['texts']}",
         "constants": constants_table(laws),
+        "words": words_times(found),
         "checks": check_table(found),
         "beyond": beyond_table(laws),
         "clicks": clicks_table(laws, found),

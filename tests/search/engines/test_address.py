@@ -1,7 +1,7 @@
 """Addresses of databases, and what is told about wrong ones. No server is needed."""
 
 import pytest
-from command import refused
+from command import refused, wrong_usage
 
 from clickvec.errors import ClickvecError
 from clickvec.search.engines.address import is_address, parse_address, short_name, without_password
@@ -42,6 +42,13 @@ def test_a_bad_address_is_told_without_its_password(address: str, told: str) -> 
     with pytest.raises(ClickvecError, match=told) as error:
         Index.open(address)
     assert "cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("verb", ["info", "retrain"])
+def test_verbs_that_need_a_folder_refuse_an_address(verb: str) -> None:
+    message = wrong_usage(verb, "postgresql://u:cret@h/db")
+    assert "needs a folder" in message
+    assert "cret" not in message
 
 
 def test_a_server_that_is_not_there() -> None:

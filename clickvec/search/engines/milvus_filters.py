@@ -19,7 +19,7 @@ from clickvec.search.payload.filter_language import Condition, Range
 from clickvec.search.payload.filters import Filter
 from clickvec.search.payload.flat_fields import flat_fields
 
-_EVERYTHING, _NOTHING = "seq >= 0", "seq < 0"
+_EVERYTHING, _NOTHING = "(seq >= 0)", "(seq < 0)"
 _MOST_BYTES = 60_000  # of a JSON value; the server takes 65,536
 _LARGE = 'exists fields["large"]'  # documents whose fields do not fit; a filter always finds them, and they are checked
 _LARGEST = 1.7e308
@@ -91,7 +91,7 @@ def _exact(text: str) -> Bounds:
 
 def _has_one(key: str, values: tuple[Scalar, ...]) -> str:
     if not values:
-        return f"({_NOTHING})"
+        return _NOTHING
     return f'json_contains_any(fields["v"]["{key}"], {json.dumps(sorted(set(map(_token, values))))})'
 
 

@@ -5,6 +5,7 @@ prints. If the run fails, one of them says why, and all of them end.
 """
 
 import os
+import signal
 import sys
 
 from clickvec.cli import streams
@@ -36,6 +37,8 @@ def _run(arguments: list[str]) -> int:
                 sys.stdout = sys.stderr = nowhere
             return int(app(["train", *arguments], standalone_mode=False))
     except (Exception, KeyboardInterrupt) as error:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # torchrun's must not interrupt what follows
+            signal.signal(number, signal.SIG_IGN)
         sys.stdout, sys.stderr = shown
         sentence = describe(error)
         if sentence is None:

@@ -115,6 +115,8 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def kill_postgres(server: Any) -> None:  # noqa: ANN401

@@ -7,14 +7,13 @@
 | connections.py | timeouts and limits of connections, below HTTP requests |
 | application.py | the routes, and what surrounds every request: host check, headers, access log, counters |
 | endpoint.py | one endpoint: key, limits, body, validation, work in a thread, answer |
-| answers.py, *_answer.py | what each endpoint answers |
+| answers/ | what each endpoint answers; answers about all titles come from a sample |
 | about_folder.py | the folder that tells about the model: what was measured, what the doctor found |
 | schemas.py | the requests and responses as types |
-| openai_shape.py | embeddings and models in OpenAI's shape |
 | page_files.py | the web page at /, whose files are in page/ |
 | click_log.py | the log of impressions and clicks that `prepare` and `retrain` read |
 | query_counts.py | what people searched, counted over all workers, in memory |
-| remembered.py, title_sample.py | answers about all titles: computed once, from a sample |
+| remembered.py | answers about all titles, computed once |
 | keys.py | API keys, hashed |
 | counters.py | counts and latencies of all workers in shared memory, as Prometheus text |
 | openapi.py | the description of the API |

@@ -17,19 +17,19 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import clickvec
-from clickvec.serve import (
+from clickvec.serve import schemas
+from clickvec.serve.access_log import AccessLog
+from clickvec.serve.answers import (
     about_answer,
-    answers,
     click_answer,
+    index_answers,
     map_answer,
     model_answer,
     openai_shape,
     queries_answer,
-    schemas,
     topics_answer,
     trial_answer,
 )
-from clickvec.serve.access_log import AccessLog
 from clickvec.serve.counters import OTHER
 from clickvec.serve.endpoint import JSON, Call, Endpoint, PathEndpoint, Text, send_refusal
 from clickvec.serve.limits import Limits, is_loopback
@@ -62,16 +62,18 @@ def _description(limits: Limits) -> bytes:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/search", answers.search, schemas.SearchRequest, response=schemas.SearchResponse),
-    Endpoint("POST", "/rerank", answers.rerank, schemas.RerankRequest, response=schemas.RerankResponse),
-    Endpoint("POST", "/explain", answers.explain, schemas.ExplainRequest, response=schemas.ExplainResponse),
+    Endpoint("POST", "/search", index_answers.search, schemas.SearchRequest, response=schemas.SearchResponse),
+    Endpoint("POST", "/rerank", index_answers.rerank, schemas.RerankRequest, response=schemas.RerankResponse),
+    Endpoint("POST", "/explain", index_answers.explain, schemas.ExplainRequest, response=schemas.ExplainResponse),
     Endpoint("POST", "/try", trial_answer.try_title, trial_answer.TryRequest, response=trial_answer.TryResponse),
     Endpoint(
-        "POST", "/documents", answers.add_documents, schemas.DocumentsRequest, "write", schemas.DocumentsResponse,
+        "POST", "/documents", index_answers.add_documents, schemas.DocumentsRequest, "write", schemas.DocumentsResponse,
         "write",
     ),
-    Endpoint("GET", "/documents/{id}", answers.get_document, response=schemas.FoundDocument),
-    Endpoint("DELETE", "/documents/{id}", answers.delete_document, None, "write", schemas.DeleteResponse, "write"),
+    Endpoint("GET", "/documents/{id}", index_answers.get_document, response=schemas.FoundDocument),
+    Endpoint(
+        "DELETE", "/documents/{id}", index_answers.delete_document, None, "write", schemas.DeleteResponse, "write"
+    ),
     Endpoint("GET", "/about", about_answer.about, response=about_answer.AboutResponse, at="always"),
     Endpoint("GET", "/topics", topics_answer.cell_topics, response=topics_answer.TopicsResponse, at="study"),
     Endpoint("GET", "/topics/{dimension}", topics_answer.cell, response=topics_answer.CellResponse, at="study"),
@@ -88,9 +90,9 @@ ENDPOINTS = (
     ),
     Endpoint("GET", "/v1/models", openai_shape.models, response=openai_shape.ModelsResponse, at="loop"),
     Endpoint("POST", "/click", click_answer.click, schemas.ClickRequest, response=schemas.ClickResponse, at="write"),
-    Endpoint("GET", "/healthz", answers.healthz, None, "open", schemas.Health, "loop"),
-    Endpoint("GET", "/readyz", answers.readyz, None, "open", schemas.Ready, "always"),
-    Endpoint("GET", "/metrics", answers.metrics, at="always"),
+    Endpoint("GET", "/healthz", index_answers.healthz, None, "open", schemas.Health, "loop"),
+    Endpoint("GET", "/readyz", index_answers.readyz, None, "open", schemas.Ready, "always"),
+    Endpoint("GET", "/metrics", index_answers.metrics, at="always"),
     Endpoint("GET", "/openapi.json", _openapi, None, "open", dict, "loop"),
 )  # fmt: skip
 NAMES = (*PAGE_NAMES, *(endpoint.name for endpoint in ENDPOINTS))

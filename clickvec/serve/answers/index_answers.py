@@ -13,8 +13,9 @@ from clickvec.search.index import Hit
 from clickvec.search.live.view import View
 from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
+from clickvec.serve.answers.queries_answer import count_search
+from clickvec.serve.answers.trial_answer import traces
 from clickvec.serve.endpoint import Call, Text
-from clickvec.serve.queries_answer import count_search
 from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
     DeleteResponse,
@@ -38,7 +39,6 @@ from clickvec.serve.schemas import (
     SearchResponse,
 )  # fmt: skip
 from clickvec.serve.service import Service
-from clickvec.serve.trial_answer import traces
 
 _DIGITS = 6  # of a score: all that a float32 has
 

@@ -13,11 +13,11 @@ from clickvec.explanation.reading import Floats
 from clickvec.explanation.topics import SIGNS, Detections, Topic, Topics, detect, random_sample, topics
 from clickvec.search.view_protocol import SearchView
 from clickvec.serve.about_folder import read_queries
+from clickvec.serve.answers.title_sample import TitleSample, sample_titles
 from clickvec.serve.endpoint import Call
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import Id
 from clickvec.serve.service import Service
-from clickvec.serve.title_sample import TitleSample, sample_titles
 
 _TITLES, _QUERIES = 2_000, 2_000  # in the samples
 _WORDS, _ALL_WORDS = 10, 24  # of a side of a cell: in the list of all cells, and in its own answer

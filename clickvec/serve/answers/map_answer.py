@@ -10,11 +10,11 @@ from clickvec.explanation.title_map import TitleMap, map_vectors, place
 from clickvec.model.encoder import Vectors
 from clickvec.search.documents.document import Document
 from clickvec.search.view_protocol import SearchView
+from clickvec.serve.answers.title_sample import sample_titles, unit_vectors
 from clickvec.serve.endpoint import Call
 from clickvec.serve.refusal import check_lengths
 from clickvec.serve.schemas import Id, Request
 from clickvec.serve.service import Service
-from clickvec.serve.title_sample import sample_titles, unit_vectors
 
 _TITLES = 3_000  # most titles on the map
 _CHARACTERS = 200  # of a title; longer ones are cut

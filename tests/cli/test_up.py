@@ -216,6 +216,7 @@ def test_a_changed_log_is_told_and_all_is_done_again(copy: Path) -> None:
     assert done_before(again(copy)) == NAMES
 
 
+@pytest.mark.slow
 def test_a_changed_catalogue_is_indexed_without_training(copy: Path) -> None:
     write_catalogue(copy / "catalogue.tsv", "p100\ta new lamp\t5\n")
     screen = again(copy)
@@ -274,6 +275,7 @@ def stop_after_an_epoch(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_tells(done.err.splitlines()[-1], "stopped in the stage train", "the same command continues")
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, one_epoch, epochs = contents(copy / "out/model"), Run._one_epoch, list[int]()
     stop_after_an_epoch(copy, monkeypatch)
@@ -288,6 +290,7 @@ def test_a_run_that_stopped_is_resumed(copy: Path, monkeypatch: pytest.MonkeyPat
     assert contents(copy / "out/model")["weights.safetensors"] == before["weights.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["data", "damage"])
 def test_a_checkpoint_that_does_not_fit_is_not_resumed(
     change: str, copy: Path, monkeypatch: pytest.MonkeyPatch

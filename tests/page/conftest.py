@@ -25,11 +25,11 @@ from clickvec.search.index import Index
 from clickvec.serve.about_folder import Figure, Measured, MeasuredRow, write_measured, write_queries
 
 TITLES = 1_200
-QUICK = {"test_page_search.py", "test_page_source.py"}  # the other files are run by `make test-slow`
+QUICK = {"test_page_source.py"}  # the other files are run by `make test-slow`
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of all other views as slow: each opens a page in a browser."""
+    """Mark the tests that open a page in a browser as slow."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.name not in QUICK:
             item.add_marker(pytest.mark.slow)

@@ -57,6 +57,8 @@ def commands(at: Path, out: Path) -> dict[tuple[str, str], list[str | Path]]:
         ("explain", "png"): ["explain", model, TEXTS[0], TEXTS[1], "--png", out, "--overwrite"],
         ("report", "out"): ["report", model, "--judged", judged, "--out", out, "--overwrite"],
         ("demo", "out"): ["demo", "--out", out],
+        ("export", "out"): ["export", index, "--for", "opensearch", "--out", out],
+        ("up", "out"): ["up", at / "clicks.tsv", "--out", out, "--no-serve"],
     }
 
 

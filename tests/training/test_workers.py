@@ -22,6 +22,7 @@ from worker_losses import RESUMED, RUNS, STOP_AT, run_alone, run_workers, small_
 from clickvec.training.device import pick_device  # noqa: E402
 from clickvec.training.workers import ALONE, Workers  # noqa: E402
 
+pytestmark = pytest.mark.slow
 SETTINGS = ("--set", "cells=16", "--set", "batch_size=64", "--no-hold-out")
 
 

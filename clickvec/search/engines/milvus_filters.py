@@ -63,7 +63,8 @@ class MilvusFilter:
         if condition.range is not None:
             checks.append(_within(key, condition.range))
         if condition.none_of is not None:
-            checks.append(_exact(f'(exists fields["v"]["{key}"] and not {_has_one(key, condition.none_of)})'))
+            # Without parentheses, Milvus takes what follows as a part of what must exist.
+            checks.append(_exact(f'((exists fields["v"]["{key}"]) and (not {_has_one(key, condition.none_of)}))'))
         if condition.exists is not None:
             checks.append(_exact(f'({"" if condition.exists else "not "}exists fields["e"]["{key}"])'))
         return self.all_of(checks)

@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test setup check pytest test-slow test-milvus test-paths sanitize explore table bench results reliability soak inside clean
+.PHONY: demo serve test setup check pytest test-slow test-engines test-paths sanitize explore table bench results reliability soak inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -40,9 +40,9 @@ test-slow: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 # Run the tests that need a Milvus server, which the package milvus brings (Linux on x86-64). It may take minutes to start.
-test-milvus: setup
+test-engines: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt milvus
-	$(BIN)/python -m pytest -m slow tests/search/engines
+	CLICKVEC_SERVERS=1 $(BIN)/python -m pytest -m slow tests/search/engines tests/serve/test_engine_service.py
 
 # Run the tests of C code once for each compiled path of this machine that `make test` does not use.
 test-paths: setup

@@ -26,13 +26,10 @@ def test_a_click_writes_the_next_log(logging: Running, open_tab: Callable[..., T
     page = tab.open(f"/search?q={QUERY}")
     links = page.get_by_role("region", name="Hybrid").locator(".title")
     titles = links.all_inner_texts() if links.first.wait_for() is None else []
-    page.wait_for_load_state("networkidle")  # the words are lit
-    links.nth(1).click()
+    links.nth(1).dispatch_event("click")  # whether or not hits still move
     until(lambda: len(clicks(logging)) >= 10)
     page.go_back()
-    links.nth(2).wait_for()
-    page.wait_for_load_state("networkidle")
-    links.nth(2).click()
+    links.nth(2).dispatch_event("click")
     until(lambda: sum(line["clicked"] for line in clicks(logging)) == 2)
     lines = clicks(logging)
     assert {line["query"] for line in lines} == {QUERY}

@@ -1,6 +1,7 @@
 """A service of an index in PostgreSQL: it reads and writes through the database, and other services share it."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ def found_by(service: Program) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    "CLICKVEC_SERVERS" not in os.environ, reason="only make test-engines kills a database under services"
+)
 def test_services_share_a_database_and_survive_its_death(own: Any, encoder: Encoder, tmp_path: Path) -> None:  # noqa: ANN401
     location = f"{own.get_uri()}&table=served"
     Index.create(location, encoder, [Document("a", "cheap hotels", {"n": 1})]).close()

@@ -84,6 +84,20 @@ Teacher = Annotated[
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
 Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
+HoldOut = Annotated[
+    bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
+]
+KAnonymous = Annotated[
+    int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
+]
+MergeMinutes = Annotated[
+    int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
+]
+MaxQueryWords = Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")]
+MinClicks = Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")]
+KeepSecrets = Annotated[
+    bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")
+]
 
 
 def report_bad_lines(bad: "BadLines") -> None:

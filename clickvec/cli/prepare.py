@@ -61,25 +61,17 @@ def prepare(
         ),
     ] = False,
     shown: Shown = None,
-    hold_out: Annotated[
-        bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
-    ] = False,
-    k_anonymous: Annotated[
-        int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
-    ] = 3,
-    merge_minutes: Annotated[
-        int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
-    ] = 30,
+    hold_out: inputs.HoldOut = False,
+    k_anonymous: inputs.KAnonymous = 3,
+    merge_minutes: inputs.MergeMinutes = 30,
     max_per_hour: Annotated[
         int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")
     ] = 0,
     drop_queries: Annotated[Path | None, input_option("A file of queries to drop, one in each line.")] = None,
     drop_clients: Annotated[Path | None, input_option("A file of clients to drop, one in each line.")] = None,
-    max_query_words: Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")] = 0,
-    min_clicks: Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")] = 0,
-    keep_secrets: Annotated[
-        bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")
-    ] = False,
+    max_query_words: inputs.MaxQueryWords = 0,
+    min_clicks: inputs.MinClicks = 0,
+    keep_secrets: inputs.KeepSecrets = False,
     max_words: Annotated[
         int | None, typer.Option(min=1, help="The words from this one on form one last token. Default: 10.")
     ] = None,

@@ -259,7 +259,7 @@ def test_all_columns_have_a_name() -> None:
         (b"qu\xffery\ttitle\nquery\ttitle\na\tb\n", ":1: not UTF-8: byte 0xff at 3; this may be the header"),
         (b"qu\0ery\ttitle\nquery\ttitle\na\tb\n", ":1: NUL byte; this may be the header"),
         (b"\nqu\xffery\ttitle\na\tb\n\xff\n", ":2: not UTF-8"),
-        (b"\xff\n", "none of its 1 lines is a good pair"),
+        (b"\xff\n", "its only line is not a good pair"),
         (b"", "is empty"),
         (b"\n\r\n", "is empty"),
         (b"query,title\na,b\n", "name the file .csv"),
@@ -346,7 +346,7 @@ def test_errors_call_it_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClickvecError, match=r"^standard input.*gzip"):
         read_titles(STDIN)
     give(b"query\nx\ty\n")
-    with pytest.raises(ClickvecError, match=r"^standard input: none .* first: standard input:2: 2 columns"):
+    with pytest.raises(ClickvecError, match=r"^standard input: its only line .*: standard input:2: 2 columns"):
         read_texts(STDIN)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ClickvecError, match=r"^standard input is empty"):

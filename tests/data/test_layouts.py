@@ -77,7 +77,7 @@ def test_a_log_of_ids_needs_a_catalogue(file: File) -> None:
     with pytest.raises(ClickvecError, match=r"log\.tsv has the ids of titles.*--catalogue.*--columns title=COLUMN"):
         read_clicks(path)
     assert pairs(read_clicks(path, columns={"title": "sku"})) == [("pizza", "p1", 1.0)]
-    with pytest.raises(ClickvecError, match=r"none of its 1 lines is a pair.*:2: document id 'p1' is not in"):
+    with pytest.raises(ClickvecError, match=r"its only line is not a pair.*:2: document id 'p1' is not in"):
         read_clicks(path, catalogue=file("c.tsv", "id\ttitle\nx\tX\n"))
 
 
@@ -108,7 +108,7 @@ def test_a_bad_catalogue_is_refused(file: File) -> None:
     log = file("log.tsv", "query\tdoc_id\nq\ta\n")
     for content, said in [
         ("", r"c\.tsv is empty"),
-        ("doc_id\ttitle\nbad\n", r"c\.tsv: none of its 1 lines.*c\.tsv:2: 1 column"),
+        ("doc_id\ttitle\nbad\n", r"c\.tsv: its only line is not.*c\.tsv:2: 1 column"),
         ("doc_id\ttitle\na\tA\n" + "bad\n" * 9, r"c\.tsv: 9 of 10 lines \(90\.0%\) are bad"),
         ("sku\tasin\ttitle\n1\t2\tA\n", r"c\.tsv:1: the doc_id may be sku or asin; choose with --columns doc_id=sku"),
     ]:

@@ -121,7 +121,7 @@ def test_zero_clicks_is_a_good_line_and_no_pair(file: File) -> None:
     log = read_clicks(file("query\ttitle\tclicks\nq\tt\t0\nq\tu\t0.5\nq\tv\t1e3\n"))
     assert pairs(log) == [("q", "u", 0.5), ("q", "v", 1000.0)]
     assert (log.bad.count, log.bad.total) == (0, 3)
-    with pytest.raises(ClickvecError, match=r"clicks\.tsv.* 1 lines .* pair"):
+    with pytest.raises(ClickvecError, match=r"clicks\.tsv.* only line .* pair"):
         read_clicks(file("query\ttitle\tclicks\nq\tt\t0\n"))
 
 

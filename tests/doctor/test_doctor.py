@@ -126,7 +126,7 @@ def test_a_title_that_everyone_clicks_needs_attention(tmp_path: Path) -> None:
         ("", "is empty"),
         ("query\ttitle\n", "no lines below it"),
         ("query\ttitle\n\tx\n\ty\n", "none of its 2 lines is a good pair"),
-        ("query\ttitle\tclicks\na\tb\t0\n", "none of its 1 lines is a pair with a click"),
+        ("query\ttitle\tclicks\na\tb\t0\n", "its only line is not a pair with a click"),
         ("foo\tbar\na\tb\n", "--columns"),
         ("query_id\tquery\tdoc_id\ttitle\tgrade\n1\ta\t2\tb\t3\n", "judged set"),
     ],

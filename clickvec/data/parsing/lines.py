@@ -85,17 +85,19 @@ class BadLines:
         """Raise if nothing was kept or the share of bad lines is above `max_bad`; `kind` names what is kept."""
         if not self.total:
             raise ClickvecError(f"{name} has a header and no lines below it" if self.headers else f"{name} is empty")
+        is_alone = self.total == 1
+        no_line_is = "its only line is not" if is_alone else f"none of its {self.total:,} lines is"
+        first = ": " if is_alone else "; first: "
         if not kept and self.count:
             hint = _FORMAT_HINT if self.reasons.keys() & _FORMAT_REASONS else ""
-            raise ClickvecError(
-                f"{name}: none of its {self.total:,} lines is a good {kind}; first: {self.examples[0]}{hint}"
-            )
+            raise ClickvecError(f"{name}: {no_line_is} a good {kind}{first}{self.examples[0]}{hint}")
         if not kept:
-            first = next((f"; first: {example}" for example in self._unused_first.values()), "")
-            raise ClickvecError(f"{name}: none of its {self.total:,} lines is a {kind}{first}")
+            example = next((f"{first}{example}" for example in self._unused_first.values()), "")
+            raise ClickvecError(f"{name}: {no_line_is} a {kind}{example}")
         if self.count > max_bad * self.total:
+            are = "is" if self.count == 1 else "are"
             raise ClickvecError(
-                f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) are bad, "
+                f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) {are} bad, "
                 f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}"
             )
 

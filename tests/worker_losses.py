@@ -19,14 +19,16 @@ import numpy as np
 from clickvec.config import recipe
 from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, dataset
 from clickvec.teacher.teacher_vectors import Teacher
-from clickvec.training import loop
+from clickvec.training import loop, mining
 from clickvec.training.update import Outcome
 from clickvec.training.workers import ALONE, Workers, joined
 
 SMALL = {"cells": 16, "hidden": 16, "epochs": 2, "batch_size": 57}
 RESUMED, STOP_AT = "resumed in the middle of the second epoch", 10  # minibatches; an epoch has 7
+WHOLE = "lstm to the end of training"  # with the titles that one process mines: see `same_mined`
 RUNS: dict[str, dict[str, Any]] = {
     "lstm": {},
+    WHOLE: {"epochs": 8, "word_dropout": 0.2},
     "bilstm": {"tower": "bilstm", "word_dropout": 0.2},
     "rnn": {"tower": "rnn", "shown_negatives": 2},
     "shared lstm with random negatives": {"recipe": "paper", "shared_tower": True, "word_dropout": 0.2},
@@ -55,8 +57,8 @@ def small_data() -> dataset.Dataset:
     return dataset.prepare(log, 10, 1000, Judged(tuple(judged), BadLines()), catalogue=titles[200:])
 
 
-def losses(name: str, workers: Workers, folder: Path) -> list[float]:
-    """Train and return the loss of each minibatch, per pair."""
+def losses(name: str, workers: Workers, folder: Path, mined: Path) -> list[float]:
+    """Train and return the loss of each minibatch, per pair. In `mined`, one process leaves the titles it has mined."""
     settings = SMALL | RUNS[name]
     data, has_teacher = small_data(), settings.pop("has_teacher", False)
     if name == "a minibatch of one pair":
@@ -72,8 +74,36 @@ def losses(name: str, workers: Workers, folder: Path) -> list[float]:
     run = loop.Run(data, chosen, folder, workers=workers, teacher=teacher)
     if name == RESUMED:
         run.restore()
+    if name == WHOLE:
+        same_mined(run, mined)
     watch(run, found).all_epochs()
     return [*found, *(row["masked"] for row in run.state.history)]
+
+
+def same_mined(run: loop.Run, folder: Path) -> None:
+    """Let several workers use the titles that one process has mined, if their own differ in almost equal cosines only.
+
+    Rounding may exchange such titles. A minibatch with another title drops other words, so its loss differs by more.
+    """
+    mine = run._mine
+
+    def mine_and_compare() -> None:
+        mine()
+        own, path = run.sampler.mined, folder / f"{run.state.epoch}.npy"
+        if run.workers.count == 1:
+            np.save(path, own)
+            return
+        one = np.load(path)
+        y_q, y_d = (
+            mining._encode(tower, texts, run.data.tokens, run.device).detach().numpy()
+            for tower, texts in ((run.towers.query, run.data.queries), (run.towers.title, run.data.titles))
+        )
+        cosines = [np.einsum("rd,rkd->rk", y_q, y_d[titles]) for titles in (own, one)]
+        np.testing.assert_allclose(*cosines, atol=1e-5)
+        assert (own < 0).tolist() == (one < 0).tolist()
+        own[:] = one
+
+    run._mine = mine_and_compare  # type: ignore[method-assign]
 
 
 class StoppedError(Exception):
@@ -103,15 +133,17 @@ def random_teacher(data: dataset.Dataset) -> Teacher:
     return Teacher("random", *rows, np.full(8, 0.004, np.float32))
 
 
-def run_workers(count: int, out: Path) -> dict[str, list[float]]:
-    """Return the losses of all runs by several workers."""
+def run_workers(count: int, out: Path, mined: Path) -> dict[str, list[float]]:
+    """Return the losses of all runs by several workers, after those of one process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
     shared["LOCAL_WORLD_SIZE"] = str(count)
     running = [
-        subprocess.Popen([sys.executable, __file__, out], env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        subprocess.Popen(
+            [sys.executable, __file__, out, mined], env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
         for rank in range(count)
     ]
     try:
@@ -123,13 +155,14 @@ def run_workers(count: int, out: Path) -> dict[str, list[float]]:
     return found
 
 
-def run_alone(folder: Path) -> dict[str, list[float]]:
+def run_alone(folder: Path, mined: Path) -> dict[str, list[float]]:
     """Return the losses of all runs by one process."""
-    return {name: losses(name, ALONE, folder / name) for name in RUNS}
+    mined.mkdir(parents=True)
+    return {name: losses(name, ALONE, folder / name, mined) for name in RUNS}
 
 
 if __name__ == "__main__":
     with joined() as these, tempfile.TemporaryDirectory() as place:
-        every = {name: losses(name, these, Path(place, name)) for name in RUNS}
+        every = {name: losses(name, these, Path(place, name), Path(sys.argv[2])) for name in RUNS}
         if these.is_first:
             Path(sys.argv[1]).write_text(json.dumps(every))

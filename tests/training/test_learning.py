@@ -16,6 +16,7 @@ from clickvec.training.negatives import Sampler  # noqa: E402
 from clickvec.training.optimizers import Nesterov, learning_rate_at, momentum, norm_scale  # noqa: E402
 from clickvec.training.towers import TowerPair  # noqa: E402
 from clickvec.training.update import drop_tokens, losses, unit  # noqa: E402
+from clickvec.training.workers import Workers  # noqa: E402
 
 
 def log_of(pairs: list[tuple[str, str]]) -> ClickLog:
@@ -271,6 +272,35 @@ def test_with_many_titles_a_query_searches_those_near_to_it(monkeypatch: pytest.
         assert not set(row) & set(clicked.tolist())
     monkeypatch.setattr(mining, "SCORES", 1)
     assert mining.titles_searched(900, len(found)) == 30
+
+
+@pytest.mark.parametrize("most_exact", [10_000, 100])
+def test_workers_mine_the_titles_that_one_process_mines(most_exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mining, "MOST_EXACT", most_exact)
+    rng, device = np.random.default_rng(0), torch.device("cpu")
+    words = [f"{a}{b}{c}" for a in "bdfgklmnpr" for b in "aeiou" for c in "lmnrst"]
+    titles = [" ".join(rng.choice(words, 3)) for _ in range(900)]
+    data = dataset.prepare(log_of([(" ".join(title.split()[:2]), title) for title in titles]), 10, 1000)
+    towers = TowerPair(recipe("default", cells=16, initial_scale=0.5), len(data.trigrams), device)
+    one, three = (np.full((len(data.queries.lengths), HARD_POOL), -7, np.int32) for _ in range(2))
+    mining.mine(data, towers, np.random.default_rng(0), device, one)
+    ids = np.arange(data.clicked_titles)
+    for rank in range(3):  # one after the other: what a worker gets from the others is computed here
+        worker = Workers(rank, 3)
+        shares = [ids[worker.share(len(ids), other)] for other in range(3)]
+        parts = [mining._encode(towers.title, data.titles.take(share), data.tokens, device) for share in shares]
+        monkeypatch.setattr(worker, "gather", lambda own, rows, parts=parts: torch.cat(parts).detach())
+        monkeypatch.setattr(worker, "fill", lambda array: None)
+        mining.mine(data, towers, np.random.default_rng(0), device, three, worker)
+    y_q, y_d = (
+        mining._encode(tower, texts, data.tokens, device).detach().numpy()
+        for tower, texts in ((towers.query, data.queries), (towers.title, data.titles))
+    )
+    assert (one == three).all(axis=1).mean() > 0.99
+    assert three.min() >= 0
+    # Rounding may exchange titles of almost the same cosine, and nothing else.
+    cosines = [np.einsum("rd,rkd->rk", y_q, y_d[mined]) for mined in (one, three)]
+    np.testing.assert_allclose(*cosines, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["paper", "default"])

@@ -30,7 +30,8 @@ SETTINGS = ("--set", "cells=16", "--set", "batch_size=64", "--no-hold-out")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """The losses of two workers and of one process."""
     path = tmp_path_factory.mktemp("workers")
-    return run_workers(2, path / "losses.json"), run_alone(path)
+    one = run_alone(path / "one", path / "mined")
+    return run_workers(2, path / "losses.json", path / "mined"), one
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -9,6 +9,7 @@ others stop too.
 
 import contextlib
 import logging
+import mmap
 import os
 import resource
 import signal
@@ -81,7 +82,8 @@ class Supervisor:
     def __init__(self, settings: Settings, listener: socket.socket, counters: Counters, queries: SharedCounts) -> None:
         self._settings, self._listener, self._counters, self._queries = settings, listener, counters, queries
         self._children: dict[int, tuple[int, float]] = {}  # process id: number, and when it was started
-        self._signals, self._is_started, self._has_failed = 0, False, False
+        self._signals, self._has_failed = 0, False
+        self._has_opened = mmap.mmap(-1, 2)  # shared with the children: whether a worker, and the writer, has opened it
         self._alive = os.pipe()  # nothing is written to it; it ends with this process
 
     def run(self, started: Callable[[], None]) -> None:
@@ -110,13 +112,12 @@ class Supervisor:
             return
         number, since = self._children.pop(child)
         code, seconds = os.waitstatus_to_exitcode(status), time.monotonic() - since
-        if not self._signals and code == _CANNOT_OPEN and not self._is_started:
-            self._has_failed = True
+        if not self._signals and code == _CANNOT_OPEN and not self._has_opened[number == _WRITER]:
+            self._has_failed = True  # later, a database may not answer for a while: then the process is replaced
             self._stop()
         elif not self._signals:
             name = "The writer" if number == _WRITER else f"Worker {number}"
             log.warning("%s ended with status %d and is replaced.", name, code)
-            self._is_started = True
             time.sleep(0 if seconds > _SOON else _SOON)
             self._start(number)
         elif [other for other, _ in self._children.values()] == [_WRITER]:
@@ -147,24 +148,28 @@ class Supervisor:
                 signal.signal(signal_number, signal.SIG_DFL)
             if number == _WRITER:
                 self._listener.close()
-                write(self._settings.index, ready)
+                write(self._settings.index, lambda: self._on_open(number, ready))
             else:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
-                work(
-                    self._settings,
-                    _open(location(self._settings)),
-                    self._listener,
-                    self._counters,
-                    self._queries,
-                    number,
-                )
+                index = Index.open(location(self._settings))
+                shared = self._listener, self._counters, self._queries
+                work(self._settings, index, *shared, number, lambda: self._on_open(number))
             status = 0
         except SystemExit as error:
             status = int(error.code or 0)
+        except ClickvecError as error:
+            log.error("%s", error)
+            status = _CANNOT_OPEN
         except BaseException:
             log.error("Process %d failed: %s", number, traceback.format_exc())
         finally:
             os._exit(status)
+
+    def _on_open(self, number: int, ready: int | None = None) -> None:
+        """Tell the supervisor that this process has opened the index."""
+        self._has_opened[number == _WRITER] = 1
+        if ready is not None:
+            os.write(ready, b".")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop()
@@ -190,23 +195,13 @@ def _end_with_parent(alive: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _open(path: str | Path, writing: bool = False) -> Index:
-    """Open the index, to search or to write, or log why it cannot be opened and end the process."""
-    try:
-        return Index(LiveFolder(Path(path), writing=True, searching=False)) if writing else Index.open(path)
-    except ClickvecError as error:
-        log.error("%s", error)
-        raise SystemExit(_CANNOT_OPEN) from None
-
-
-def write(path: Path, ready: int | None = None) -> None:
+def write(path: Path, opened: Callable[[], None]) -> None:
     """Be the writer of an index until SIGTERM comes. Ctrl-C in a terminal reaches all processes; the parent decides."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
     while (lock := take_lock(path)) is None:  # a worker writes while there is no writer
         if signal.sigtimedwait([signal.SIGTERM], _RETRY) is not None:
             return
     lock.close()
-    with _open(path, writing=True):
-        if ready is not None:
-            os.write(ready, b".")
+    with Index(LiveFolder(path, writing=True, searching=False)):
+        opened()
         signal.sigwait([signal.SIGTERM])

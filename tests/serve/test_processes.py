@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
 from command import check_tells, ok, refused, run
 from serving import PROGRAM, Program, until
 
+from clickvec.serve import supervisor as supervisor_module
 from clickvec.serve.application import NAMES
 from clickvec.serve.counters import Counters
 from clickvec.serve.limits import Settings
@@ -157,6 +159,28 @@ def test_the_supervisor_ignores_children_that_it_did_not_start(write_index: Path
         supervisor._wait()
         orphan.returncode = 0
         assert not supervisor._children
+
+
+@pytest.mark.parametrize("has_opened", [False, True])
+def test_a_worker_that_cannot_open_the_index_ends_only_a_service_that_never_answered(
+    has_opened: bool, write_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int, *more: object) -> NoReturn:
+        os._exit(supervisor_module._CANNOT_OPEN)
+
+    monkeypatch.setattr(supervisor_module, "_SOON", 0.0)
+    settings = Settings(index=write_index, click_log=tmp_path / "clicks.jsonl")
+    with listen("127.0.0.1", 0) as listener:
+        supervisor = Supervisor(settings, listener, Counters(NAMES), SharedCounts())
+        monkeypatch.setattr(supervisor, "_run_child", fail)
+        if has_opened:  # then a database has died, and the worker tries again until it is back
+            supervisor._on_open(0)
+        supervisor._start(1)
+        supervisor._wait()
+        assert [number for number, _ in supervisor._children.values()] == ([1] if has_opened else [])
+        assert supervisor._has_failed != has_opened
+        for child in supervisor._children:
+            os.waitpid(child, 0)
 
 
 def test_a_second_service_only_reads_and_sees_changes_of_the_first(write_index: Path) -> None:

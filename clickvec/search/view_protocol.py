@@ -107,8 +107,13 @@ class SearchView(Protocol):
     def allowed(self, where: Filter | None) -> Allowed:
         """Return which titles a search may return, in the form that this view understands."""
 
-    def nearest(self, queries: Vectors, k: int, allowed: Allowed) -> Iterator[tuple[Positions, Vectors]]:
-        """Yield the k nearest titles of each query and their cosines, best first, ties by position."""
+    def nearest(
+        self, queries: Vectors, k: int, allowed: Allowed, thorough: bool = False
+    ) -> Iterator[tuple[Positions, Vectors]]:
+        """Yield the k nearest titles of each query and their cosines, best first, ties by position.
+
+        An approximate search may miss some. For hits rather than candidates it should be `thorough`, and miss few.
+        """
 
     def cosines(self, query: Vectors, positions: Positions) -> Vectors:
         """Return the cosines of a query and titles."""

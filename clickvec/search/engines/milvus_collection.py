@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ _BATCH = 5_000  # vectors in one request
 _SECONDS = 60.0  # for a request; without a limit, the client tries again for minutes
 _CONNECT_SECONDS = 10.0
 _INDEX = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 128}}
-_LEAST_EF = 200  # candidates of a search in the HNSW graph
+_LEAST_EF, _MOST_EF = 200, 32_768  # candidates of a search in the HNSW graph
 
 
 class MilvusCollection:
@@ -30,6 +31,8 @@ class MilvusCollection:
             from pymilvus import MilvusClient
         except ImportError:
             raise missing_extra("pymilvus", "milvus") from None
+        for logger in ("pymilvus", "pymilvus.milvus_client"):  # tracebacks of errors for which we have a sentence
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
         self.address, self.name = address, name
         server, _, database = address.url.removeprefix("http://").partition("/")
         with self._errors():
@@ -98,13 +101,14 @@ class MilvusCollection:
                 wanted = [int(seq) for seq in seqs[first : first + _BATCH]]
                 self._client.delete(self.name, ids=wanted, timeout=_SECONDS)
 
-    def nearest(self, query: Vectors, k: int, where: str = "") -> tuple[Positions, Vectors]:
+    def nearest(self, query: Vectors, k: int, where: str, thorough: bool) -> tuple[Positions, Vectors]:
         """Return the sequence numbers of the k nearest vectors and their cosines, best first."""
         limit = min(k, MOST_HITS)
+        ef = min(_MOST_EF, max(_LEAST_EF, 4 * limit if thorough else limit))
         with self._errors():
             found = self._client.search(
                 self.name, [query.tolist()], filter=where, limit=limit, output_fields=[], timeout=_SECONDS,
-                search_params={"params": {"ef": min(32_768, max(_LEAST_EF, limit))}}, consistency_level="Session",
+                search_params={"params": {"ef": ef}}, consistency_level="Session",
             )[0]  # fmt: skip
         seqs = np.array([hit["id"] for hit in found], np.int64)
         return seqs, np.array([hit["distance"] for hit in found], np.float32)

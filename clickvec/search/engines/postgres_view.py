@@ -105,7 +105,9 @@ class PostgresView:
 
     # --- vectors -------------------------------------------------------------------------------------------------
 
-    def nearest(self, queries: Vectors, k: int, allowed: Allowed | None) -> Iterator[tuple[Positions, Vectors]]:
+    def nearest(
+        self, queries: Vectors, k: int, allowed: Allowed | None, thorough: bool = False
+    ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the k nearest titles of each query and their cosines, best first, ties by position."""
         for query in queries:
             rows: list[tuple[Any, ...]] = []

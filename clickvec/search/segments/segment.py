@@ -14,7 +14,7 @@ A folder is never changed after it was written. It can always be built again fro
 import logging
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
 from clickvec.search.lexical.word_segment import WordSegment
 from clickvec.search.payload.fields import Fields
 from clickvec.search.vectors.approximate import ApproximateSearch
-from clickvec.search.vectors.exact import ExactSearch
+from clickvec.search.vectors.exact import ExactSearch, Positions
 from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot, open_folder, sample
@@ -93,10 +93,13 @@ class Segment:
                     self._fields = self._fields()
         return self._fields
 
-    @property
-    def search(self) -> ExactSearch | ApproximateSearch:
-        """The search among the vectors."""
-        return self.approximate or self.exact
+    def nearest(
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None, thorough: bool
+    ) -> Iterator[tuple[Positions, Vectors]]:
+        """Yield the k best titles for each query. If the search is approximate and thorough, few of them are missed."""
+        if self.approximate is None:
+            return self.exact.nearest(queries, k, allowed)
+        return self.approximate.nearest(queries, k, allowed, thorough)
 
     @property
     def vector_type(self) -> str:

@@ -21,6 +21,7 @@ from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch, Positions
 
 EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
 RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it
+_MEASURED = 10  # nearest titles that the recall is measured with
 
 LEAST_TITLES = 1_000
 _TRAINING_TITLES = 64  # per list
@@ -109,55 +110,59 @@ class ApproximateSearch:
         return {"lists": self._lists, "recall": self.recall}
 
     def nearest(
-        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None, thorough: bool = False
     ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query, best first, and their exact scores.
 
-        This is `ExactSearch.nearest`, except that some titles may be missed. If few titles are allowed, or k is large,
-        the search is exact.
+        This is `ExactSearch.nearest`, except that some titles may be missed: about as many of the k as of the first 10
+        if the search is `thorough`, else more of the later ones. If few titles are allowed, or k is large, the search
+        is exact.
         """
         total = len(self.exact.vectors)
         count = total if allowed is None else int(np.count_nonzero(allowed))
         wanted = 160 + 4 * k  # candidates; more of them cost time, and hardly raise the recall of the first titles
+        lists = float(self._lists)
+        if thorough and k > _MEASURED:  # the later titles are farther away, in more lists, and more are as near
+            wanted, lists = 200 + 10 * (k - _MEASURED), lists * math.sqrt(k / _MEASURED)
         if wanted > count / 2 or (allowed is not None and count <= max(_FEW_ALLOWED, _SHARE_ALLOWED * total)):
             return self.exact.nearest(queries, k, allowed)
-        return self._nearest(queries, k, wanted, None if count == total else allowed, count / total)
+        return self._nearest(queries, k, wanted, lists, None if count == total else allowed, count / total)
 
     def _nearest(
-        self, queries: Vectors, k: int, wanted: int, allowed: NDArray[np.bool_] | None, share: float
+        self, queries: Vectors, k: int, wanted: int, lists: float, allowed: NDArray[np.bool_] | None, share: float
     ) -> Iterator[tuple[Positions, Vectors]]:
         for first in range(0, len(queries), BLOCK_QUERIES):
             block = queries[first : first + BLOCK_QUERIES]
             during = None if share >= _NEARLY_ALL else allowed
-            for query, candidates in zip(block, self._candidates(block, wanted, during, share), strict=True):
+            # The nearest allowed titles are farther away, in more lists.
+            read = lists if during is None else lists / math.sqrt(share)
+            for query, candidates in zip(block, self._candidates(block, wanted, read, during), strict=True):
                 if allowed is not None:
                     candidates = candidates[allowed[candidates]]
                 if len(candidates) < wanted // 2:  # the lists near this query have few titles, or few that are allowed
-                    (candidates,) = self._candidates(query[None], wanted, allowed, 0)
+                    (candidates,) = self._candidates(query[None], wanted, math.inf, allowed)
                 yield from self.exact.among(query[None], candidates, k)
 
     def _candidates(
-        self, queries: Vectors, wanted: int, allowed: NDArray[np.bool_] | None, share: float
+        self, queries: Vectors, wanted: int, lists: float, allowed: NDArray[np.bool_] | None
     ) -> Iterator[Positions]:
-        """Yield about `wanted` candidates for each query, in rising order. Read all lists if the share is 0."""
+        """Yield about `wanted` candidates for each query, in rising order, from the lists that are nearest to it."""
         faiss, selector = import_faiss(), None
-        lists = self._lists if share else self._index.nlist
         if allowed is not None:
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-            # The nearest allowed titles are farther away, in more lists.
-            lists = min(self._index.nlist, math.ceil(lists / math.sqrt(share))) if share else lists
-        parameters = faiss.SearchParametersIVF(nprobe=lists, sel=selector)
+        nearest = self._index.nlist if lists >= self._index.nlist else math.ceil(lists)
+        parameters = faiss.SearchParametersIVF(nprobe=nearest, sel=selector)
         _, positions = self._index.search(np.ascontiguousarray(queries), wanted, params=parameters)
         return (np.sort(row[row >= 0]) for row in positions)
 
     def _choose_lists(self, queries: Vectors, recall: float, report: Progress) -> None:
         """Find the least number of lists, to about a sixth, that reaches the recall."""
         report("measuring the recall", 0, None)
-        nearest = [scores for _, scores in self.exact.nearest(queries, 10)]
+        nearest = [scores for _, scores in self.exact.nearest(queries, _MEASURED)]
 
         def measure(lists: int) -> float:
             self._lists = lists
-            self.recall = recall_of((scores for _, scores in self.nearest(queries, 10)), nearest)
+            self.recall = recall_of((scores for _, scores in self.nearest(queries, _MEASURED)), nearest)
             return self.recall
 
         enough = min(4, self._index.nlist)

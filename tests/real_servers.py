@@ -19,24 +19,31 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
 
-ENGINES = ("embedded", "postgresql", pytest.param("milvus", marks=pytest.mark.slow))
+SERVERS = {  # of each engine: the fixtures that start them
+    "embedded": (),
+    "postgresql": ("postgres",),
+    "milvus": ("milvus",),  # words in a folder
+    "milvus and postgresql": ("milvus", "postgres"),  # words in PostgreSQL
+}
+ENGINES = [pytest.param(name, marks=[pytest.mark.slow] if "milvus" in name else []) for name in SERVERS]
 
 
 class Engines:
     """Makes indexes in an engine, each in a table or a collection of its own."""
 
-    def __init__(self, name: str, folder: Path, server: Any) -> None:  # noqa: ANN401
-        self.name, self.folder, self._server = name, folder, server
+    def __init__(self, name: str, folder: Path, servers: dict[str, Any]) -> None:
+        self.name, self.folder, self._servers = name, folder, servers
         self._opened = list[Index]()
 
     def location(self) -> str:
         """Return where a new index can be made."""
         unique = f"t{uuid.uuid4().hex[:10]}"
-        if self.name == "embedded":
-            return str(self.folder / unique)
-        if self.name == "postgresql":
-            return f"{self._server.get_uri()}&table={unique}"
-        return f"milvus://127.0.0.1:{self._server.listen_port}?collection={unique}&words={self.folder / unique}"
+        location = str(self.folder / unique)
+        if server := self._servers.get("postgres"):
+            location = f"{server.get_uri()}&table={unique}"
+        if server := self._servers.get("milvus"):
+            location = f"milvus://127.0.0.1:{server.listen_port}?collection={unique}&words={location}"
+        return location
 
     def make(self, encoder: Encoder, documents: list[Document]) -> Index:
         """Return a new index."""
@@ -85,17 +92,25 @@ def start(name: str, starting: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 
 @contextlib.contextmanager
-def running_milvus(folder: Path) -> Iterator[Any]:
-    """Run a Milvus server, or skip and say why. After a server that was killed, it starts in about a minute."""
+def running_milvus(folder: Path, asks_password: bool = False) -> Iterator[Any]:
+    """Run a Milvus server, or skip and say why. The user is root and the password Milvus, if it asks for one."""
     package = package_of("milvus", "milvus==2.3.5")
     package_of("pymilvus", "pymilvus")
     server = package.MilvusServer(wait_for_started=True)
     server.set_base_dir(str(folder))
+    server.config.set("authorization_enabled", asks_password)
     try:
         start("Milvus", server.start)
         yield server
     finally:
         server.stop()
+
+
+def restart_milvus(server: Any) -> None:  # noqa: ANN401
+    """Start a server that was killed again, at the same port. It may wait until the session of the dead one expires."""
+    server.stop()
+    server.config.resolve = lambda: None  # keeps the ports, also those that closed connections still hold
+    start("Milvus", server.start)
 
 
 @pytest.fixture(scope="session")
@@ -122,15 +137,10 @@ def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(params=ENGINES)
 def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engines]:
     """Yield each engine in turn."""
-    name = request.param
-    made = Engines(name, tmp_path, None if name == "embedded" else request.getfixturevalue(server_of(name)))
+    servers = {server: request.getfixturevalue(server) for server in SERVERS[request.param]}
+    made = Engines(request.param, tmp_path, servers)
     yield made
     made.close()
-
-
-def server_of(name: str) -> str:
-    """Return the fixture that starts the server of an engine."""
-    return {"postgresql": "postgres"}.get(name, name)
 
 
 @contextlib.contextmanager

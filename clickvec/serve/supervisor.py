@@ -55,11 +55,12 @@ def run(settings: Settings, started: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     counters, queries = Counters(NAMES, settings.workers), SharedCounts(settings.workers)
-    if settings.workers == 1:
-        index = Index.open(location(settings), writing=not settings.read_only)
-        work(settings, index, listener, counters, queries, 0, lambda: started(address))
-    else:
-        Supervisor(settings, listener, counters, queries).run(lambda: started(address))
+    with listener:
+        if settings.workers == 1:
+            index = Index.open(location(settings), writing=not settings.read_only)
+            work(settings, index, listener, counters, queries, 0, lambda: started(address))
+        else:
+            Supervisor(settings, listener, counters, queries).run(lambda: started(address))
 
 
 def why_read_only(path: Path) -> str:

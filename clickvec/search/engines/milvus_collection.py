@@ -18,6 +18,7 @@ MOST_HITS = 16_384  # of one search, by the server
 _BATCH = 5_000  # vectors in one request
 _SECONDS = 60.0  # for a request; without a limit, the client tries again for minutes
 _CONNECT_SECONDS = 10.0
+_LOAD_SECONDS = 1_800.0  # to index all vectors, or to read them into memory
 _INDEX = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 128}}
 _LEAST_EF, _MOST_EF = 200, 32_768  # candidates of a search in the HNSW graph
 
@@ -57,9 +58,14 @@ class MilvusCollection:
         with self._errors():
             index = self._client.prepare_index_params()
             index.add_index("vector", **_INDEX)
-            self._client.flush(self.name, timeout=1_800)
-            self._client.create_index(self.name, index, timeout=1_800)
-            self._client.load_collection(self.name, timeout=1_800)
+            self._client.flush(self.name, timeout=_LOAD_SECONDS)
+            self._client.create_index(self.name, index, timeout=_LOAD_SECONDS)
+        self.load()
+
+    def load(self) -> None:
+        """Wait until the server has the vectors in memory. After a restart of the server, it may not have them."""
+        with self._errors():
+            self._client.load_collection(self.name, timeout=_LOAD_SECONDS)
 
     def check(self, dimensions: int, model: str) -> None:
         """Raise if the collection is not there, is not ours, or has vectors of another model."""
@@ -161,11 +167,17 @@ class MilvusCollection:
 def sentence(address: Address, error: Exception, changing: bool = False) -> EngineError:
     """Return an error that says what happened at which address and what to do."""
     text = " ".join(str(getattr(error, "message", "") or error).split())
+    # A refused password is told by the cause alone.
+    is_refused = any(word in f"{text} {error.__cause__}".lower() for word in ("authentic", "auth check", "credential"))
     if address.password:
         text = text.replace(address.password, "...")
     kept = " The change may have been made or not; repeating it is safe" if changing else ""
-    if "auth" in text.lower() or "credential" in text.lower():
+    if is_refused:
         return EngineError(f"{address.shown} refuses the user or the password; correct the address")
+    if "loaded" in text.lower():
+        return EngineError(
+            f"{address.shown} has not loaded its vectors into memory yet; try again in a few seconds.{kept}"
+        )
     if any(word in text.lower() for word in ("connect", "unavailable", "deadline", "timeout", "retry", "channel")):
         return EngineError(f"{address.shown} does not answer; start the server or correct the address.{kept}")
     return EngineError(f"{address.shown} cannot do this: {text[:300]}")

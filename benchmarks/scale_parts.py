@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from growth import Memory, made_up
+from growth import Memory, made_up, with_all_trigrams
 from logs import write_log
-from scale_model import mine_scores
 from train import TRIGRAMS
 
 Row = dict[str, float]
@@ -81,9 +80,7 @@ def write_inputs(folder: Path, data: Path | None, sizes: dict[str, list[int]]) -
     for count in sizes.get("pairs", []):
         queries, titles = zip(*pairs[:count], strict=True)
         made = dataset.prepare(ClickLog(list(queries), list(titles), np.ones(count), BadLines()), 10, TRIGRAMS)
-        missing = TRIGRAMS - len(made.trigrams)  # rows that no word has: a model of every size costs the same
-        made = made._replace(trigrams=made.trigrams + tuple(f"~{number}" for number in range(missing)))
-        data_folder.save(made, folder / f"pairs-{count}")
+        data_folder.save(with_all_trigrams(made), folder / f"pairs-{count}")
     texts = list(dict.fromkeys(text for pair in pairs for text in pair if text.strip()))
     random.Random(1).shuffle(texts)
     asked, texts = texts[:QUERIES], texts[QUERIES:]
@@ -117,7 +114,7 @@ def prepare_on_disk(lines: int, folder: Path) -> Row:
 
 
 def train(pairs: int, folder: Path) -> Row:
-    """Train one epoch, keep the model, and mine hard negatives once."""
+    """Train one epoch and mine hard negatives once. The first model stays for the other parts."""
     import torch
 
     from clickvec.config import recipe
@@ -125,14 +122,16 @@ def train(pairs: int, folder: Path) -> Row:
     from clickvec.training import loop
 
     data, chosen, memory = data_folder.load(folder / f"pairs-{pairs}"), recipe("default", epochs=1), Memory()
-    loop.run_training(data, chosen, folder / "model", device="cpu", overwrite=True)
-    row = {"cpu_s": cpu_seconds(), "own_mb": memory.anonymous, "disk_mb": disk_mb(folder / f"pairs-{pairs}")}
     with tempfile.TemporaryDirectory(dir=folder) as out:
+        loop.run_training(data, chosen, Path(out, "model"), device="cpu")
+        row = {"cpu_s": cpu_seconds(), "own_mb": memory.anonymous, "disk_mb": disk_mb(folder / f"pairs-{pairs}")}
         run = loop.Run(data, chosen, Path(out), None, torch.device("cpu"))
         run.state.epoch, before = 1, cpu_seconds()  # the first epoch that mines
         run._mine()
-        row |= {"mine_cpu_s": cpu_seconds() - before, "queries": len(data.queries.offsets) - 1}
-    return row | {"mine_scores": mine_scores(int(row["queries"]), data.clicked_titles)}
+        row["mine_cpu_s"] = cpu_seconds() - before
+        if not (folder / "model").exists():
+            Path(out, "model").rename(folder / "model")
+    return row
 
 
 def encode(titles: int, folder: Path) -> Row:

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+from log_axes import power_of_ten
 from scale_model import CURVES, Law, Measurements, cost, fit, size_at, validate
 
 Laws = dict[str, Law]
@@ -45,15 +46,10 @@ def table(head: str, rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows))
 
 
-def power_of_ten(number: float) -> str:
-    """Return 10^n with superscripts."""
-    return "10" + str(math.floor(math.log10(number) + 1e-9)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def figure(number: float) -> str:
     """Return a number with two figures."""
-    if number <= 0:
-        return "0"
+    if number <= 0 or math.isinf(number):
+        return "0" if number <= 0 else "∞"
     digits = 1 - math.floor(math.log10(number))
     rounded = round(number, digits)
     if rounded >= 1e6:
@@ -227,12 +223,25 @@ def words_times(found: Measurements) -> str:
     return f"Search by words: {', '.join(times)} (CPU time)."
 
 
+def about_the_run(found: Measurements) -> str:
+    """Return where the measurements were made, and whether one run made all of them."""
+    about = found["machine"]
+    where = (
+        f"{about['cores']} cores of {about['cpu']}, {about['memory_gb']} GB, commit {about['commit']}; "
+        f"texts: {found['texts']}. "
+    )
+    if "predicted" not in found:
+        return where + "**Made in several runs, while laws were still being changed; a whole run is to be made.**"
+    return where + (
+        f"One run of {about['minutes']:.0f} minutes made all measurements; the load at its start was "
+        f"{about['load']:.1f}. It stored its predictions before it measured the largest sizes."
+    )
+
+
 def parts_of_page(found: Measurements, laws: Laws) -> dict[str, str]:
     """Return all drawn parts of the page."""
-    about = found["machine"]
     return {
-        "machine": f"{about['cores']} cores of {about['cpu']}, {about['memory_gb']} GB, commit {about['commit']}; "
-        f"texts: {found['texts']}",
+        "machine": about_the_run(found),
         "constants": constants_table(laws),
         "words": words_times(found),
         "checks": check_table(found),

@@ -109,6 +109,35 @@ def test_what_is_not_drawn_stays() -> None:
     assert scale_model.fill(text, {"one": "new"}) == text.replace("old", "new")
 
 
+def test_the_stored_predictions_are_those_of_the_laws() -> None:
+    stored = FOUND.get("predicted")
+    if stored is None:  # the page says that several runs made these measurements
+        assert "a whole run is to be made" in TEXT
+    else:
+        assert stored == pytest.approx({name: scale_model.predict(FOUND, name)[2] for name in scale_model.CURVES})
+
+
+def test_the_page_says_whether_one_run_measured_all() -> None:
+    whole = FOUND | {"predicted": {}, "machine": FOUND["machine"] | {"minutes": 11.6, "load": 0.24}}
+    assert "One run of 12 minutes" in scale_tables.about_the_run(whole)
+    del whole["predicted"]
+    assert "several runs" in scale_tables.about_the_run(whole)
+
+
+def test_predictions_use_nothing_that_was_measured_at_the_largest_size() -> None:
+    smaller = {
+        part: {name: values if name in ("size", "mine_scores") else values[:2] for name, values in rows.items()}
+        for part, rows in FOUND["parts"].items()
+    }
+    for name in scale_model.CURVES:
+        assert scale_model.predict({"parts": smaller}, name) == scale_model.predict(FOUND, name)
+
+
+def test_a_cost_that_does_not_rise_has_no_limit() -> None:
+    laws = LAWS | {"encode cpu_s": Law("line", 3, -1e-9)}
+    assert scale_tables.figure(scale_model.size_at(laws, "encode cpu_s", 1000)) == "∞"
+
+
 def test_every_prediction_is_within_the_tolerance() -> None:
     assert [check.name for check in scale_model.validate(FOUND) if abs(check.error) > scale_model.TOLERANCE] == []
 

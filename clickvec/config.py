@@ -8,13 +8,13 @@ import dataclasses
 import difflib
 import logging
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from clickvec.errors import ClickvecError
+from clickvec.setting_values import check_bounds, convert, read_setting, read_toml, shorten, wrong_type
 
 log = logging.getLogger(__name__)
 TOWERS = ("rnn", "lstm", "bilstm", "dssm", "clsm")
@@ -45,8 +45,8 @@ class Tower:
             value, kind = getattr(self, field.name), type(field.default)
             name = "tower" if field.name == "kind" else field.name
             if type(value) is not kind:
-                raise _wrong_type(name, kind, value)
-            _check_bounds(name, value)
+                raise wrong_type(name, kind, value)
+            check_bounds(name, value, _CHOICES, _LIMITS)
 
     @property
     def dimensions(self) -> int:
@@ -158,10 +158,10 @@ class Recipe:
     def __post_init__(self) -> None:
         """Convert each setting to the type of its field; raise a ClickvecError if it does not fit."""
         for name, kind in _KINDS.items():
-            value = _convert(kind, getattr(self, name))
+            value = convert(kind, getattr(self, name))
             if value is None:
-                raise _wrong_type(name, kind, getattr(self, name))
-            _check_bounds(name, value)
+                raise wrong_type(name, kind, getattr(self, name))
+            check_bounds(name, value, _CHOICES, _LIMITS)
             object.__setattr__(self, name, value)
         if self.batch_negatives and self.negatives != Recipe.negatives:
             raise ClickvecError(
@@ -236,10 +236,6 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "teacher_titles": (1, MAX_COUNT), "initial_scale": (0, 10),
     "hard_negatives": (0, HARD_POOL), "ends_share": (0, 0.5), "seed": (0, MAX_SEED),
 }  # fmt: skip
-_KIND_NAMES = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a word"}
-# A recipe file holds a few dozen short lines. Larger ones are refused before they are parsed, because the time to parse
-# a dotted key grows with the square of its length.
-MAX_FILE_BYTES = 16_384
 
 
 def recipe(
@@ -253,7 +249,7 @@ def recipe(
     """
     if not isinstance(name, Recipe) and name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
-    chosen = {**(_read_toml(Path(file)) if file else {}), **dict(map(_read_setting, settings)), **overrides}
+    chosen = {**(read_toml(Path(file)) if file else {}), **dict(map(read_setting, settings)), **overrides}
     chosen = {_present_name(key): value for key, value in chosen.items()}
     chosen = {key: value for key, value in chosen.items() if REMOVED.get(key, math.nan) != value}  # in old model cards
     base: dict[str, Any] = DEFAULT
@@ -286,70 +282,10 @@ def _present_name(name: str) -> str:
     return RENAMED.get(name, name)
 
 
-def _read_toml(path: Path) -> Mapping[str, object]:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # /dev/zero never ends
-        if len(content) > MAX_FILE_BYTES:
-            raise ClickvecError(f"{path} is larger than {MAX_FILE_BYTES:,} bytes; give a recipe file in TOML")
-        return tomllib.loads(content.decode())
-    except OSError as error:
-        raise ClickvecError(f"cannot read the recipe file {path}: {error.strerror}") from None
-    except RecursionError:
-        raise ClickvecError(f"{path} is not a recipe: its brackets are nested too deeply") from None
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
-        raise ClickvecError(f"{path} is not TOML: {error}") from None
-
-
-def _read_setting(setting: str) -> tuple[str, str]:
-    key, equals, value = setting.partition("=")
-    if not equals:
-        raise ClickvecError(f"--set takes key=value, not {setting!r}")
-    return key.strip(), value.strip()
-
-
 def _unknown(name: str) -> ClickvecError:
     if name in RENAMED:
         return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
     if name in REMOVED:
         return ClickvecError(f"the setting {name} was removed: it helped too little (docs/log.md); leave it out")
     nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
-    return ClickvecError(f"there is no setting {_shorten(name)}; the nearest is {nearest!r}")
-
-
-def _wrong_type(name: str, kind: type, value: object) -> ClickvecError:
-    return ClickvecError(f"the setting {name} takes {_KIND_NAMES[kind]}, not {_shorten(value)}")
-
-
-def _check_bounds(name: str, value: Any) -> None:  # noqa: ANN401
-    """Raise a ClickvecError if a value of the right type is not one of the choices, or is out of bounds."""
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise ClickvecError(f"the setting {name} is one of {', '.join(_CHOICES[name])}, not {_shorten(value)}")
-    if name in _LIMITS and not _LIMITS[name][0] <= value <= _LIMITS[name][1]:
-        least, most = _LIMITS[name]
-        bound = f"at least {least:,}" if value < least else f"at most {most:,}"
-        raise ClickvecError(f"the setting {name} is {bound}, not {_shorten(value)}")
-    if name == "window" and value % 2 == 0:
-        raise ClickvecError(f"the setting window is odd (a token and as many on each side), not {value}")
-
-
-def _convert(kind: type, value: object) -> Any:  # noqa: ANN401
-    """Return a value, or the text of one, as `kind`; None if it is not one."""
-    if kind is bool and isinstance(value, str):
-        return {"true": True, "false": False}.get(value.lower())
-    if isinstance(value, bool) or kind in (bool, str):
-        return value if type(value) is kind else None
-    try:
-        number = kind(value) if isinstance(value, str) or kind is float or value == int(value) else None  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return None if isinstance(number, float) and not math.isfinite(number) else number
-
-
-def _shorten(value: object, most: int = 60) -> str:
-    """Return a value for a message, cut if it is long."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
-        return "a very long value"
-    return text if len(text) <= most else f"{text[:most]}..."
+    return ClickvecError(f"there is no setting {shorten(name)}; the nearest is {nearest!r}")

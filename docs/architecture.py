@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_suffix(".md")
 # A package may import those before it in this list, never those after it.
 LAYERS = (
-    "errors", "progress", "config", "storage", "text", "native", "data", "model", "search", "evaluation", "teacher",
-    "cluster", "training", "doctor", "explanation", "render", "serve", "lab", "cli",
+    "errors", "progress", "setting_values", "config", "storage", "text", "native", "data", "model", "search",
+    "evaluation", "teacher", "cluster", "training", "doctor", "explanation", "render", "serve", "lab", "cli",
 )  # fmt: skip
 # The packages within search, and their layers: each package may import those of lower layers.
 SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2, "engines": 3}

@@ -113,6 +113,10 @@ class State:
         if not fits:
             raise damaged(path, "its state")
 
+    def metrics(self) -> str:
+        """Return the metrics of all finished epochs as JSON lines."""
+        return "".join(json.dumps(row) + "\n" for row in self.history)
+
 
 def damaged(path: Path, where: str) -> CheckpointError:
     """Return the error for a checkpoint that no run can have written."""
@@ -120,11 +124,13 @@ def damaged(path: Path, where: str) -> CheckpointError:
 
 
 def save(path: Path, state: State, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> None:
-    """Write the checkpoint, atomically replacing the one before."""
+    """Write the checkpoint, atomically replacing the one before, and the metrics beside it."""
     about = {"state": dataclasses.asdict(state), "recipe": dataclasses.asdict(recipe), "data": data_name}
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
     with files.replacing_path(path) as fresh:
         write_arrays(fresh, arrays, {"run": json.dumps(about)})
+    with files.replacing_file(path.with_name("metrics.jsonl")) as file:
+        file.write(state.metrics().encode())
 
 
 def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Tensor]) -> State:
@@ -168,6 +174,14 @@ def restore(path: Path, recipe: Recipe, data_name: str, tensors: Mapping[str, Te
             else:
                 tensor.copy_(torch.tensor(arrays[name]))
     return state
+
+
+def check_indices(path: Path, tensors: Mapping[str, Tensor], ends: Mapping[str, int]) -> None:
+    """Raise a ClickvecError if an index is not below its end, since compiled code does not check that."""
+    for name, tensor in tensors.items():
+        end = ends.get(name.rpartition(".")[2])
+        if end and tensor.numel() and not (int(tensor.min()) >= -1 and int(tensor.max()) < end):
+            raise damaged(path, name)
 
 
 def name_data(data: Dataset, dev: Judged | Collection | None, teacher: Teacher | None = None) -> str:

@@ -5,7 +5,6 @@ of an earlier epoch that will be kept unless a later one is better. `OUT` is wri
 """
 
 import dataclasses
-import json
 import logging
 import math
 import shutil
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from clickvec.config import Recipe
@@ -28,17 +26,17 @@ from clickvec.data import dataset
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.evaluation.held_out_clicks import Collection
-from clickvec.evaluation.metrics import with_relevant
 from clickvec.model import folder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
-from clickvec.storage import files
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
+from clickvec.training.click_weights import click_weights
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.gate import Start, decide
-from clickvec.training.measuring import Dev, dev_scores, held_out_figures
+from clickvec.training.input_checks import check_inputs
+from clickvec.training.measuring import Dev, describe_epoch, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
 from clickvec.training.update import Seed, unit
@@ -48,7 +46,6 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 300.0
 REPORT_SECONDS = 0.2  # between two reads of the loss: each makes a GPU wait
 SAMPLE_TITLES = 512
-PRIOR_LOOKS = 2.0  # looks without a click that are added to those of each pair, so that rare pairs weigh less
 # The first word of a seed: no two random streams are the same. towers.py and update.py have others.
 SHUFFLE, MINE = 2, 4
 
@@ -69,7 +66,7 @@ def run_training(
     Training runs in a second thread, so that Ctrl-C cannot interrupt an update halfway. On a KeyboardInterrupt, the
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
     """
-    _check_inputs(data, recipe, dev)
+    check_inputs(data, recipe, dev)
     stop = threading.Event()
 
     def work() -> Model:
@@ -103,24 +100,6 @@ def run_training(
         return future.result()
 
 
-def _check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
-    """Refuse what would only fail, or mislead, an hour later."""
-    if data.max_words != recipe.max_words:
-        raise ClickvecError(
-            f"the data was prepared with max_words {data.max_words}, and the recipe has {recipe.max_words}: prepare it "
-            f"again, or add --set max_words={data.max_words}"
-        )
-    if len(data.trigrams) > recipe.max_trigrams:
-        raise ClickvecError(
-            f"the data was prepared with {len(data.trigrams):,} trigrams, and the recipe has max_trigrams "
-            f"{recipe.max_trigrams:,}: prepare it again, or leave the setting out"
-        )
-    if recipe.patience and dev is None:
-        raise ClickvecError("patience needs a dev set; add --dev")
-    if dev is not None and not isinstance(dev, Collection) and not with_relevant(dev):
-        raise ClickvecError("the dev set has no query with a relevant title (grade 1 or more), so it measures nothing")
-
-
 class Run:
     """One training run: towers, updater, sampler, and how far it is."""
 
@@ -143,7 +122,7 @@ class Run:
         self.state = checkpoint.State()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
-        weights = _click_weights(data, recipe, run_folder)
+        weights = click_weights(data, recipe, run_folder)
         self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates, teacher, workers)
         if workers.count > 1:
             workers.check_alike({"data folder or dev set": self._data_name, "setting": dataclasses.asdict(recipe)})
@@ -248,7 +227,7 @@ class Run:
             model = self.model(arrays)
             folder.save_model(model._replace(card=card.write(model)), self.folder / "best")
         self._save_checkpoint()
-        log.info(_describe(row, self.recipe.epochs))
+        log.info(describe_epoch(row, self.recipe.epochs))
         for warning in filter(None, (collapse, alarms.learns_nothing(loss, negatives))):
             log.warning(warning)
 
@@ -278,11 +257,8 @@ class Run:
         return tensors
 
     def _save_checkpoint(self) -> None:
-        checkpoint.save(
-            self.folder / "checkpoint.safetensors", self.state, self.recipe, self._data_name, self._tensors()
-        )
-        with files.replacing_file(self.folder / "metrics.jsonl") as file:
-            file.write(self._metrics().encode())
+        path = self.folder / "checkpoint.safetensors"
+        checkpoint.save(path, self.state, self.recipe, self._data_name, self._tensors())
 
     def restore(self) -> None:
         """Restore the state from the checkpoint, which only the first worker needs to reach."""
@@ -296,15 +272,8 @@ class Run:
         self.state = checkpoint.restore(path, self.recipe, self._data_name, tensors)
         if self.state.batch > self.batches:
             raise checkpoint.damaged(path, "batch")
-        # Compiled code does not check these indices.
         ends = {"mined": len(self.data.titles.offsets) - 1, "since": self.updates + 1}
-        for name, tensor in tensors.items():
-            end = ends.get(name.rpartition(".")[2])
-            if end and tensor.numel() and not (int(tensor.min()) >= -1 and int(tensor.max()) < end):
-                raise checkpoint.damaged(path, name)
-
-    def _metrics(self) -> str:
-        return "".join(json.dumps(row) + "\n" for row in self.state.history)
+        checkpoint.check_indices(path, tensors, ends)
 
     def model(self, arrays: dict[str, Any]) -> Model:
         """Return the weights as a model."""
@@ -323,33 +292,8 @@ class Run:
             arrays = self.towers.to_arrays()
         else:
             arrays = dict(folder.open_model(self.folder / "best").weights)
-        model = self.model(arrays)._replace(metrics=self._metrics())
+        model = self.model(arrays)._replace(metrics=self.state.metrics())
         if test is not None and isinstance(self.dev, Collection):
             model.training["held_out"] = held_out_figures(model, self.dev, test, self.progress)
         kept = decide(self.start, model, out, self.progress) if self.start else model
         folder.save_model(kept._replace(card=card.write(kept)) if kept is model else kept, out)
-
-
-def _click_weights(data: Dataset, recipe: Recipe, run_folder: Path) -> NDArray[np.float32]:
-    looks = data.pair_looks
-    if recipe.click_weight == "none" or (recipe.click_weight == "rate" and looks is None):
-        return np.broadcast_to(np.float32(1), len(data.pair_clicks))
-    if recipe.click_weight == "count":
-        return np.asarray(data.pair_clicks, np.float32)
-    weights: NDArray[np.float32] = scratch.array(run_folder, data.pair_clicks.shape, np.float32)
-    for block in scratch.blocks(len(weights)):
-        clicks = data.pair_clicks[block]
-        if recipe.click_weight == "rate" and looks is not None:
-            weights[block] = clicks / (looks[block] + PRIOR_LOOKS)
-        else:
-            weights[block] = np.log2(1 + clicks)
-    return weights
-
-
-def _describe(row: dict[str, Any], epochs: int) -> str:
-    text = f"epoch {row['epoch']}/{epochs}: loss {row['loss']:.4f}, {row['pairs_per_second']:,.0f} pairs/s"
-    if "dev" in row:
-        text += ", dev " + " ".join(f"{name} {value:.2f}" for name, value in row["dev"].items())
-    if row["masked"]:
-        text += f". Masked {row['masked']:,} false negatives (known clicks)."
-    return text

@@ -113,3 +113,13 @@ def figures_table(figures: dict[str, Any]) -> list[list[str]]:
         cells = (f"{system[name]:.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in system["intervals"].items())
         rows.append([system["system"], *cells])
     return [["held-out clicks", *first["intervals"]], *rows]
+
+
+def describe_epoch(row: dict[str, Any], epochs: int) -> str:
+    """Return the metrics of an epoch as one line."""
+    text = f"epoch {row['epoch']}/{epochs}: loss {row['loss']:.4f}, {row['pairs_per_second']:,.0f} pairs/s"
+    if "dev" in row:
+        text += ", dev " + " ".join(f"{name} {value:.2f}" for name, value in row["dev"].items())
+    if row["masked"]:
+        text += f". Masked {row['masked']:,} false negatives (known clicks)."
+    return text

@@ -31,6 +31,7 @@ torch = pytest.importorskip("torch")
 from interrupt import watch_updates  # noqa: E402
 
 from clickvec.training import alarms, loop, measuring  # noqa: E402
+from clickvec.training.click_weights import click_weights  # noqa: E402
 from clickvec.training.update import Plain, Seed  # noqa: E402
 
 SURE = {"learning_rate": 0.01, "initial_scale": 0.1, "epochs": 6}
@@ -448,8 +449,8 @@ def test_a_click_weight_is_as_good_as_repeating_the_pair(tmp_path: Path) -> None
 
     data = dataset.prepare(log_of([("a", "x"), ("a", "x"), ("a", "x"), ("b", "y")]), 10, 50)
     for kind, weights in {"none": [1, 1], "count": [3, 1], "log": [2, 1]}.items():
-        assert loop._click_weights(data, Recipe(click_weight=kind), tmp_path).tolist() == weights
+        assert click_weights(data, Recipe(click_weight=kind), tmp_path).tolist() == weights
     rate = Recipe(click_weight="rate")
-    assert loop._click_weights(data, rate, tmp_path).tolist() == [1, 1]  # nobody knows how often readers looked
+    assert click_weights(data, rate, tmp_path).tolist() == [1, 1]  # nobody knows how often readers looked
     seen = data._replace(pair_looks=np.array([4, 0.5], np.float32))
-    assert loop._click_weights(seen, rate, tmp_path).tolist() == pytest.approx([3 / 6, 1 / 2.5])
+    assert click_weights(seen, rate, tmp_path).tolist() == pytest.approx([3 / 6, 1 / 2.5])

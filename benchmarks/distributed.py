@@ -10,7 +10,7 @@ them (of its threads together), which they disturb little.
 Weights of two processes differ from those of one by rounding, so mining may order two titles with almost the same
 cosine the other way round. A run with mined negatives has a last system, to tell this from an error: the two processes
 mine, count the queries whose titles differ from those of one process, and go on with the titles of one process. The
-last line is JSON. A round takes about two minutes on two idle cores.
+last line is JSON. A round takes about a minute and a half on two idle cores.
 """
 
 import argparse

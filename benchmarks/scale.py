@@ -115,6 +115,8 @@ def run(data: Path | None, quick: bool, folder: Path) -> Measurements:
     for part in SIZES:
         rows = measure(part, sizes[part][:SMALLER], rounds[part], folder)
         found["parts"][part] = {"size": sizes[part], **{name: [row[name] for row in rows] for name in rows[0]}}
+        if part == "train":  # all other parts use the same model
+            (folder / f"model-{sizes[part][SMALLER - 1]}").rename(folder / "model")
     found["parts"]["train"]["mine_scores"] = count_cosines(folder, sizes["train"])
     print("\nPredicted for the largest sizes, before they are measured:")
     found["predicted"] = {name: predict(found, name)[2] for name in CURVES}

@@ -114,7 +114,7 @@ def prepare_on_disk(lines: int, folder: Path) -> Row:
 
 
 def train(pairs: int, folder: Path) -> Row:
-    """Train one epoch and mine hard negatives once. The first model stays for the other parts."""
+    """Train one epoch, keep the model, and mine hard negatives once."""
     import torch
 
     from clickvec.config import recipe
@@ -129,8 +129,9 @@ def train(pairs: int, folder: Path) -> Row:
         run.state.epoch, before = 1, cpu_seconds()  # the first epoch that mines
         run._mine()
         row["mine_cpu_s"] = cpu_seconds() - before
-        if not (folder / "model").exists():
-            Path(out, "model").rename(folder / "model")
+        kept = folder / f"model-{pairs}"
+        if not kept.exists():
+            Path(out, "model").rename(kept)
     return row
 
 

@@ -26,7 +26,7 @@ def without_comments(text: str) -> str:
 def test_the_page_is_small() -> None:
     files = read_page()
     assert sum(len(file.compressed) for file in files.values()) < 75_000  # as browsers get it, with all views
-    assert sum(len(file.content) for file in files.values()) < 180_000
+    assert sum(len(file.content) for file in files.values()) < 150_000
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

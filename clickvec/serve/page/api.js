@@ -10,8 +10,8 @@ export class ApiError extends Error {
   }
 }
 
-const listeners = { state: [] };
-export const onState = (listener) => listeners.state.push(listener);
+let tellState = null; // set by app.js: (isOffline) => void
+export const onState = (listener) => { tellState = listener; };
 let isOffline = false;
 let retries = 0;
 let askForKey = null; // set by app.js: (message) => promise of a key, or null if the user has none
@@ -27,7 +27,7 @@ export function keepKey(value) {
 function setOffline(offline) {
   if (offline === isOffline) return;
   isOffline = offline;
-  for (const listener of listeners.state) listener(offline);
+  tellState?.(offline);
   if (offline) { retries = 0; setTimeout(probe, RETRY[0]); }
 }
 
@@ -99,11 +99,10 @@ export function latest() {
 }
 
 // Get an answer that takes long to compute the first time: while the service is still computing it, ask again.
-export async function patiently(path, options, waiting) {
+export async function patiently(path, options) {
   for (;;) {
     const answer = await get(path, options);
     if (!answer.pending) return answer;
-    waiting?.();
     options.signal?.throwIfAborted();
   }
 }

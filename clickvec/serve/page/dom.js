@@ -2,9 +2,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+const isNothing = (value) => value === null || value === undefined || value === false;
+
 function fill(node, attrs, children) {
   for (const [name, value] of Object.entries(attrs || {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if (isNothing(value)) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
     else if (name === "data") Object.assign(node.dataset, value);
@@ -15,8 +17,7 @@ function fill(node, attrs, children) {
   return node;
 }
 
-const flat = (children) =>
-  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : String(child)));
+const flat = (children) => children.flat(Infinity).filter((child) => !isNothing(child)).map((child) => (child instanceof Node ? child : String(child)));
 
 // el("p", {class: "note", onclick: f, style: {"--a": 0.5}, data: {id: 7}}, "text", el("b", "more"))
 // el("p.note.wide", "text"): classes behind the tag, and no attributes.
@@ -29,43 +30,75 @@ export function el(name, ...rest) {
 export const svg = (tag, attrs, ...children) => fill(document.createElementNS(SVG, tag), attrs, children);
 export const put = (node, ...children) => { node.replaceChildren(...flat(children)); return node; };
 
+// Make `nodes` the children of a node. Those that were there stay in the document, and keep the focus.
+export function arrange(parent, nodes) {
+  const focus = document.activeElement;
+  for (const child of [...parent.childNodes]) if (!nodes.includes(child)) child.remove();
+  nodes.forEach((node, at) => { if (parent.childNodes[at] !== node) parent.insertBefore(node, parent.childNodes[at]); });
+  if (focus !== document.activeElement && parent.contains(focus)) focus.focus({ preventScroll: true });
+}
+
 // Whether shortcuts of a single character are on. The list of shortcuts has a switch for people who dictate.
 export const usesShortcuts = () => { try { return localStorage.getItem("clickvec-shortcuts") !== "off"; } catch { return true; } };
 
-// --- numbers ---------------------------------------------------------------------------------------------------
+// --- numbers ---
 
 export const count = (number) => Number(number).toLocaleString("en-US");
 export const plural = (number, word, words = `${word}s`) => `${count(number)} ${number === 1 ? word : words}`;
 export const fixed = (number, digits = 3) => (Number.isFinite(number) ? number.toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−") : "–");
 export const signed = (number, digits = 3) => { const text = fixed(number, digits); return text.startsWith("−") || text === "–" ? text : `+${text}`; };
+export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+// The largest size of some numbers, and at least `least`: the scale of bars and shades.
+export const largest = (numbers, least = 1e-9) => Math.max(least, ...numbers.map(Math.abs));
+// A fused score is the chance of a click if the fusion was fitted on clicks.
+export const scoreText = (score, service) => (service.fusion === "clicks" ? `${(100 * score).toFixed(1)}%` : fixed(score));
 
-// --- states ----------------------------------------------------------------------------------------------------
+// --- states ---
 
-export const loading = (text = "Loading …") => el("div.state", { role: "status", data: { state: "loading" } }, el("span.spinner", { "aria-hidden": "true" }), text);
-export const empty = (title, ...more) => el("div.state", { data: { state: "empty" } }, el("h2", title), more.map((text) => (text instanceof Node ? text : el("p", text))));
+export const loading = (text = "Loading …") => el("div.state", { role: "status" }, el("span.spinner", { "aria-hidden": "true" }), text);
+export const empty = (title, ...more) => el("div.state", el("h2", title), more.map((text) => (text instanceof Node ? text : el("p", text))));
 export function failure(error, again) {
   const offline = error.code === "offline";
-  return el("div.state.bad", { role: "alert", data: { state: offline ? "offline" : "error", code: error.code || "error" } },
+  return el("div.state.bad", { role: "alert" },
     el("h2", offline ? "The service does not answer" : "That did not work"),
     el("p", error.message),
-    again && el("button", { type: "button", onclick: again }, "Try again"));
+    again && button("Try again", again));
 }
 
-// --- small parts that several views use -------------------------------------------------------------------------
+// --- small parts that several views use ---
+
+export const note = (...children) => el("p.note", ...children);
+export const button = (label, onclick, attrs) => el("button", { type: "button", onclick, ...attrs }, label);
+export const field = (label, attrs) => el("input", { type: "search", "aria-label": label, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...attrs });
+export const section = (heading, attrs, ...children) => el("section", attrs, el("h2", heading), children);
+export const figures = (pairs) => el("ul.figures", pairs.filter(Boolean).map(([value, name]) => el("li", el("b", value), el("span", name))));
+// Names of some things with commas between them, and `last` before the last one.
+export const listed = (items, last = ", ") => items.map((item, at) => [at ? (at === items.length - 1 ? last : ", ") : "", item]);
 
 // A switch between a few choices: radio buttons in a row.
 export function choice(label, name, options, value, onchange) {
-  return el("fieldset.switch", { data: { switch: name } }, el("legend.unseen", label),
+  return el("fieldset.switch", el("legend.unseen", label),
     Object.entries(options).map(([key, text]) =>
       el("label", el("input", { type: "radio", name, value: key, checked: key === value, onchange: () => onchange(key) }), el("span", text))));
 }
 
+// How a word is shaded that makes this share of the largest contribution.
+export const shadeOf = (share) => (share > 0.06 ? "p" : share < -0.12 ? "m" : "");
+
 // A word on a background whose strength is its contribution, relative to the largest one.
 export function litWord(word, contribution, most, attrs, isMatch = false) {
-  const strength = most > 0 ? Math.min(1, Math.abs(contribution) / most) : 0;
-  const kind = contribution > 0 && strength > 0.06 ? "w p" : contribution < 0 && strength > 0.12 ? "w m" : "w";
-  return el("span", { ...attrs, class: isMatch ? `${kind} match` : kind, style: { "--a": strength.toFixed(2) } }, word);
+  const share = most > 0 ? clamp(contribution / most, -1, 1) : 0;
+  return el("span", { ...attrs, class: `w ${shadeOf(share)}${isMatch ? " match" : ""}`, style: { "--a": Math.abs(share).toFixed(2) } }, word);
 }
 
 // A wide table scrolls by itself, also by keyboard.
 export const scrolled = (label, table) => el("div.scroll", { tabindex: 0, role: "region", "aria-label": label }, table);
+
+// columns: [[heading, classes]]; rows: lists of cells, of which the first is a heading; total: a last row.
+export function table(label, columns, rows, { caption = true, total } = {}) {
+  const head = (scope, text, classes) => el("th", { scope, class: classes }, text);
+  return scrolled(label, el("table", { class: total && "sum" }, caption && el("caption", el("span", label)),
+    el("thead", el("tr", columns.map(([text, classes]) => head("col", text, classes)))),
+    el("tbody", rows.map(([first, ...cells]) => el("tr", head("row", first), cells.map((cell, at) => el("td", { class: columns[at + 1][1] }, cell))))),
+    total && el("tfoot", el("tr", head("row", "Total"), el("td.n", total[0]), el("td", { colspan: columns.length - 2 }, total[1])))));
+}

@@ -1,6 +1,6 @@
 // Filters by payload fields: the most frequent values as chips with counts, numbers as a range.
 
-import { count, el, put } from "./dom.js";
+import { button, count, el, put } from "./dom.js";
 
 const FIELDS = 8; // offered at most
 const MANY = 2000; // a field with more different texts is an identifier rather than a facet
@@ -12,22 +12,28 @@ export function filterOf(text) {
   } catch { return {}; }
 }
 
-const isRange = (field) => field.kind === "number" && field.values > 6;
 // A field may be called like an operator; its path then starts with a backslash.
-const pathOf = (name) => (["and", "or", "not"].includes(name) ? `\\${name}` : name);
+const withPath = (field) => ({ ...field, path: ["and", "or", "not"].includes(field.name) ? `\\${field.name}` : field.name, isRange: field.kind === "number" && field.values > 6 });
 
 let isOpen = null; // the user's choice holds for the whole visit
 
+// The fields to filter by. Those that can divide the hits come first.
+export function offeredFields(fields) {
+  const usable = fields.map(withPath).filter((field) => field.kind !== "text" || field.values <= MANY);
+  return [...usable.filter((field) => field.values > 1), ...usable.filter((field) => field.values <= 1)].slice(0, FIELDS);
+}
+
+export function filterBox(active, summary, content) {
+  const box = el("details.filters", { open: isOpen ?? active > 0, ontoggle: () => { isOpen = box.open; } }, el("summary", "Filters", summary), content);
+  return box;
+}
+
 // Draw the filters into `root`. `ask(names, where)` gives the answer of a search with facets; `change(where)` is called with a new filter.
-export async function drawFilters(root, fields, where, ask, change) {
-  // Fields that can divide the hits come first.
-  const usable = fields.filter((field) => isRange(field) || field.kind !== "text" || field.values <= MANY);
-  const offered = [...usable.filter((field) => field.values > 1), ...usable.filter((field) => field.values <= 1)].slice(0, FIELDS);
-  if (!offered.length) return;
-  const chips = offered.filter((field) => !isRange(field));
+export async function drawFilters(root, offered, where, ask, change) {
+  const chips = offered.filter((field) => !field.isRange);
   const counts = {};
   // A field that is filtered shows the other values too: they are counted without its own condition.
-  const [filtered, free] = [true, false].map((has) => chips.filter((field) => pathOf(field.name) in where === has).map((field) => pathOf(field.name)));
+  const [filtered, free] = [true, false].map((has) => chips.map((field) => field.path).filter((path) => path in where === has));
   for (const [names, condition] of [[free, where], ...filtered.map((name) => [[name], withField(where, name, null)])]) {
     const answer = names.length ? await ask(names, condition) : {};
     if (!answer) return;
@@ -36,11 +42,10 @@ export async function drawFilters(root, fields, where, ask, change) {
   if (root.contains(document.activeElement) && document.activeElement.type === "number") return; // do not disturb typing
   const focus = document.activeElement?.dataset?.facet;
   const active = Object.keys(where).length;
-  const box = el("details.filters", { open: isOpen ?? Boolean(active), ontoggle: () => { isOpen = box.open; } },
-    el("summary", "Filters", active ? el("span.tag.only", active) : null, active ? el("button", { type: "button", class: "quiet", onclick: (event) => { event.preventDefault(); change({}); } }, "Remove all") : null),
-    el("div.facets", offered.filter((field) => isRange(field) || counts[pathOf(field.name)]?.length || pathOf(field.name) in where).map((field) => el("fieldset", { data: { field: field.name } }, el("legend", field.name),
-      isRange(field) ? drawRange(field, where, change) : drawChips(field, counts[pathOf(field.name)] || [], where, change)))));
-  put(root, box);
+  put(root, filterBox(active,
+    active > 0 && [el("span.tag.only", active), button("Remove all", (event) => { event.preventDefault(); change({}); }, { class: "quiet" })],
+    el("div.facets", offered.filter((field) => field.isRange || counts[field.path]?.length || field.path in where).map((field) => el("fieldset", el("legend", field.name),
+      field.isRange ? drawRange(field, where, change) : drawChips(field, counts[field.path] || [], where, change))))));
   if (focus) [...root.querySelectorAll("[data-facet]")].find((chip) => chip.dataset.facet === focus)?.focus();
 }
 
@@ -50,25 +55,24 @@ function withField(where, path, condition) {
 }
 
 function drawChips(field, counts, where, change) {
-  const path = pathOf(field.name);
+  const { path } = field;
   const chosen = Array.isArray(where[path]) ? where[path] : [];
   const all = [...counts, ...chosen.filter((value) => !counts.some((entry) => entry.value === value)).map((value) => ({ value, count: 0 }))];
   return el("div.row", all.map(({ value, count: number }) => {
     const isChosen = chosen.includes(value);
     const next = isChosen ? chosen.filter((other) => other !== value) : [...chosen, value];
-    return el("button", { type: "button", class: "chip facet", "aria-pressed": String(isChosen), data: { facet: JSON.stringify([field.name, value]), value }, onclick: () => change(withField(where, path, next.length ? next : null)) },
-      el("span.cut", value === "" ? "(blank)" : String(value)), " ", el("small", count(number)));
+    return button([el("span.cut", value === "" ? "(blank)" : String(value)), " ", el("small", count(number))], () => change(withField(where, path, next.length ? next : null)),
+      { class: "chip facet", "aria-pressed": String(isChosen), data: { facet: JSON.stringify([field.name, value]) } });
   }));
 }
 
 function drawRange(field, where, change) {
-  const path = pathOf(field.name);
+  const { path } = field;
   const range = where[path] && typeof where[path] === "object" ? where[path] : {};
-  const bound = (key, label, hint) => el("label", label, " ", el("input", { type: "number", step: "any", value: range[key] ?? "", placeholder: hint ?? "", "aria-label": `${field.name} ${label}`, data: { bound: key },
+  const bound = (key, label, hint) => el("label", label, " ", el("input", { type: "number", step: "any", value: range[key] ?? "", placeholder: hint ?? "", "aria-label": `${field.name} ${label}`,
     onchange: (event) => {
       const { [key]: _, ...rest } = range;
-      const value = event.target.value === "" ? {} : { [key]: Number(event.target.value) };
-      const next = { ...rest, ...value };
+      const next = event.target.value === "" ? rest : { ...rest, [key]: Number(event.target.value) };
       event.target.blur();
       change(withField(where, path, Object.keys(next).length ? next : null));
     } }));

@@ -1,57 +1,52 @@
 // A map of the catalogue: similar titles are close together. Zoom, pan, search; the same as a list below.
 
 import { latest } from "./api.js";
-import { count, el, empty, plural, put } from "./dom.js";
-import { field, loaded, note } from "./insight.js";
+import { button, clamp, count, el, empty, field, note, plural, put, section } from "./dom.js";
+import { colours as coloursOf, repainted } from "./draw.js";
+import { loaded } from "./insight.js";
 
-export const title = "Map";
-
-const COLOURS = ["c0", "c1", "c5", "c3", "c2"]; // those that stand out from the paper
+const GROUPS = ["c0", "c1", "c5", "c3", "c2"], COLOURS = [...GROUPS, "ink", "soft", "paper"]; // groups stand out from the paper
 const STEP = 1.6, MOST_ZOOM = 40, TITLES_FROM = 6; // from this zoom on, titles stand beside their points
 const HELP = "Arrow keys go to the next title in that direction, plus and minus zoom, 0 shows everything, Enter searches for the title.";
 
 export function show(root, params, context) {
-  const page = loaded(root, "Map of the catalogue", "/map", draw, "Drawing the map …");
+  const page = loaded(root, "Map of the catalogue", "/map", draw, "Drawing the map. The first time, this takes some seconds …");
   page.load();
   return page.cleanup;
 
   function draw(map) {
     if (!map.titles.length) return put(page.body, empty("There is nothing to draw", `A map needs at least four different titles that the model can read. The index has ${plural(map.catalogue, "title")}.`));
     const canvas = el("canvas", { tabindex: "0", role: "application", "aria-label": `Map of ${plural(map.titles.length, "title")}. ${HELP}`, "aria-roledescription": "map" });
-    const told = el("div", { class: "map-tip", hidden: true });
-    const status = el("p", { class: "note map-status", role: "status" });
-    const words = field("Light titles with these words, and show where they lie as a query", "Light titles, or place a query", params.words, light);
-    const tool = (label, text, action) => el("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-    const stage = el("div", { class: "map-stage" }, canvas, told, el("div", { class: "map-tools" }, tool("Zoom in", "+", () => zoom(STEP)), tool("Zoom out", "−", () => zoom(1 / STEP)), tool("Show everything", "⤢", reset)));
+    const told = el("div.map-tip", { hidden: true });
+    const status = el("p.note.map-status", { role: "status" });
+    const words = field("Light titles with these words, and show where they lie as a query", { placeholder: "Light titles, or place a query", value: params.words, oninput: light });
+    const tool = (label, text, action) => button(text, action, { "aria-label": label, title: label });
+    const stage = el("div.map-stage", canvas, told, el("div.map-tools", tool("Zoom in", "+", () => zoom(STEP)), tool("Zoom out", "−", () => zoom(1 / STEP)), tool("Show everything", "⤢", reset)));
     const sample = map.titles.length < map.catalogue ? `A random sample of ${count(map.titles.length)} of ${plural(map.catalogue, "title")}.` : `All ${plural(map.catalogue, "title")}.`;
     put(page.body,
       note(`${sample} Titles that are close together are similar to the model. `,
-        map.method === "PCA" ? ["Drawn along the two principal components. With scikit-learn, groups are clearer: ", el("code", null, "pip install 'clickvec[map]'"), "."] : "The axes, and distances between far groups, have no meaning."),
-      el("div", { class: "row map-search" }, words, status), stage, list());
+        map.method === "PCA" ? ["Drawn along the two principal components. With scikit-learn, groups are clearer: ", el("code", "pip install 'clickvec[map]'"), "."] : "The axes, and distances between far groups, have no meaning."),
+      el("div.row.map-search", words, status), stage, list());
 
     const paint = canvas.getContext("2d");
     const view = { x: map.size / 2, y: map.size / 2, zoom: 1 };
     let width = 1, height = 1, across = 1, down = 1, colours = {}, lit = null, at = -1, spot = null, frame = 0;
     const place = latest();
-    const observer = new ResizeObserver(resize);
-    observer.observe(stage);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    for (const [target, name] of [[window, "themechange"], [scheme, "change"]]) target.addEventListener(name, recolour, page);
-    page.signal.addEventListener("abort", () => { observer.disconnect(); place.cancel(); cancelAnimationFrame(frame); });
+    page.signal.addEventListener("abort", () => { place.cancel(); cancelAnimationFrame(frame); });
     listen();
-    recolour();
+    repainted(stage, resize);
     if (words.value) light();
 
     // --- coordinates ---
 
     function resize() {
-      const ratio = devicePixelRatio || 1;
+      const ratio = devicePixelRatio || 1, found = coloursOf(...COLOURS);
+      colours = Object.fromEntries(COLOURS.map((name, number) => [name, found[number]]));
       ({ width, height } = stage.getBoundingClientRect());
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      down = (Math.min(width, height) - 56) / map.size; // the axes have no meaning, so a wide screen may stretch one
-      across = Math.min((width - 120) / map.size, down * 1.9);
-      if (width < height) [across, down] = [(width - 44) / map.size, Math.min((height - 60) / map.size, (width - 44) / map.size * 1.3)];
+      Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+      down = (height - 56) / map.size; // the axes have no meaning, so a wide or a narrow screen may stretch one
+      across = Math.min((width * 0.9) / map.size, down * 1.9);
+      down = Math.min(down, across * 1.3);
       paint.setTransform(ratio, 0, 0, ratio, 0, 0);
       redraw();
     }
@@ -60,37 +55,23 @@ export function show(root, params, context) {
     }
     function zoom(factor, px = width / 2, py = height / 2) {
       const before = view.zoom;
-      view.zoom = Math.min(MOST_ZOOM, Math.max(0.7, view.zoom * factor));
+      view.zoom = clamp(view.zoom * factor, 0.7, MOST_ZOOM);
       const change = 1 / before - 1 / view.zoom;
       pan(((px - width / 2) * change) / across, ((py - height / 2) * change) / down);
     }
     function pan(dx, dy) {
-      const clamp = (value) => Math.min(map.size * 1.1, Math.max(-map.size * 0.1, value));
-      view.x = clamp(view.x + dx);
-      view.y = clamp(view.y + dy);
-      redraw();
+      const inside = (value) => clamp(value, -map.size * 0.1, map.size * 1.1);
+      show({ x: inside(view.x + dx), y: inside(view.y + dy) });
     }
-    function reset() {
-      Object.assign(view, { x: map.size / 2, y: map.size / 2, zoom: 1 });
-      redraw();
-    }
-    function fly(x, y, least = 3) {
-      Object.assign(view, { x, y, zoom: Math.max(view.zoom, least) });
+    function reset() { show({ x: map.size / 2, y: map.size / 2, zoom: 1 }); }
+    function fly(x, y, least = 3) { show({ x, y, zoom: Math.max(view.zoom, least) }); }
+    function show(changes) {
+      Object.assign(view, changes);
       redraw();
     }
 
     // --- drawing ---
 
-    function recolour() {
-      const probe = el("i", { class: "unseen" });
-      stage.append(probe);
-      colours = Object.fromEntries([...COLOURS, "ink", "soft", "paper"].map((name) => {
-        probe.style.setProperty("color", `var(--${name})`);
-        return [name, getComputedStyle(probe).color];
-      }));
-      probe.remove();
-      redraw();
-    }
     function redraw() {
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(drawNow);
@@ -112,7 +93,7 @@ export function show(root, params, context) {
       const radius = Math.min(6, 1.9 * Math.sqrt(view.zoom)) * (width < 500 ? 0.85 : 1), points = [...onStage()];
       for (const [number, x, y, is] of points.sort((a, b) => (a[3] || 0) - (b[3] || 0))) { // lit titles lie above the others
         paint.globalAlpha = lit && !is ? 0.16 : is ? 1 : 0.85;
-        paint.fillStyle = colours[COLOURS[map.group[number] % COLOURS.length]];
+        paint.fillStyle = colours[GROUPS[map.group[number] % GROUPS.length]];
         paint.beginPath();
         paint.arc(x, y, is ? radius + 2 : radius, 0, 7);
         paint.fill();
@@ -131,7 +112,7 @@ export function show(root, params, context) {
       ring(x, y, 7);
       paint.stroke();
       const { width: w, height: h } = told.getBoundingClientRect();
-      told.style.setProperty("left", `${Math.min(width - w - 6, Math.max(6, x - w / 2))}px`);
+      told.style.setProperty("left", `${clamp(x - w / 2, 6, width - w - 6)}px`);
       told.style.setProperty("top", `${y - h - 14 > 4 ? y - h - 14 : y + 14}px`);
     }
     function drawNames(points) {
@@ -162,7 +143,7 @@ export function show(root, params, context) {
     function select(number, touched = false) {
       if (number === at) return;
       at = number;
-      if (at >= 0) put(told, el("bdi", null, map.titles[at]), touched ? el("a", { href: context.link("search", { q: map.titles[at] }) }, "Search for it") : null);
+      if (at >= 0) put(told, el("bdi", map.titles[at]), touched ? el("a", { href: linkOf(at) }, "Search for it") : null);
       told.classList.toggle("touched", touched);
       redraw();
     }
@@ -203,7 +184,7 @@ export function show(root, params, context) {
       };
       for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, up);
       canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse" && !pointers.size && document.activeElement !== canvas) select(-1); });
-      canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) * (event.deltaMode ? 0.05 : 0.004)), ...where(event)); }, { passive: false });
+      canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(Math.exp(-clamp(event.deltaY, -60, 60) * (event.deltaMode ? 0.05 : 0.004)), ...where(event)); }, { passive: false });
       canvas.addEventListener("keydown", onKey);
     }
     function onKey(event) {
@@ -229,7 +210,8 @@ export function show(root, params, context) {
       if (sx < 40 || sy < 40 || sx > width - 40 || sy > height - 40) fly(map.x[best], map.y[best], 1);
       context.announce(`${map.titles[best]}. Group ${map.groups[map.group[best]].words.slice(0, 2).join(", ")}.`);
     }
-    function open() { context.go("search", { q: map.titles[at] }); }
+    function linkOf(number) { return context.link("search", { q: map.titles[number] }); }
+    function open() { location.hash = linkOf(at); }
 
     // --- search ---
 
@@ -246,7 +228,7 @@ export function show(root, params, context) {
         const answer = await place("POST", "/map/place", { text: words.value.slice(0, context.service.limits.query_characters) });
         if (!answer || answer.pending) return;
         spot = answer.x === null ? null : answer;
-        put(status, found, spot ? ["As a query it lies near ", el("button", { type: "button", class: "quiet link", onclick: () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); } }, el("bdi", null, map.titles[spot.near[0]])), "."] : "The model knows none of it as a query.");
+        put(status, found, spot ? ["As a query it lies near ", button(el("bdi", map.titles[spot.near[0]]), () => { fly(spot.x, spot.y); select(spot.near[0], true); canvas.focus(); }, { class: "quiet link" }), "."] : "The model knows none of it as a query.");
         redraw();
       } catch (error) { put(status, error.message); }
     }
@@ -255,13 +237,13 @@ export function show(root, params, context) {
 
     function list() {
       const groups = map.groups.map((group, number) => {
-        const inside = el("ul", { class: "map-titles" });
-        const box = el("details", { ontoggle: () => { if (box.open && !inside.childNodes.length) fill(); } }, el("summary", null, el("b", null, group.words.slice(0, 4).join(", ") || "other titles"), " ", el("small", null, plural(group.titles, "title"))),
-          el("button", { type: "button", onclick: () => { fly(group.x, group.y, 4); stage.scrollIntoView({ block: "nearest" }); canvas.focus({ preventScroll: true }); } }, "Show on the map"), inside);
-        const fill = () => put(inside, [...map.titles.keys()].filter((at) => map.group[at] === number).map((at) => el("li", null, el("a", { href: context.link("search", { q: map.titles[at] }), dir: "auto" }, map.titles[at]))));
+        const inside = el("ul.map-titles"), members = () => [...map.titles.keys()].filter((at) => map.group[at] === number);
+        const box = el("details", { ontoggle: () => { if (!inside.childNodes.length) put(inside, members().map((at) => el("li", el("a", { href: linkOf(at), dir: "auto" }, map.titles[at])))); } },
+          el("summary", el("b", group.words.slice(0, 4).join(", ") || "other titles"), " ", el("small", plural(group.titles, "title"))),
+          button("Show on the map", () => { fly(group.x, group.y, 4); stage.scrollIntoView({ block: "nearest" }); canvas.focus({ preventScroll: true }); }), inside);
         return box;
       });
-      return el("section", null, el("h2", null, "The same as a list"), note(`${plural(map.groups.length, "group")}, named by their most characteristic words.`), el("div", { class: "map-groups" }, groups));
+      return section("The same as a list", null, note(`${plural(map.groups.length, "group")}, named by their most characteristic words.`), el("div.map-groups", groups));
     }
   }
 }

@@ -1,7 +1,7 @@
 // A text field that suggests titles of the index while the user types: a combobox, as ARIA describes it.
 
 import { latest } from "./api.js";
-import { el, put } from "./dom.js";
+import { el, field as textField, put } from "./dom.js";
 
 const SUGGESTIONS = 7;
 let number = 0;
@@ -11,9 +11,9 @@ export function titlePicker({ label, value = "", placeholder = "", name, onpick,
   const ask = latest();
   const listId = `titles-${(number += 1)}`;
   let hits = [], active = -1;
-  const list = el("ul", { role: "listbox", id: listId, class: "suggestions", "aria-label": "Titles", hidden: true });
-  const field = el("input", {
-    type: "text", role: "combobox", name, value, placeholder, maxlength, "aria-label": label, "aria-expanded": "false", "aria-controls": listId, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
+  const list = el("ul.suggestions", { role: "listbox", id: listId, "aria-label": "Titles", hidden: true });
+  const field = textField(label, {
+    type: "text", role: "combobox", name, value, placeholder, maxlength, "aria-expanded": "false", "aria-controls": listId, "aria-autocomplete": "list",
     oninput: suggest, onkeydown: onKey, onblur: () => setTimeout(close, 150), onfocus: (event) => event.target.select(),
   });
 

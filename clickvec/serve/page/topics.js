@@ -1,35 +1,32 @@
 // The cells of the model as cards: the words that each responds to, and how sharp it is. A card opens to its titles and queries.
 
 import { patiently } from "./api.js";
-import { choice, count, el, empty, failure, fixed, loading, plural, put } from "./dom.js";
-import { field, loaded, note, texts } from "./insight.js";
+import { button, choice, count, el, empty, failure, field, fixed, largest, listed, loading, note, plural, put } from "./dom.js";
+import { bar } from "./draw.js";
+import { loaded, texts } from "./insight.js";
 
-export const title = "Topics";
-
-const FEW = 48; // cells that are shown first
 const SORTS = { sharp: "Sharpest", number: "By number", busy: "Most active" };
-const SIGNS = { "+": "above zero", "-": "below zero" };
-const minus = (sign) => sign.replace("-", "−");
+const SIGNS = { "+": "Above zero", "-": "Below zero" };
 
 export function show(root, params, context) {
   const state = { sort: Object.hasOwn(SORTS, params.sort) ? params.sort : "sharp", words: params.words || "", cell: params.cell };
-  const view = loaded(root, title, "/topics", draw, "Reading titles …");
+  const view = loaded(root, "Topics", "/topics", draw, "Reading titles. The first time, this takes some seconds …");
   if (context.service.has_cells) view.load();
-  else put(view.body, empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN. This one reads all words of a text at once."));
+  else put(view.body, empty("This model has no cells", "Topics need a model that reads word by word, such as an LSTM-RNN."));
   return view.cleanup;
 
   function draw(answer) {
     if (!answer.topics.length) return put(view.body, empty("There are no topics yet", "The model knows no word of the titles, or the index has none."));
     const cells = gather(answer);
-    const most = Math.max(...cells.map((cell) => cell.sharp), 1e-9);
-    const list = el("div", { class: "topic-cards" });
-    const told = el("p", { class: "note", role: "status" });
-    const words = field("Show cells with these words", `Words, such as ${cells[0].all[0]}`, state.words, () => { state.words = words.value; update(); });
+    const most = largest(cells.map((cell) => cell.sharp));
+    const list = el("div.topic-cards");
+    const told = el("p.note", { role: "status" });
+    const words = field("Show cells with these words", { placeholder: `Words, such as ${cells[0].all[0]}`, value: state.words, oninput: () => { state.words = words.value; update(); } });
     put(view.body,
-      el("p", { class: "lead" }, "Each cell of the model is a small detector. It responds to some words and ignores the others."),
+      el("p.lead", "Each cell of the model responds to some words and ignores the others."),
       note(`Measured on ${plural(answer.titles, "title")}. A cell that ends a title above zero (+) and one that ends it below (−) stand for two topics. `,
-        "Sharpness is 1 if a cell always responds to the same word, and 0 if it responds to no word twice. A topic is spread over several cells."),
-      el("div", { class: "row topic-tools" }, words, choice("Order", "topic-sort", SORTS, state.sort, (key) => { state.sort = key; update(); })),
+        "Sharpness is 1 if a cell always responds to the same word, and 0 if it responds to no word twice."),
+      el("div.row.topic-tools", words, choice("Order", "topic-sort", SORTS, state.sort, (key) => { state.sort = key; update(); })),
       told, list);
     update();
     if (state.cell !== undefined) list.querySelector(`[data-cell="${CSS.escape(state.cell)}"]`)?.scrollIntoView({ block: "start" });
@@ -40,9 +37,7 @@ export function show(root, params, context) {
       const orders = { sharp: (a, b) => a.dead - b.dead || b.sharp - a.sharp, number: (a, b) => a.dimension - b.dimension, busy: (a, b) => b.detections - a.detections };
       shown.sort(orders[state.sort]);
       put(told, `${shown.length === cells.length ? plural(cells.length, "cell") : `${count(shown.length)} of ${plural(cells.length, "cell")}`}, ${answer.dead.length ? plural(answer.dead.length, "dead cell") : "none of them dead"}.`);
-      const open = shown.findIndex((cell) => String(cell.dimension) === state.cell), first = Math.max(FEW, open + 1);
-      const more = shown.length > first && el("button", { type: "button", class: "topic-all", onclick: () => { const rest = shown.slice(first).map((cell) => card(cell, most, wanted)); more.replaceWith(...rest); rest[0].querySelector("button").focus(); } }, `Show all ${count(shown.length)} cells`);
-      put(list, shown.length ? [shown.slice(0, first).map((cell) => card(cell, most, wanted)), more] : empty("No cell responds to these words", "Words that are in few titles are not listed."));
+      put(list, shown.length ? shown.map((cell) => card(cell, most, wanted)) : empty("No cell responds to these words", "Words that are in few titles are not listed."));
       keep();
     }
   }
@@ -53,12 +48,11 @@ export function show(root, params, context) {
 
   function card(cell, most, wanted) {
     const name = `Cell ${cell.cell}${cell.way && cell.way !== "left to right" ? `, ${cell.way}` : ""}`;
-    const inside = el("div", { class: "topic-open", id: `cell-${cell.dimension}`, hidden: true });
-    const button = el("button", { type: "button", class: "topic-head", "aria-expanded": "false", "aria-controls": inside.id, onclick: toggle },
-      el("span", { class: "topic-name" }, name), meter(cell, most), el("span", { class: "topic-more", "aria-hidden": "true" }, "+"));
-    const node = el("article", { class: cell.dead ? "topic dead" : "topic", data: { cell: cell.dimension } }, el("h2", null, button),
-      el("div", { class: "topic-words" }, cell.dead ? note("Dead: its value hardly depends on the title.") : null,
-        cell.sides.map((side) => el("p", null, sign(side.sign), side.words.slice(0, 8).map(({ word }, at) => [at ? ", " : "", el("bdi", { class: wanted.some((part) => word.includes(part)) ? "hit-word" : null }, word)])))),
+    const inside = el("div.topic-open", { id: `cell-${cell.dimension}`, hidden: true });
+    const head = button([el("span.topic-name", name), meter(cell, most), el("span.topic-more", { "aria-hidden": "true" }, "+")], toggle, { class: "topic-head", "aria-expanded": "false", "aria-controls": inside.id });
+    const node = el("article", { class: cell.dead ? "topic dead" : "topic", data: { cell: cell.dimension } }, el("h2", head),
+      el("div.topic-words", cell.dead ? note("Dead: its value hardly depends on the title.") : null,
+        cell.sides.map((side) => el("p", sign(side.sign), listed(side.words.slice(0, 8).map(({ word }) => el("bdi", { class: wanted.some((part) => word.includes(part)) ? "hit-word" : null }, word)))))),
       inside);
     if (String(cell.dimension) === state.cell) toggle();
     return node;
@@ -68,7 +62,7 @@ export function show(root, params, context) {
       if (open) for (const other of node.parentNode?.querySelectorAll(".topic.open .topic-head") || []) other.click();
       inside.hidden = !open;
       node.classList.toggle("open", open);
-      button.setAttribute("aria-expanded", open);
+      head.setAttribute("aria-expanded", open);
       state.cell = open ? String(cell.dimension) : undefined;
       if (node.parentNode) keep();
       if (open) fill();
@@ -88,24 +82,24 @@ export function show(root, params, context) {
   function details(cell) {
     return [
       note(`Among the most active cells in ${count(cell.times_active)} of ${plural(cell.titles, "title")}. Spread of its value: ${fixed(cell.spread, 3)}.`),
-      el("div", { class: "topic-sides" }, cell.sides.map((side) => el("section", { "aria-label": `Values ${SIGNS[side.sign]}` },
-        el("h3", null, sign(side.sign), `${SIGNS[side.sign][0].toUpperCase()}${SIGNS[side.sign].slice(1)}`, " ", el("small", null, `sharpness ${fixed(side.specificity, 2)}`)),
-        side.words.length ? el("ul", { class: "words" }, side.words.map((word) => el("li", null, el("a", { class: "chip", href: context.link("search", { q: word.word }), title: `${plural(word.count, "time")}, ${fixed(word.lift, 1)} times as often as all cells` }, el("bdi", null, word.word))))) : note("It responds to no word in this way."),
-        listed("Titles", side.titles),
-        cell.queries ? listed("Queries", side.queries) : null))),
+      el("div.topic-sides", cell.sides.map((side) => el("section", { "aria-label": SIGNS[side.sign] },
+        el("h3", sign(side.sign), SIGNS[side.sign], " ", el("small", `sharpness ${fixed(side.specificity, 2)}`)),
+        side.words.length ? el("ul.words", side.words.map((word) => el("li", el("a.chip", { href: context.link("search", { q: word.word }), title: `${plural(word.count, "time")}, ${fixed(word.lift, 1)} times as often as all cells` }, el("bdi", word.word))))) : note("It responds to no word in this way."),
+        examples("Titles", side.titles),
+        cell.queries ? examples("Queries", side.queries) : null))),
       cell.queries ? null : note("Queries are listed if the folder about has a file queries.txt; clickvec up writes it."),
     ];
   }
 
-  function listed(heading, found) {
-    return found.length ? [el("h4", null, heading), el("ol", { class: "bar-list" }, texts(found.map(({ text, activation }) => ({ text, value: activation, shown: fixed(activation, 2) })), context))] : null;
+  function examples(heading, found) {
+    return found.length ? [el("h4", heading), el("ol.bar-list", texts(found.map(({ text, activation }) => ({ text, value: activation, shown: fixed(activation, 2) })), context))] : null;
   }
 }
 
-const sign = (text) => el("b", { class: `sign ${text === "+" ? "plus" : "minus"}` }, el("span", { class: "unseen" }, text === "+" ? "plus: " : "minus: "), el("span", { "aria-hidden": "true" }, minus(text)));
+const sign = (text) => el("b", { class: `sign ${text === "+" ? "plus" : "minus"}` }, el("span.unseen", text === "+" ? "plus: " : "minus: "), el("span", { "aria-hidden": "true" }, text.replace("-", "−")));
 
-const meter = (cell, most) => el("span", { class: "meter", title: `Sharpness ${fixed(cell.sharp, 2)}` },
-  el("span", { class: "unseen" }, "sharpness "), el("span", { class: "track", "aria-hidden": "true" }, el("span", { style: { "--a": (cell.sharp / most).toFixed(3) } })), el("small", null, fixed(cell.sharp, 2)));
+const meter = (cell, most) => el("span.meter", { title: `Sharpness ${fixed(cell.sharp, 2)}` },
+  el("span.unseen", "sharpness "), bar(cell.sharp, most, false), el("small", fixed(cell.sharp, 2)));
 
 // One entry for each cell, with its one or two topics.
 function gather(answer) {

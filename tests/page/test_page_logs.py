@@ -26,10 +26,10 @@ def test_a_click_writes_the_next_log(logging: Running, open_tab: Callable[..., T
     page = tab.open(f"/search?q={QUERY}")
     links = page.get_by_role("region", name="Hybrid").locator(".title")
     titles = links.all_inner_texts() if links.first.wait_for() is None else []
-    links.nth(1).dispatch_event("click")  # whether or not hits still move
+    links.nth(1).click()
     until(lambda: len(clicks(logging)) >= 10)
     page.go_back()
-    links.nth(2).dispatch_event("click")
+    links.nth(2).click()
     until(lambda: sum(line["clicked"] for line in clicks(logging)) == 2)
     lines = clicks(logging)
     assert {line["query"] for line in lines} == {QUERY}

@@ -172,3 +172,42 @@ def test_what_changes_is_announced(tab: Tab) -> None:
     page.keyboard.type("guide")
     first = titles(tab, "guide")[0]
     page.get_by_role("status").filter(has_text=f"10 hits on page 1. The first is {first}").wait_for()
+
+
+def test_hits_are_updated_in_place_and_a_click_is_never_lost(tab: Tab) -> None:
+    held = []
+
+    def hold(route) -> None:  # noqa: ANN001
+        if json.loads(route.request.post_data).get("highlight"):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page = tab.page
+    page.route("**/search", hold)
+    tab.open(f"/search?q={QUERY}")
+    titles(tab, QUERY)
+    links = page.locator(".column[data-mode=hybrid] .title")
+    second = links.nth(1).element_handle()
+    second.focus()
+    box = links.nth(2).bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 10)
+    page.mouse.down()  # on a text that is about to be replaced by lit words
+    page.wait_for_timeout(300)
+    assert len(held) == 3
+    for route in held:
+        route.continue_()
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".column[data-mode=hybrid] [data-cosine]").count() == 0  # not while it is pressed
+    page.mouse.move(0, 0)
+    page.mouse.up()
+    page.locator(".column[data-mode=hybrid] [data-cosine]").first.wait_for()
+    assert second.evaluate("node => node.isConnected")
+    assert links.nth(2).bounding_box()["y"] == box["y"]  # it has not moved
+    links.nth(2).focus()
+    third = links.nth(2).element_handle()
+    page.get_by_role("region", name="Words").locator("[data-cosine]").first.wait_for()
+    page.locator("[data-only]").first.wait_for()  # the last answer
+    assert third.evaluate("node => node === document.activeElement")
+    page.mouse.click(box["x"] + 20, box["y"] + 10)
+    page.locator("#score").wait_for()

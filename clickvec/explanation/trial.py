@@ -12,6 +12,7 @@ from clickvec.explanation.explainer import Rank, rank_of_text
 from clickvec.explanation.fused_score import Fused, FusedQuery
 from clickvec.explanation.reading import Floats, Reading
 from clickvec.explanation.side import Side
+from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
 from clickvec.text.tokens import canonical
 
@@ -41,12 +42,15 @@ class Trial:
 
 
 def try_out(index: Index, query: str, title: str, replaced: str | int | None = None) -> Trial:
-    """Score and rank a title for a query, as if it were in the index, in place of the document `replaced` if given."""
+    """Score and rank a title for a query, as if it were in the index, in place of the document `replaced` if given.
+
+    Without `replaced`, a title that is in the index has the rank that it has there.
+    """
     view = index.view()
     query_side, title_side = Side(view.encoder, "query", query), Side(view.encoder, "title", title)
     fused_query = FusedQuery(view, query)
     cosine = float(query_side.vector @ title_side.vector)
-    document = None if replaced is None else index.get(replaced)
+    document = _with_title(index, title) if replaced is None else index.get(replaced)
     fused = fused_query.of_text(title, cosine)
     rank = rank_of_text(index, fused_query, query, title, document)
     is_unchanged = document is not None and canonical(document.title) == canonical(title)
@@ -59,6 +63,12 @@ def try_out(index: Index, query: str, title: str, replaced: str | int | None = N
         query_side.reading,
         title_side.reading,
     )
+
+
+def _with_title(index: Index, title: str) -> Document | None:
+    """Return the document that has this title, if there is one."""
+    document = index.find(title)  # by its id or its title
+    return document if document and canonical(document.title) == canonical(title) else None
 
 
 def _words(side: Side, other: Floats) -> tuple[TriedWord, ...]:

@@ -65,6 +65,15 @@ def test_a_title_of_the_index_has_the_rank_of_its_explanation(query: str) -> Non
 
 
 @pytest.mark.parametrize("query", QUERIES)
+def test_without_an_id_a_title_is_not_ranked_behind_itself(query: str) -> None:
+    for at, text in enumerate(TEXTS):
+        expected = explain(INDEX, query, f"t{at}").rank
+        assert try_out(INDEX, query, text).rank == expected
+        assert try_out(INDEX, query, f" {text.upper()} ").rank == expected
+    assert try_out(INDEX, query, "t3").rank.id is None  # an id is no title
+
+
+@pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("at", range(len(TEXTS)))
 def test_an_edited_title_has_the_rank_that_it_gets_when_it_replaces_the_old_one(query: str, at: int) -> None:
     texts = [text for text in TEXTS if text != TEXTS[at]]

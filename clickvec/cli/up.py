@@ -69,17 +69,17 @@ def up(
         plan, total = Plan(folder, given, catalogue, columns), len(stages) + (not no_serve)
         folder.use_for(given, is_chosen=out is not None)
         _check_environment(folder, None if no_serve else port)
-        print_summary(f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}")
+        heading = f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}\n"
         with _plain_words():
             for number, stage in enumerate(stages, 1):
-                _do(stage, plan, f"{number}/{total}")
+                _do(stage, plan, f"{number}/{total}", heading if number == 1 else "")
         _end(folder)
         if not no_serve:
             _serve(folder, port, opens, clicks, f"{total}/{total}")
 
 
-def _do(stage: "Stage", plan: "Plan", number: str) -> None:
-    """Do a stage unless it is done, and print what it tells."""
+def _do(stage: "Stage", plan: "Plan", number: str, heading: str) -> None:
+    """Do a stage unless it is done, and print what it tells, after a heading: nothing if the stage fails."""
     from clickvec.cli.up_folder import Record
     from clickvec.cli.up_stages import check_unchanged, with_formats
 
@@ -87,7 +87,7 @@ def _do(stage: "Stage", plan: "Plan", number: str) -> None:
     before = folder.record(stage.name)
     is_there = all(path.exists() for path in stage.results(folder))
     if before and before.inputs == now and is_there:
-        _tell(number, stage.name, before.told, "done before")
+        _tell(number, stage.name, before.told, "done before", heading)
         return
     why = ""
     if before and is_there:
@@ -102,11 +102,11 @@ def _do(stage: "Stage", plan: "Plan", number: str) -> None:
         raise Interrupted(f"stopped in the stage {stage.name}; the same command continues") from None
     seconds = time.monotonic() - begun
     folder.finish(stage.name, Record(now, told, seconds, stage.identity(folder)))
-    _tell(number, stage.name, told, f"{why}{seconds:.0f} s")
+    _tell(number, stage.name, told, f"{why}{seconds:.0f} s", heading)
 
 
-def _tell(number: str, name: str, told: "Told", how: str) -> None:
-    """Print a stage: its number, its name, a paragraph, and its table."""
+def _tell(number: str, name: str, told: "Told", how: str, heading: str) -> None:
+    """Print a heading and a stage: its number, its name, a paragraph, and its table."""
     from clickvec.render.terminal.screen import Screen, this_screen
     from clickvec.text.printable import clean
 
@@ -116,7 +116,7 @@ def _tell(number: str, name: str, told: "Told", how: str) -> None:
     if told.table:
         head, *rows = told.table
         lines += [f"    {line}" for line in Screen(1_000).table("<".ljust(len(head), ">"), head, rows)]
-    print_summary("\n".join(lines))
+    print_summary(heading + "\n".join(lines))
 
 
 def _end(folder: "UpFolder") -> None:

@@ -333,11 +333,10 @@ def test_bad_input_leaves_nothing_behind(tmp_path: Path) -> None:
     check_tells(refused("up", tmp_path / "no.tsv", "--out", out, "--no-serve"), "no.tsv")
     assert not out.exists()
     bad = tmp_path / "bad.tsv"
-    bad.write_text("apples\tpears\n1\t2\n")
-    done = run("up", bad, "--out", out, "--no-serve")
-    assert done.status == 1
-    check_tells(done.err.splitlines()[-1], "bad.tsv")
-    assert not out.exists()
+    for text in ("", "query\ttitle\n", "apples\tpears\n1\t2\n"):
+        bad.write_text(text)
+        check_tells(refused("up", bad, "--out", out, "--no-serve"), "bad.tsv")  # the error alone
+        assert not out.exists()
     check_tells(refused("up", "-", "--out", out, "--no-serve", stdin="query\ttitle\n"), "standard input", "file")
     check_tells(wrong_usage("up", "--catalogue", bad, "--no-serve"), "--catalogue")
 

@@ -1,4 +1,4 @@
-"""Measure the web page of the service: the time from a key press to the first result on the screen, and its size.
+"""Measure the web page of the service: from a key press to the first result on the screen, the first map, its size.
 
     python benchmarks/page.py INDEX... [--keys 300] [--port 0]
 
@@ -15,11 +15,13 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -138,8 +140,11 @@ def measure(browser: Any, index: Path, keys: int) -> str:  # noqa: ANN401
         measured = type_texts(page, texts, keys)
         page.close()
         opened = open_often(browser, address, texts[0])
+        begun = time.perf_counter()
+        urlopen(f"{address}/map").read()
+        drawn = time.perf_counter() - begun
     shown, asked = (describe([row[name] for row in measured]) for name in ("milliseconds", "request"))
-    return f"| {titles:,} | {len(measured)} | {shown} | {asked} | {opened:.0f} |"
+    return f"| {titles:,} | {len(measured)} | {shown} | {asked} | {opened:.0f} | {drawn:.1f} |"
 
 
 def describe_sizes(files: list[PageFile]) -> str:
@@ -158,8 +163,8 @@ def main() -> None:
         raise SystemExit("Chromium is not installed.")
     from playwright.sync_api import sync_playwright
 
-    print("| titles | keys | key to screen: p50, p95 ms | of it the request: p50, p95 ms | open a link: p50 ms |")
-    print("|---|---|---|---|---|")
+    print("| titles | keys | key to screen: p50, p95 ms | of it the request: p50, p95 ms | open a link: ms | map: s |")
+    print("|---|---|---|---|---|---|")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for index in arguments.indexes:

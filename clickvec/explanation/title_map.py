@@ -7,6 +7,7 @@ k-means divides the map into neighbourhoods. Both come from scikit-learn: pip in
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -111,8 +112,20 @@ def tsne(vectors: Floats | NDArray[np.float32]) -> Floats:
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     rounds = 1000 if len(vectors) <= TITLES else 500  # many titles take seconds, and change little after that
-    points = TSNE(perplexity=perplexity, init="pca", random_state=SEED, max_iter=rounds).fit_transform(vectors)
+    with _one_thread():
+        points = TSNE(perplexity=perplexity, init="pca", random_state=SEED, max_iter=rounds).fit_transform(vectors)
     return np.asarray(points, np.float64)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Let scikit-learn use one thread here. Its threads wait for each other thousands of times, each time busily.
+
+    So few titles gain nothing from a second thread, and if other processes use the cores, a second becomes a minute.
+    """
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="openmp")  # of the calling thread only
+    return limits
 
 
 def principal(vectors: Floats | NDArray[np.float32]) -> Floats:
@@ -141,7 +154,8 @@ def divide(points: Floats, parts: int) -> NDArray[np.int64]:
     from sklearn.cluster import KMeans
 
     clusters = min(max(parts, 1), len(np.unique(points, axis=0)))
-    labels = KMeans(clusters, n_init=8, random_state=SEED).fit(points).labels_.tolist()
+    with _one_thread():
+        labels = KMeans(clusters, n_init=8, random_state=SEED).fit(points).labels_.tolist()
     by_size = [label for label, _ in Counter(labels).most_common()]
     return np.array([by_size.index(label) for label in labels], np.int64)
 

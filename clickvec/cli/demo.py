@@ -20,15 +20,15 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
     """Run each verb on a simulated click log and print its command first."""
     _check(out)
     started = time.monotonic()
-    names = ("site", "model", "index", "report", "gates.png")
-    site, model, index, report, gates = (shlex.quote(str(out / name)) for name in names)
+    names = ("site", "model", "index", "report", "gates.png", "about")
+    site, model, index, report, gates, about = (shlex.quote(str(out / name)) for name in names)
     for story, *commands in (
         ("Simulate the click log of a small web search engine.",
          f"lab simulate {site} --impressions {IMPRESSIONS} --overwrite"),
         ("Train a model on the clicks. The judged queries in dev.tsv.gz select the best epoch.",
          f"train {site}/clicks.tsv.gz --dev {site}/dev.tsv.gz --out {model} --overwrite"),
         ("Measure the model and BM25, tuned on dev.tsv.gz, on judged queries that training did not see.",
-         f"evaluate {model} bm25 --judged {site}/test.tsv.gz --dev {site}/dev.tsv.gz"),
+         f"evaluate {model} bm25 --judged {site}/test.tsv.gz --dev {site}/dev.tsv.gz --about {about}"),
         ("Index the titles, for search by words and vectors. dev.tsv.gz decides how the two make a score.",
          f"index {model} {site}/titles.tsv.gz --dev {site}/dev.tsv.gz --out {index} --overwrite"),
         ("Search. The second query is misspelled, and good titles often share no word with the query.",
@@ -42,6 +42,7 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
         for command in commands:
             print_summary(f"$ clickvec {command}")
             run_verb(shlex.split(command))
+    _write_doctor(out)
     print_summary(
         f"\nDone in {time.monotonic() - started:.0f} s. Try next:\n"
         f"  clickvec serve {index} --open    (the page: search, explanations, topics; in this repository: make serve)\n"
@@ -51,6 +52,17 @@ def run(run_verb: Callable[[list[str]], None], out: Path) -> None:
         f"  clickvec nearest {index} pizza\n"
         "  clickvec up YOUR_LOG    (a file with the columns query, title and optionally clicks)"
     )
+
+
+def _write_doctor(out: Path) -> None:
+    """Write what the doctor finds in the log, for the page. The cost of training is known, so it is not measured."""
+    from clickvec import config
+    from clickvec.cli.doctor_verb import examine_log
+    from clickvec.cli.up_measures import write_doctor
+    from clickvec.data import Columns
+
+    log, titles = out / "site" / "clicks.tsv.gz", out / "site" / "titles.tsv.gz"
+    write_doctor(out / "about", examine_log([log], Columns(), config.recipe(), catalogue=titles, cost=False))
 
 
 def _check(out: Path) -> None:

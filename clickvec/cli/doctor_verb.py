@@ -64,10 +64,11 @@ def examine_log(
     *,
     catalogue: Path | None = None,
     queries: Path | None = None,
+    cost: bool = True,
     forecast: bool = False,
     device: str = "auto",
 ) -> "Examination":
-    """Examine a click log."""
+    """Examine a click log; without `cost`, do not measure what training on it costs."""
     from clickvec.data import BadLines, read_events
     from clickvec.data.clicks import describe_files
     from clickvec.doctor.examination import examine
@@ -80,4 +81,6 @@ def examine_log(
         columns.check_used()
 
     with tuned_for_training():
-        return examine(blocks(), bad, describe_files(logs), recipe, forecast=forecast, device=device, progress=Bar())
+        return examine(
+            blocks(), bad, describe_files(logs), recipe, cost=cost, forecast=forecast, device=device, progress=Bar()
+        )

@@ -9,8 +9,9 @@ from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, MaxBad, NoHeader, input_option, input_path
 from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.errors import ClickvecError
 from clickvec.render.labels import counted
-from clickvec.storage.outputs import check_run_file
+from clickvec.storage.outputs import check_output, check_run_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ def evaluate(
     titles: Annotated[Path | None, typer.Option(parser=input_path, hidden=True)] = None,
     catalogue: Annotated[Path | None, input_option("Titles to search: adds Recall@100 and MRR@10.")] = None,
     run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
+    about: Annotated[Path | None, typer.Option(help="Write the figures to this folder, for the page of serve.")] = None,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
@@ -54,6 +56,10 @@ def evaluate(
     given = (judged, *(held_out or ()), dev, queries, titles, catalogue)
     if run:
         check_run_file(run, (*given, *map(Path, models)))
+    if about:
+        check_output(about)
+        if about.exists() and not about.is_dir():
+            raise ClickvecError(f"--about {about} is a file; name a folder")
     columns = inputs.read_columns(column_names, no_header, given)
     if index:
         result = _of_index(index, judged, held_out or [], dev, queries, titles, max_bad, columns)
@@ -65,6 +71,10 @@ def evaluate(
         print_json(result.as_json(intervals=bool(index or not judged)))
     else:
         print_evaluation(result, intervals=bool(index or not judged))
+    if about:
+        from clickvec.cli.up_measures import write_evaluation
+
+        write_evaluation(about, result, inputs.file_names([judged] if judged else held_out or []))
     left_out = f", skipped {result.left_out:,} without a relevant title" if result.left_out else ""
     relevant = counted(result.relevant, "relevant title")
     absent = f", {result.absent:,} of {relevant} not in the catalogue" if result.absent else ""

@@ -22,6 +22,7 @@ from clickvec.storage.files import replacing_file
 if TYPE_CHECKING:
     from clickvec.data import ClickLog
     from clickvec.data.dataset import Dataset, Texts
+    from clickvec.doctor.examination import Examination
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.index_queries import Source
     from clickvec.evaluation.result import Evaluation
@@ -151,14 +152,31 @@ def _megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
+def write_evaluation(about: Path, result: "Evaluation", data: str) -> None:
+    """Write the figures of an evaluation as measured.json. Models are called like their folders."""
+    rows, names = _rows(result), [Path(system).name for system in result.systems]
+    if len(set(names)) == len(names):
+        rows = [row | {"system": Path(row["system"]).name} for row in rows]
+    write_json(about / "measured.json", {"data": data, "queries": len(result.query_ids), "rows": rows})
+
+
 # --- files -------------------------------------------------------------------------------------------------------
 
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON atomically."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing_file(path) as file:
         file.write((json.dumps(value, indent=2) + "\n").encode())
+
+
+def write_doctor(about: Path, found: "Examination") -> None:
+    """Write what the doctor found, as a page of its own and for the page of the service."""
+    from clickvec.render.html.doctor_page import write_page
+
+    about.mkdir(parents=True, exist_ok=True)
+    write_page(found, about / "doctor.html")
+    write_json(about / "doctor.json", found.as_json())
 
 
 def write_titles(path: Path, titles: Sequence[str]) -> None:

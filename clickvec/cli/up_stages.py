@@ -107,12 +107,9 @@ def simulate(plan: Plan) -> Told:
 def doctor(plan: Plan) -> Told:
     """Examine the log."""
     from clickvec import config
-    from clickvec.render.html.doctor_page import write_page
 
     found = doctor_verb.examine_log(plan.logs, plan.columns, config.recipe(), catalogue=plan.catalogue)
-    plan.folder.about.mkdir(exist_ok=True)
-    write_page(found, plan.folder.about / "doctor.html")
-    up_measures.write_json(plan.folder.about / "doctor.json", found.as_json())
+    up_measures.write_doctor(plan.folder.about, found)
     texts = [finding.text for finding in found.findings if finding.name in ("clicks", "shared_words")]
     act = [finding.heading for finding in found.findings if finding.act]
     page = plan.folder.about / "doctor.html"

@@ -44,13 +44,14 @@ class Examination:
 
 
 def examine(
-    blocks: Iterable[Events], bad: BadLines, source: str, recipe: Recipe, *, forecast: bool = False,
-    device: str = "auto", progress: Progress | None = None,
+    blocks: Iterable[Events], bad: BadLines, source: str, recipe: Recipe, *, cost: bool = True,
+    forecast: bool = False, device: str = "auto", progress: Progress | None = None,
 ) -> Examination:  # fmt: skip
     """Read the lines of a log once and return the findings. Raise ClickvecError if no line has a click.
 
-    `bad` is where the reader of the blocks counts bad lines. Part of the sample is trained on, to measure the cost of
-    training with the recipe. With `forecast`, four models are trained, which takes minutes.
+    `bad` is where the reader of the blocks counts bad lines. With `cost`, part of the sample is trained on, to
+    measure the cost of training with the recipe; this takes most of the time. With `forecast`, four models are
+    trained, which takes minutes.
     """
     if forecast and find_spec("torch") is None:
         raise missing_extra("torch", "train")
@@ -80,15 +81,15 @@ def examine(
     ]
     if find_spec("torch") is None:
         findings.append(no_cost_finding())
-    else:
+    elif cost or forecast:
         from clickvec.doctor.training_cost import measure_cost  # imports torch
 
-        cost = measure_cost(sample, counted.pairs, counted.queries, len(counted.titles.keys), recipe, device)
-        findings.append(cost_finding(cost, counted, read_seconds))
+        measured = measure_cost(sample, counted.pairs, counted.queries, len(counted.titles.keys), recipe, device)
+        findings.append(cost_finding(measured, counted, read_seconds))
         if larger:
             from clickvec.doctor.forecast_finding import forecast_finding
 
-            findings.append(forecast_finding(larger[0], counted.pairs, cost, recipe, device, progress))
+            findings.append(forecast_finding(larger[0], counted.pairs, measured, recipe, device, progress))
     return Examination(source, sample_note(sample), time.monotonic() - started, tuple(findings))
 
 

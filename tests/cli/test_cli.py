@@ -458,6 +458,9 @@ def test_info_counts_the_parameters(trained: Path) -> None:
 
 def test_demo_runs_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
+    pytest.importorskip("msgspec")
+    from clickvec.serve.about_folder import read_about
+
     for key, value in {"cells": 8, "epochs": 2}.items():
         monkeypatch.setitem(config.DEFAULT, key, value)
     monkeypatch.setattr(demo, "IMPRESSIONS", 5000)
@@ -468,6 +471,18 @@ def test_demo_runs_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (tmp_path / "demo" / "gates.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "demo" / "report" / "index.html").exists()
     assert Index.open(tmp_path / "demo" / "index").encoder.dimensions == 8
+    about = tmp_path / "demo" / "about"  # for the page: `clickvec serve` finds it beside the index
+    told = read_about(about)
+    assert not told.problems
+    assert told.measured
+    assert {row.system for row in told.measured.rows} == {"model", "BM25"}
+    assert all((row.low or 0) <= row.value <= (row.high or 0) for row in told.measured.rows)
+    assert told.doctor
+    assert told.doctor.findings
+    message = refused(
+        "evaluate", "bm25", "--judged", tmp_path / "demo/site/test.tsv.gz", "--about", about / "doctor.json"
+    )
+    check_tells(message, "--about", "folder")
     demo._check(tmp_path / "demo")  # its own it may replace
 
 

@@ -120,7 +120,7 @@ def tsne(vectors: Floats | NDArray[np.float32]) -> Floats:
 def _one_thread() -> AbstractContextManager[object]:
     """Let scikit-learn use one thread here. Its threads wait for each other thousands of times, each time busily.
 
-    So few titles gain nothing from a second thread, and if other processes use the cores, a second becomes a minute.
+    So few titles gain at most a second from more threads, which would hold back the searches of a service meanwhile.
     """
     from threadpoolctl import threadpool_limits
 

@@ -156,7 +156,7 @@ class ApproximateSearch:
         return (np.sort(row[row >= 0]) for row in positions)
 
     def _choose_lists(self, queries: Vectors, recall: float, report: Progress) -> None:
-        """Find the least number of lists, to about a sixth, that reaches the recall."""
+        """Find the least number of lists, to about a twentieth, that reaches the recall."""
         report("measuring the recall", 0, None)
         nearest = [scores for _, scores in self.exact.nearest(queries, _MEASURED)]
 
@@ -169,7 +169,7 @@ class ApproximateSearch:
         while measure(enough) < recall and enough < self._index.nlist:
             enough = min(2 * enough, self._index.nlist)
         too_few = enough // 2
-        while enough > 1.2 * too_few + 1:
+        while enough > 1.05 * too_few + 1:
             middle = round(math.sqrt(enough * max(1, too_few)))
             enough, too_few = (middle, too_few) if measure(middle) >= recall else (enough, middle)
         measure(enough)

@@ -1,7 +1,7 @@
 """The cost model: laws through measured points, what they predict, and the drawn parts of docs/scale.md.
 
-A law is a level (a), a line (a + b x: a start, and the same for each item) or a power (a x^b). Which one holds follows
-from what the code does.
+A law is a level (a), a line (a + b x: a start, and the same for each item), a root (a + b √x) or a power (a x^b, of
+which b may be given). Which one holds follows from what the code does.
 """
 
 import math
@@ -21,29 +21,44 @@ SMALLER = 2  # sizes that the third is predicted from
 class Law(NamedTuple):
     """How a cost grows with size."""
 
-    kind: str  # level, line or power
+    kind: str  # level, line, root or power
     a: float
     b: float  # 0 for a level
 
     def __call__(self, size: float) -> float:
         """Return the cost at a size."""
-        return self.a * size**self.b if self.kind == "power" else self.a + self.b * size
+        if self.kind == "power":
+            return self.a * size**self.b
+        return self.a + self.b * (math.sqrt(size) if self.kind == "root" else size)
+
+    def inverse(self, value: float) -> float:
+        """Return the size at which the cost has a value; infinity if it does not rise."""
+        if self.b <= 0:
+            return math.inf
+        if self.kind == "power":
+            return float((value / self.a) ** (1 / self.b))
+        size = (value - self.a) / self.b
+        return size**2 if self.kind == "root" else size
 
     def __str__(self) -> str:
-        more = {"level": "", "line": f" + {self.b:.3g} x", "power": f" x^{self.b:.2f}"}[self.kind]
-        return f"{self.a:.3g}{more}"
+        more = {"level": "", "line": f" + {self.b:.3g} x", "root": f" + {self.b:.3g} √x", "power": f" x^{self.b:.2f}"}
+        return f"{self.a:.3g}{more[self.kind]}"
 
 
-def fit(kind: str, sizes: Sequence[float], values: Sequence[float]) -> Law:
-    """Return the law with the least squares of relative errors. Two points lie on it."""
+def fit(kind: str, sizes: Sequence[float], values: Sequence[float], exponent: float = 0) -> Law:
+    """Return the law with the least squares of relative errors. Two points lie on it, unless its exponent is given."""
     if len(set(sizes)) < 2 or len(sizes) != len(values) or min(*sizes, *values) <= 0:
         raise ValueError(f"a law needs two sizes and a positive value for each, not {sizes} and {values}")
     if kind == "level":
         return Law(kind, sum(values) / len(values), 0)
+    if kind == "power" and exponent:
+        logs = [math.log(value / size**exponent) for size, value in zip(sizes, values, strict=True)]
+        return Law(kind, math.exp(sum(logs) / len(logs)), exponent)
     if kind == "power":
         a, b = _line([math.log(size) for size in sizes], [math.log(value) for value in values], [1.0] * len(sizes))
         return Law(kind, math.exp(a), b)
-    return Law("line", *_line(sizes, values, [1 / value**2 for value in values]))
+    x = [math.sqrt(size) for size in sizes] if kind == "root" else sizes
+    return Law(kind, *_line(x, values, [1 / value**2 for value in values]))
 
 
 def _line(x: Sequence[float], y: Sequence[float], weights: Sequence[float]) -> tuple[float, float]:
@@ -66,6 +81,7 @@ class Curve(NamedTuple):
     unit: str  # of a value, and of a size
     over: str = "size"  # or another quantity that the code determines
     beside: str = ""  # the line of this curve holds, with another start
+    exponent: float = 0  # of a power, if it is known
 
 
 _ALL = (
@@ -83,10 +99,12 @@ _ALL = (
     Curve("build exact", "cpu_s", "line", "build, exact", "CPU s, titles"),
     Curve("build exact", "disk_mb", "line", "index, exact", "MB, titles"),
     Curve("build approximate", "cpu_s", "line", "build, approximate", "CPU s, titles"),
-    Curve("build approximate", "peak_mb", "line", "memory of building", "MB, titles"),
+    Curve("build approximate", "peak_mb", "root", "memory of building", "MB, titles"),
     Curve("build approximate", "disk_mb", "line", "index, approximate", "MB, titles"),
     Curve("search exact", "vectors_ms", "line", "search, exact", "CPU ms, titles"),
-    Curve("search approximate", "codes", "power", "vectors read by approximate search", "vectors, titles"),
+    Curve(
+        "search approximate", "codes", "power", "vectors read by approximate search", "vectors, titles", exponent=0.75
+    ),
     Curve("nearest approximate", "nearest_ms", "line", "vectors alone, approximate", "CPU ms, vectors read", "codes"),
     Curve("search approximate", "hybrid_ms", "line", "search, hybrid", "CPU ms, vectors read", "codes"),
     Curve(
@@ -126,7 +144,7 @@ def law_of(found: Measurements, name: str, count: int) -> Law:
     """Return the law of a curve through its smallest sizes, so many of them."""
     curve, (sizes, values) = CURVES[name], points(found, name)
     if not curve.beside:
-        return fit(curve.kind, sizes[:count], values[:count])
+        return fit(curve.kind, sizes[:count], values[:count], curve.exponent)
     slope = law_of(found, curve.beside, count).b
     starts = [value - slope * size for size, value in zip(sizes[:count], values[:count], strict=True)]
     return Law("line", sum(starts) / count, slope)
@@ -167,13 +185,9 @@ def cost(laws: Mapping[str, Law], name: str, size: float) -> float:
 
 def size_at(laws: Mapping[str, Law], name: str, value: float) -> float:
     """Return the size of a log or a catalogue at which a curve reaches a value; infinity if it does not rise."""
-    law = laws[name]
-    if law.b <= 0:
-        return math.inf
-    if law.kind == "power":
-        return float((value / law.a) ** (1 / law.b))
-    size = (value - law.a) / law.b
-    return size_at(laws, "search approximate codes", size) if CURVES[name].over == "codes" else size
+    size = laws[name].inverse(value)
+    over_codes = CURVES[name].over == "codes" and math.isfinite(size)
+    return size_at(laws, "search approximate codes", size) if over_codes else size
 
 
 def mine_scores(queries: int, titles: int) -> int:

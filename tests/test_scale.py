@@ -1,6 +1,7 @@
 """The cost model of docs/scale.md: its arithmetic, and that the page shows what docs/scale.json says."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -24,7 +25,7 @@ SPEED = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
 constants = st.floats(1e-3, 1e3)
 
 
-@given(st.sampled_from(("line", "power")), constants, st.floats(0.1, 2), st.integers(2, 5))
+@given(st.sampled_from(("line", "root", "power")), constants, st.floats(0.1, 2), st.integers(2, 5))
 def test_points_on_a_law_give_back_its_constants(kind: str, a: float, b: float, count: int) -> None:
     law = Law(kind, a, b)
     sizes = [1000.0 * 4**n for n in range(count)]
@@ -33,6 +34,11 @@ def test_points_on_a_law_give_back_its_constants(kind: str, a: float, b: float, 
 
 def test_a_level_is_the_mean() -> None:
     assert fit("level", [1, 10], [500, 540]) == Law("level", 520, 0)
+
+
+def test_a_power_of_a_given_exponent_is_the_mean_of_its_points() -> None:
+    law = fit("power", [16, 256], [10, 90], exponent=0.5)  # 2.5 and 5.625 times the root
+    assert law == Law("power", pytest.approx(math.sqrt(2.5 * 5.625)), 0.5)
 
 
 def test_a_law_through_three_points_weighs_relative_errors() -> None:
@@ -58,7 +64,9 @@ def test_the_largest_size_is_predicted_from_the_smaller_ones_alone() -> None:
     assert check.error == pytest.approx(-0.1)
 
 
-@pytest.mark.parametrize("name", ["encode cpu_s", "search approximate codes", "search approximate hybrid_ms"])
+@pytest.mark.parametrize(
+    "name", ["encode cpu_s", "build approximate peak_mb", "search approximate codes", "search approximate hybrid_ms"]
+)
 def test_the_size_at_a_cost_is_the_inverse_of_the_cost(name: str) -> None:
     assert scale_model.cost(LAWS, name, scale_model.size_at(LAWS, name, 1000)) == pytest.approx(1000)
 

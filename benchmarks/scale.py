@@ -1,6 +1,6 @@
 """Measure what each part of clickvec costs at two sizes, predict a third, measure it, and write docs/scale.md.
 
-    python benchmarks/scale.py --data ../shared/data/dbpedia    # about 15 minutes on two idle cores
+    python benchmarks/scale.py --data ../shared/data/dbpedia    # about 10 minutes on two idle cores
     python benchmarks/scale.py --quick                          # small sizes, once: does it work? about 2 minutes
     python benchmarks/scale.py --page                           # write figure and tables of docs/scale.json again
 
@@ -58,7 +58,7 @@ SIZES = {
 ROUNDS, SHORT_ROUNDS = 3, 4
 SHORT = ("search exact", "nearest approximate", "search approximate", "serve")  # milliseconds, disturbed most
 QUICK = 16  # sizes are divided by this
-DURATION = {False: "about 15 minutes on two idle cores", True: "about 2 minutes on two idle cores"}
+DURATION = {False: "about 10 minutes on two idle cores", True: "about 2 minutes on two idle cores"}
 
 
 def child(part: str, size: str, folder: Path, data: Path | None = None) -> dict[str, float]:

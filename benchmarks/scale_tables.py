@@ -198,7 +198,6 @@ def walls_table(laws: Laws, found: Measurements) -> str:
         ("train on a GPU", "data in 139 GiB", h200_pairs(laws), "pairs", "a sample"),
         ("train on a GPU", f"{EPOCHS} epochs in a day", in_a_day, "pairs", "a sample, or fewer epochs"),
         ("build an index", "one core, a day", reached("build approximate cpu_s", 86_400), "titles", shards),
-        ("build an index", gigabytes, reached("build approximate peak_mb", memory), "titles", shards),
         ("search exactly", "100 ms of a core", reached("search exact vectors_ms", 100), "titles", "approximate search"),
         ("search approximately", "100 ms of a core", reached("search approximate hybrid_ms", 100), "titles", shards),
         ("serve", f"mapped files in {gigabytes}", reached("build approximate disk_mb", memory), "titles", shards),

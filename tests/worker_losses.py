@@ -1,6 +1,11 @@
 """Train small models by two workers, or by one, and return the loss of each minibatch.
 
 `run_workers` starts this file as a program twice, with the variables that torchrun sets.
+
+    python tests/worker_losses.py
+
+on a machine with a GPU lets two workers share it, and prints how far their losses are from those of one process on the
+CPU. The two exchange tensors by gloo, since nccl wants a GPU for each worker; of nccl, one worker makes the calls.
 """
 
 import contextlib
@@ -15,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import distributed
 
 from clickvec.config import recipe
 from clickvec.data import BadLines, ClickLog, Judged, JudgedQuery, dataset
@@ -57,7 +64,7 @@ def small_data() -> dataset.Dataset:
     return dataset.prepare(log, 10, 1000, Judged(tuple(judged), BadLines()), catalogue=titles[200:])
 
 
-def losses(name: str, workers: Workers, folder: Path, mined: Path) -> list[float]:
+def losses(name: str, workers: Workers, folder: Path, mined: Path, device: str = "cpu") -> list[float]:
     """Train and return the loss of each minibatch, per pair. In `mined`, one process leaves the titles it has mined."""
     settings = SMALL | RUNS[name]
     data, has_teacher = small_data(), settings.pop("has_teacher", False)
@@ -67,11 +74,12 @@ def losses(name: str, workers: Workers, folder: Path, mined: Path) -> list[float
     folder.mkdir(parents=True, exist_ok=True)
     teacher, found = random_teacher(data) if has_teacher else None, list[float]()
     if name == RESUMED:
-        run, loop.CHECKPOINT_SECONDS = loop.Run(data, chosen, folder, workers=workers), -1.0
+        run = loop.Run(data, chosen, folder, device=torch.device(device), workers=workers)
+        loop.CHECKPOINT_SECONDS = -1.0
         with contextlib.suppress(StoppedError):
             watch(run, found, STOP_AT).all_epochs()
         loop.CHECKPOINT_SECONDS = 300.0
-    run = loop.Run(data, chosen, folder, workers=workers, teacher=teacher)
+    run = loop.Run(data, chosen, folder, device=torch.device(device), workers=workers, teacher=teacher)
     if name == RESUMED:
         run.restore()
     if name == WHOLE:
@@ -95,7 +103,7 @@ def same_mined(run: loop.Run, folder: Path) -> None:
             return
         one = np.load(path)
         y_q, y_d = (
-            mining._encode(tower, texts, run.data.tokens, run.device).detach().numpy()
+            mining._encode(tower, texts, run.data.tokens, run.device).detach().cpu().numpy()
             for tower, texts in ((run.towers.query, run.data.queries), (run.towers.title, run.data.titles))
         )
         cosines = [np.einsum("rd,rkd->rk", y_q, y_d[titles]) for titles in (own, one)]
@@ -133,7 +141,7 @@ def random_teacher(data: dataset.Dataset) -> Teacher:
     return Teacher("random", *rows, np.full(8, 0.004, np.float32))
 
 
-def run_workers(count: int, out: Path, mined: Path) -> dict[str, list[float]]:
+def run_workers(count: int, out: Path, mined: Path, device: str = "cpu") -> dict[str, list[float]]:
     """Return the losses of all runs by several workers, after those of one process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -142,7 +150,7 @@ def run_workers(count: int, out: Path, mined: Path) -> dict[str, list[float]]:
     shared["LOCAL_WORLD_SIZE"] = str(count)
     running = [
         subprocess.Popen(
-            [sys.executable, __file__, out, mined], env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            [sys.executable, __file__, out, mined, device], env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         )
         for rank in range(count)
     ]
@@ -161,8 +169,48 @@ def run_alone(folder: Path, mined: Path) -> dict[str, list[float]]:
     return {name: losses(name, ALONE, folder / name, mined) for name in RUNS}
 
 
+def work(out: Path, mined: Path, device: str) -> None:
+    """Train all runs as one of several workers, and let the first write the losses."""
+    if device == "cuda":  # one GPU for all workers
+        distributed.is_nccl_available = lambda: False
+    with joined() as workers, tempfile.TemporaryDirectory() as place:
+        every = {name: losses(name, workers, Path(place, name), mined, device) for name in RUNS}
+        if workers.is_first:
+            out.write_text(json.dumps(every))
+
+
+def compare_on_one_gpu() -> None:
+    """Print how far the losses of two workers on one GPU are from those of one process on the CPU."""
+    with tempfile.TemporaryDirectory() as place:
+        one = run_alone(Path(place, "one"), Path(place, "mined"))
+        two = run_workers(2, Path(place, "losses.json"), Path(place, "mined"), "cuda")
+    for name in RUNS:
+        assert len(one[name]) == len(two[name]) > 4, name
+        gap = np.abs(np.subtract(one[name], two[name])).max()
+        print(f"{name:45} {len(one[name]):3} losses, largest difference {gap:.1e}")
+
+
+def call_nccl() -> None:
+    """Exchange tensors by nccl as one worker, with the calls of training/workers.py."""
+    distributed.init_process_group("cpu:gloo,cuda:nccl", store=distributed.HashStore(), rank=0, world_size=1)
+    own = torch.arange(6.0, device="cuda").view(3, 2)
+    summed, parts = own.clone(), own.new_empty(3, 2)
+    work = distributed.all_reduce(summed, async_op=True)
+    assert work is not None
+    work.wait()
+    distributed.all_gather(list(torch.split(parts, 3)), own)
+    distributed.broadcast(own, 0)
+    told = ["told"]
+    distributed.broadcast_object_list(told, 0)
+    assert torch.equal(summed, own)
+    assert torch.equal(parts, own)
+    distributed.destroy_process_group()
+    print("nccl: sums, gathers and copies of one worker are right")
+
+
 if __name__ == "__main__":
-    with joined() as these, tempfile.TemporaryDirectory() as place:
-        every = {name: losses(name, these, Path(place, name), Path(sys.argv[2])) for name in RUNS}
-        if these.is_first:
-            Path(sys.argv[1]).write_text(json.dumps(every))
+    if len(sys.argv) > 1:
+        work(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    else:
+        compare_on_one_gpu()
+        call_nccl()

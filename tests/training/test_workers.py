@@ -50,6 +50,14 @@ def test_a_resumed_run_of_two_workers_has_the_losses_of_one_that_was_not_stopped
     assert both[0][RESUMED] == both[0]["not resumed"]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_two_workers_on_one_gpu_have_the_losses_of_one_process(tmp_path: Path) -> None:
+    one = run_alone(tmp_path / "one", tmp_path / "mined")
+    two = run_workers(2, tmp_path / "losses.json", tmp_path / "mined", "cuda")
+    for name in RUNS:
+        assert two[name] == pytest.approx(one[name], abs=1e-4), name
+
+
 def test_shares_cover_all_rows_once() -> None:
     for count in (1, 2, 3, 7):
         for rows in (0, 1, 2, 6, 100):

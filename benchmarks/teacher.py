@@ -7,9 +7,16 @@
 A variant is a name, a colon, and what changes over the recipe `default`: `teacher`, and settings. Each is trained with
 --seeds seeds. The table has NDCG@1, @3 and @10 on the judged set, means over the seeds, and NDCG@10, MRR@10 and
 Recall@100 on the clicks that DATA holds out for dev, over all its titles, with p of the difference in NDCG@10 from the
-first variant (randomisation test over queries, after averaging seeds). --test measures test in place of dev, with
---judged-test. A cell that is in DIR already is not trained again, so several processes can share the work:
---part 1/4, --part 2/4 and so on.
+first variant (randomisation test over queries, after averaging seeds). The time of training is that of the fastest
+seed, with all that it had to load and encode. --test measures test in place of dev; --dev is then the judged test set.
+A cell that is in DIR already is not trained again, so several processes can share the work: --part 1/4, --part 2/4 and
+so on.
+
+To learn from two teachers, first train a larger model, and then name its folder too:
+
+    python benchmarks/teacher.py DATA --teacher DATA.teacher --dev JUDGED --out DIR --seeds 1 "large: cells=224"
+    python benchmarks/teacher.py DATA --teacher DATA.teacher --teacher "DIR/large 1/model" --dev JUDGED --out DIR \
+        default "two teachers: teacher"
 """
 
 import argparse
@@ -42,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("variants", nargs="+")
-    parser.add_argument("--teacher", required=True)
+    parser.add_argument("--teacher", required=True, action="append", help="repeat it to add a clickvec model")
     parser.add_argument("--dev", type=Path, required=True, help="judged set to measure")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
@@ -114,8 +121,8 @@ class Trainer:
 
 def print_table(run: Trainer, variants: list[str], seeds: int) -> None:
     """Print what is there of the table."""
-    head = ["variant", "seeds", f"judged {' / '.join(JUDGED)}", f"clicks {' / '.join(CLICKS)}", "p", "MB, int8"]
-    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    head = ["variant", "seeds", f"judged {' / '.join(JUDGED)}", f"clicks {' / '.join(CLICKS)}", "p", "training, s"]
+    print(f"\n| {' | '.join([*head, 'MB, int8'])} |\n|{'---|' * (len(head) + 1)}")
     first: np.ndarray | None = None
     for name in variants:
         files = [file for seed in range(1, seeds + 1) if (file := run.file(name, seed)).exists()]
@@ -129,8 +136,14 @@ def print_table(run: Trainer, variants: list[str], seeds: int) -> None:
             " / ".join(f"{values[f'{kind} {one}'].mean():.2f}" for one in names)
             for kind, names in (("judged", JUDGED), ("clicks", CLICKS))
         ]
-        size = sum(file.stat().st_size for file in (files[0].parent / "int8").iterdir()) / 1e6
-        print(f"| {name} | {len(files)} | {cells[0]} | {cells[1]} | {p} | {size:.1f} |")
+        seconds = min(json.loads((file.parent / "seconds.json").read_text()) for file in files)
+        print(f"| {name} | {len(files)} | {cells[0]} | {cells[1]} | {p} | {seconds:.0f} | {megabytes(files)} |")
+
+
+def megabytes(files: list[Path]) -> str:
+    """Return the size of a shrunk model, if one is still there."""
+    sizes = [sum(part.stat().st_size for part in (file.parent / "int8").glob("*")) / 1e6 for file in files]
+    return f"{max(sizes):.1f}" if max(sizes) else ""
 
 
 if __name__ == "__main__":

@@ -82,6 +82,15 @@ Teacher = Annotated[
         help="Learn from a larger model too: of sentence-transformers, vectors (.npy, .parquet) or a .teacher folder.",
     ),
 ]
+Teachers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--teacher",
+        metavar="MODEL",
+        help="Learn from a larger model too: of sentence-transformers or clickvec, vectors (.npy, .parquet) or a "
+        ".teacher folder. Repeat it to add a clickvec model to another teacher.",
+    ),
+]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The files have no header: columns have numbers.")]
 Shown = Annotated[Path | None, input_option("A judged set. Its titles of grade 0 become negatives.")]
 HoldOut = Annotated[

@@ -97,6 +97,7 @@ def prepare(
     from clickvec.data.parsing.lines import BadLines
     from clickvec.data.preparation import Preparation
     from clickvec.data.titles import stream_titles
+    from clickvec.teacher.model_teacher import is_model_folder
     from clickvec.teacher.opening import check_source, folder_of
     from clickvec.teacher.token_source import check_target
 
@@ -106,6 +107,8 @@ def prepare(
         raise typer.BadParameter("--tokens writes those of a teacher; give the model with --teacher")
     if teacher:
         check_source(teacher)
+        if is_model_folder(Path(teacher)):
+            raise typer.BadParameter(f"{teacher} is a clickvec model, whose vectors are not kept; give it to train")
     reads = (*logs, catalogue, queries, shown, drop_queries, drop_clients)
     check_output(out, reads)
     words, trigrams = max_words or 10, max_trigrams or 50_000

@@ -36,7 +36,7 @@ def train(
         ),
     ] = None,
     queries: inputs.LogQueries = None,
-    teacher: inputs.Teacher = None,
+    teacher: inputs.Teachers = None,
     from_model: Annotated[
         Path | None,
         typer.Option("--from", help="Train this model further, on new clicks. It is kept if the new one is worse."),
@@ -68,17 +68,18 @@ def train(
     --dev chooses the epoch by judged lists or, with --catalogue, by searches of all its titles.
 
     With --teacher, the model also learns which texts are alike according to a larger model: those of the log and the
-    titles of --catalogue. The teacher's vectors are computed once and kept in OUT.teacher, or beside a data folder.
+    titles of --catalogue. The teacher's vectors are computed once and kept in OUT.teacher, or beside a data folder;
+    those of a clickvec model are computed each time. Of several teachers, the cosines are averaged.
     """
     from clickvec import config
     from clickvec.teacher.opening import check_source
     from clickvec.training.process_settings import tuned_for_training
 
-    teacher_path = Path(teacher) if teacher else None
-    check_output(out, [*logs, dev, shown, catalogue, queries, recipe_file, from_model, old_clicks, teacher_path])
+    named = (dev, shown, catalogue, queries, recipe_file, from_model, old_clicks)
+    check_output(out, [*logs, *named, *map(Path, teacher or ())])
     by_tower = [f"tower={tower}"] if tower else []
     options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
-    options["has_teacher"] = teacher is not None
+    options["has_teacher"] = bool(teacher)
     if from_model is None:
         chosen = config.recipe(recipe, **options)
     if from_model is None and old_clicks is not None:
@@ -115,7 +116,7 @@ def train(
         if old is not None:
             chosen = continuing.continued_recipe(old, **options)
         columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks))
-        files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, teacher)
+        files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, tuple(teacher or ()))
         measured: Dev | None = None
         test = None
         tests: dict[str, Dev] = {}

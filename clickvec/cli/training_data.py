@@ -26,7 +26,7 @@ class LogFiles(NamedTuple):
     queries: Path | None
     max_bad: float
     columns: "Columns"
-    teacher: str | None
+    teachers: tuple[str, ...]
 
     def read(self, logs: list[Path] | None = None) -> "ClickLog":
         """Read click logs, by default those to train on, and clean them."""
@@ -44,7 +44,7 @@ class LogFiles(NamedTuple):
         from clickvec.data.secrets import masked
 
         judged = inputs.read_judged_set(self.shown, self.max_bad, self.columns) if self.shown else None
-        taught = masked(titles) if self.teacher else ()
+        taught = masked(titles) if self.teachers else ()
         return dataset.prepare_with_texts(log, recipe.max_words, recipe.max_trigrams, judged, catalogue=taught)
 
 
@@ -80,12 +80,12 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | N
     logs = files.logs
     prepared = list(filter(inputs.is_data_folder, logs))
     if not prepared:
-        return files.prepare(files.read(), recipe, files.titles() if files.teacher else [])
+        return files.prepare(files.read(), recipe, files.titles() if files.teachers else [])
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if files.shown:
         raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
-    if not files.teacher:
+    if not files.teachers:
         return load_checked(logs[0]), None
     data, texts = load_checked_with_texts(logs[0])
     if not data.catalogue_titles:
@@ -97,10 +97,10 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | N
 
 
 def open_teacher(files: LogFiles, data: "Dataset", texts: "Texts | None", out: Path) -> "Teacher | None":
-    """Return the vectors of the teacher, if there is one: kept beside the data folder or, for a log, beside --out."""
-    if files.teacher is None or texts is None:
+    """Return the vectors of the teachers, if there are any: kept beside the data folder or, for a log, beside --out."""
+    if not files.teachers or texts is None:
         return None
     from clickvec.teacher import opening
 
     beside = files.logs[0] if inputs.is_data_folder(files.logs[0]) else out
-    return opening.open_teacher(data, texts, files.teacher, beside, Bar())
+    return opening.open_teacher(data, texts, files.teachers, beside, Bar())

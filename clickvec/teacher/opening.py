@@ -1,19 +1,24 @@
 """From what a user names as a teacher to its vectors of all texts of a dataset."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError
+from clickvec.model.folder import open_model
 from clickvec.progress import Progress
 from clickvec.storage.outputs import resolve
 from clickvec.teacher import teacher_folder
 from clickvec.teacher.given_vectors import StoredVectors, open_npy, open_parquet
+from clickvec.teacher.model_teacher import encode_all, is_model_folder
 from clickvec.teacher.sentence_source import SentenceSource
 from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.teacher_source import Source
-from clickvec.teacher.teacher_vectors import Teacher
+from clickvec.teacher.teacher_vectors import Teacher, mean_of
 from clickvec.teacher.teaching import teach
 from clickvec.teacher.token_source import TokenSource
+
+Named = str | Path | Sequence[str | Path]  # what a user names: a teacher, or several
 
 
 def folder_of(path: Path) -> Path:
@@ -22,15 +27,22 @@ def folder_of(path: Path) -> Path:
 
 
 def open_teacher(
-    data: Dataset, texts: Texts, teacher: str | Path, beside: Path, progress: Progress | None = None
+    data: Dataset, texts: Texts, teacher: Named, beside: Path, progress: Progress | None = None
 ) -> Teacher:
     """Return the vectors of all texts of a dataset, and keep them in the folder `BESIDE.teacher`.
 
     `teacher` is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt or .tsv
-    beside it, or .parquet), or a teacher folder: one that `prepare --tokens` wrote, or that of other data.
+    beside it, or .parquet), a teacher folder (one that `prepare --tokens` wrote, or that of other data), or a clickvec
+    model, whose vectors are computed each time and not kept. Of several teachers, the cosines are averaged.
     """
     if not len(data.titles.offsets) - 1:
         raise ClickvecError("there are no titles to teach")
+    models, others = split_names(teacher)
+    kept = [_open_kept(data, texts, one, beside, progress) for one in others]
+    return mean_of([*kept, *(encode_all(path, data, texts, progress) for path in models)])
+
+
+def _open_kept(data: Dataset, texts: Texts, teacher: str | Path, beside: Path, progress: Progress | None) -> Teacher:
     folder, taught = folder_of(beside), TaughtTexts(data, texts)
     if resolve(Path(teacher)) == resolve(folder) and teacher_folder.kind_of_teacher(folder) == "vectors":
         stored = teacher_folder.load(folder)
@@ -42,11 +54,30 @@ def open_teacher(
     return teach(taught, source, folder, progress)
 
 
-def check_source(teacher: str | Path) -> None:
+def split_names(teacher: Named) -> tuple[list[Path], list[str | Path]]:
+    """Return the clickvec models among the teachers, and the others, of which there is at most one."""
+    names = [teacher] if isinstance(teacher, str | Path) else list(teacher)
+    if not names:
+        raise ClickvecError("there is no teacher in an empty list; leave it out, or name one")
+    models = [Path(name) for name in names if is_model_folder(Path(name))]
+    others = [name for name in names if not is_model_folder(Path(name))]
+    if len(others) > 1:
+        raise ClickvecError(
+            f"{others[0]} and {others[1]} cannot both teach: the vectors of one are kept; give one of them, and any "
+            "number of clickvec models"
+        )
+    return models, others
+
+
+def check_source(teacher: Named) -> None:
     """Raise if there is nothing of that name: before an hour of reading, not after it."""
-    path = Path(teacher)
-    if not teacher_folder.is_teacher_folder(path) and not (path.suffix in (".npy", ".parquet") and path.is_file()):
-        SentenceSource(str(teacher))
+    models, others = split_names(teacher)
+    for path in models:
+        open_model(path)
+    for name in others:
+        path = Path(name)
+        if not teacher_folder.is_teacher_folder(path) and not (path.suffix in (".npy", ".parquet") and path.is_file()):
+            SentenceSource(str(name))
 
 
 def open_source(teacher: str | Path, folder: Path) -> Source:

@@ -1,5 +1,6 @@
 """What a teacher says about the texts of a dataset."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,3 +30,23 @@ class Teacher(NamedTuple):
         """Return what the model card tells: the name, and how many titles it teaches."""
         blocks = (self.titles[first : first + _ROWS_AT_ONCE] for first in range(0, len(self.titles), _ROWS_AT_ONCE))
         return {"name": self.name, "titles": sum(int(np.count_nonzero(rows.any(1))) for rows in blocks)}
+
+
+def mean_of(teachers: Sequence[Teacher]) -> Teacher:
+    """Return a teacher whose cosines are the means of those of several. It knows what all of them know."""
+    if len(teachers) == 1:
+        return teachers[0]
+    share = 1 / np.sqrt(len(teachers))  # of each vector; cosines are products of two
+    return Teacher(
+        " and ".join(teacher.name for teacher in teachers),
+        _side_by_side([teacher.queries for teacher in teachers]),
+        _side_by_side([teacher.titles for teacher in teachers]),
+        np.concatenate([teacher.scales for teacher in teachers]).astype(np.float32) * np.float32(share),
+    )
+
+
+def _side_by_side(parts: Sequence[NDArray[np.int8]]) -> NDArray[np.int8]:
+    rows = np.concatenate(parts, axis=1)
+    for part in parts:
+        rows[~part.any(1)] = 0
+    return rows

@@ -17,6 +17,7 @@ from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collectio
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
 from clickvec.progress import Progress
+from clickvec.teacher.opening import Named
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.training.checkpoint import check_output_folder
@@ -48,7 +49,7 @@ def continue_training(
     *,
     old_clicks: ClickLog | str | Path | Sequence[str | Path] | None = None,
     catalogue: Iterable[str] | str | Path = (),
-    teacher: Teacher | str | Path | None = None,
+    teacher: Teacher | Named | None = None,
     device: str = "auto",
     progress: Progress | None = None,
     if_exists: Literal["error", "resume", "overwrite"] = "error",

@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.teacher.opening import check_source, open_teacher
+from clickvec.teacher.opening import Named, check_source, open_teacher
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
@@ -36,7 +36,7 @@ def train(
     *,
     dev: Judged | str | Path | None = HELD_OUT,
     catalogue: Iterable[str] | str | Path = (),
-    teacher: Teacher | str | Path | None = None,
+    teacher: Teacher | Named | None = None,
     recipe: str | Recipe = "default",
     device: str = "auto",
     progress: Progress | None = None,
@@ -54,8 +54,9 @@ def train(
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
-    beside it, or .parquet), or a teacher folder. Its vectors are kept in `OUT.teacher`, or beside the data folder,
-    which `clickvec prepare --teacher` made.
+    beside it, or .parquet), a teacher folder, or a larger clickvec model; or a list, such as a transformer and a
+    clickvec model, whose cosines are averaged. Vectors, except those of clickvec models, are kept in `OUT.teacher`, or
+    beside the data folder, which `clickvec prepare --teacher` made.
 
     `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as `epochs=10`. `device` is `cpu`,
     `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists` says what to do. Messages go to
@@ -72,7 +73,7 @@ def train(
     # Errors come now, and not after reading a long log.
     chosen = config.recipe(recipe, has_teacher=teacher is not None, **settings)
     check_output_folder(out, resume, overwrite)
-    if isinstance(teacher, str | Path):
+    if teacher is not None and not isinstance(teacher, Teacher):
         check_source(teacher)
     pick_device(device)
     measured: Dev | None = None
@@ -130,7 +131,7 @@ def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> t
 
 
 def read_teacher(
-    data: Dataset, texts: Texts | None, teacher: Teacher | str | Path | None, beside: Path, progress: Progress | None
+    data: Dataset, texts: Texts | None, teacher: Teacher | Named | None, beside: Path, progress: Progress | None
 ) -> Teacher | None:
     """Return the vectors of a teacher for all texts of a dataset, kept in `BESIDE.teacher`."""
     if teacher is None:

@@ -31,7 +31,12 @@ def main() -> None:
         sys.exit(f"{options.page} has no lines {first.strip()} and {last.strip()}")
     before, after = page.split(first)[0], page.split(last)[1]
     with replacing_file(options.page) as file:
-        file.write(f"{before}{first}```\n{text}\n```\n{last}{after}".encode())
+        file.write(f"{before}{first}{text if text.startswith('| ') else fenced(text)}\n{last}{after}".encode())
+
+
+def fenced(text: str) -> str:
+    """Return text as it is printed. A Markdown table needs no fence."""
+    return f"```\n{text}\n```"
 
 
 def is_json(line: str) -> bool:

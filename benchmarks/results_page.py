@@ -21,8 +21,8 @@ HEAD = """# Results on public data
 by hand. All values are NDCG@1 / @3 / @10 in per cent, on the judged titles of each query. Settings and epochs were
 chosen on dev, nothing on test.
 
-What each system sees: in these tables our trainer sees only the log ([with a teacher](teacher.md) it would see the
-titles of the catalogue too). BM25, ULM and PLSA have the judged titles of dev and test in
+What each system sees: in these tables our trainer sees only the log. [With a teacher](results/teacher.md) it sees the
+titles of the catalogue too. BM25, ULM and PLSA have the judged titles of dev and test in
 their collection. Doc2Vec and the vocabulary of Skip-Thought are also trained on the judged queries, as in the paper.
 No system sees the grades. ± is the standard deviation over seeds if a system has several. BM25, ULM, PLSA, Doc2Vec,
 Skip-Thought and the transformer were run once. Skip-Thought was trained on books in Debian packages

@@ -239,7 +239,7 @@ def draw(points: list[Point], split: str, path: Path) -> None:
         for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names, strict=True):
             axes.set(xscale="log", xlabel="titles/s on one core", ylabel=f"NDCG@10 on {split}", title=name)
             draw_panel(axes, [point for point in points if point.data == name], split)
-            axes.set_xlim(150, 1_000_000)
+            axes.set_xlim(150, 20_000_000)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             axes.grid(axis="y")
 
@@ -252,7 +252,7 @@ def draw_panel(axes: Any, points: list[Point], split: str) -> None:  # noqa: ANN
     values = [point.quality[split][2] for point in points]
     space = (max(values) - min(values)) / 15 or 1.0  # the height of a label
     axes.set_ylim(min(values) - 2 * space, max(values) + 2 * space)
-    lowest: dict[bool, float] = {}  # the labels left of the fast systems, and right of the slow ones
+    lowest: dict[int, float] = {}  # by power of ten of the speed: there, labels are in one column
     for point in sorted(points, key=lambda point: -point.quality[split][2]):
         x, y, colour = point.titles_per_second, point.quality[split][2], colours[point.kind]
         if point.kind == LEXICAL:
@@ -260,11 +260,11 @@ def draw_panel(axes: Any, points: list[Point], split: str) -> None:  # noqa: ANN
             axes.annotate(LEXICAL, (0.01, y), xycoords=("axes fraction", "data"), va="bottom", fontsize=7.5)
             continue
         axes.plot(x, y, "o", color=colour, markersize=5)
-        fast = x > 10_000
-        height = lowest[fast] = min(y, lowest.get(fast, np.inf) - space)
+        column, to_the_left = int(np.log10(x / 1.5)), 10_000 < x < 150_000
+        height = lowest[column] = min(y, lowest.get(column, np.inf) - space)
         axes.annotate(
-            point.system, (x * (0.85 if fast else 1.2), height), va="center", ha="right" if fast else "left",
-            fontsize=7.5, color=colour,
+            point.system, (x * (0.85 if to_the_left else 1.2), height), va="center",
+            ha="right" if to_the_left else "left", fontsize=7.5, color=colour,
         )  # fmt: skip
 
 

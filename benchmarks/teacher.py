@@ -40,6 +40,7 @@ from clickvec.model.shrink import shrink_model
 from clickvec.teacher.opening import open_teacher
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
+from clickvec.training.trainer import check_teachers
 
 JUDGED, CLICKS = ("NDCG@1", "NDCG@3", "NDCG@10"), ("NDCG@10", "MRR@10", "Recall@100")
 Settings = dict[str, Any]
@@ -109,7 +110,8 @@ class Trainer:
         if has_teacher and self.teacher is None:
             self.teacher = open_teacher(self.data, self._texts, self.options.teacher, self.options.data)
         others = {key: value for key, value in settings.items() if key != "teacher"}
-        chosen = config.recipe("default", has_teacher=has_teacher, seed=seed, keep="last", **others)
+        taught = check_teachers(self.options.teacher) if has_teacher else {}
+        chosen = config.recipe("default", **taught, seed=seed, keep="last", **others)
         model.parent.mkdir(parents=True, exist_ok=True)
         made = run_training(
             self.data, chosen, model, device=self.options.device, teacher=self.teacher if has_teacher else None,

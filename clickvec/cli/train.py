@@ -72,14 +72,17 @@ def train(
     those of a clickvec model are computed each time. Of several teachers, the cosines are averaged.
     """
     from clickvec import config
-    from clickvec.teacher.opening import check_source
+    from clickvec.teacher.opening import check_source, split_names
     from clickvec.training.process_settings import tuned_for_training
 
+    if teacher:
+        check_source(teacher)
     named = (dev, shown, catalogue, queries, recipe_file, from_model, old_clicks)
     check_output(out, [*logs, *named, *map(Path, teacher or ())])
     by_tower = [f"tower={tower}"] if tower else []
     options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
-    options["has_teacher"] = bool(teacher)
+    if teacher:
+        options |= {"has_teacher": True, "has_model_teacher": bool(split_names(teacher)[0])}
     if from_model is None:
         chosen = config.recipe(recipe, **options)
     if from_model is None and old_clicks is not None:
@@ -88,8 +91,6 @@ def train(
         raise typer.BadParameter("--old-clicks is for a log of which clicks are held out; see --dev and --no-hold-out")
     if from_model is not None and recipe != "default":
         raise typer.BadParameter("--from takes the recipe of the model; leave --recipe out")
-    if teacher:
-        check_source(teacher)
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():

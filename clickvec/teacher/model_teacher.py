@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Dataset, Texts
+from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 from clickvec.teacher.reduction import Floats, fit
 from clickvec.teacher.teacher_vectors import Teacher
+from clickvec.teacher.teaching import LEAST_KNOWN
 from clickvec.text.trigrams import Tokens
 
 _SAMPLE, _TEXTS_AT_ONCE = 8_192, 2**15
@@ -36,12 +38,19 @@ def encode_all(path: Path, data: Dataset, texts: Texts, progress: Progress | Non
             tell(label, before + first + len(vectors), queries + titles)
         return made
 
-    return Teacher(
+    made = Teacher(
         path.name,
         rows(texts.queries, queries, encoder.encode_query, 0),
         rows(texts.titles, titles, encoder.encode_document, queries),
         reduction.scales,
     )
+    known = made.facts()["titles"]
+    if int(known) < LEAST_KNOWN * titles:
+        raise ClickvecError(
+            f"the teacher {path} knows {known:,} of {titles:,} titles, and half of them are needed; it must be a model "
+            "of the same language"
+        )
+    return made
 
 
 def _blocks(lines: Tokens, count: int, encode: Callable[[list[str]], Floats]) -> Iterator[tuple[int, Floats]]:

@@ -57,8 +57,12 @@ def _open_kept(data: Dataset, texts: Texts, teacher: str | Path, beside: Path, p
 def split_names(teacher: Named) -> tuple[list[Path], list[str | Path]]:
     """Return the clickvec models among the teachers, and the others, of which there is at most one."""
     names = [teacher] if isinstance(teacher, str | Path) else list(teacher)
-    if not names:
-        raise ClickvecError("there is no teacher in an empty list; leave it out, or name one")
+    if not all(map(str, names)) or not names:
+        raise ClickvecError("the name of a teacher is empty; leave it out, or give a name")
+    resolved = [resolve(Path(name)) for name in names]
+    twice = next((name for at, name in enumerate(names) if resolved[at] in resolved[:at]), None)
+    if twice is not None:
+        raise ClickvecError(f"the teacher {twice} is given twice; give it once")
     models = [Path(name) for name in names if is_model_folder(Path(name))]
     others = [name for name in names if not is_model_folder(Path(name))]
     if len(others) > 1:

@@ -26,6 +26,7 @@ from clickvec.training.gate import Start, first_recipe
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.trainer import (
+    check_teachers,
     file_names,
     load_checked,
     load_checked_with_texts,
@@ -68,9 +69,8 @@ def continue_training(
     """
     resume, overwrite = read_if_exists(if_exists)
     start, out = open_model(Path(model)), Path(out)
-    chosen = continued_recipe(
-        start, has_teacher=teacher is not None, **settings
-    )  # errors come now, and not after reading a long log
+    # Errors come now, and not after reading a long log.
+    chosen = continued_recipe(start, **check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
     pick_device(device)
     dev: Collection | None
@@ -94,7 +94,9 @@ def continue_training(
     return Encoder(trained, out.resolve())
 
 
-def continued_recipe(model: Model, *, has_teacher: bool = False, **options: Any) -> Recipe:  # noqa: ANN401
+def continued_recipe(
+    model: Model, *, has_teacher: bool = False, has_model_teacher: bool = False, **options: Any  # noqa: ANN401
+) -> Recipe:  # fmt: skip
     """Return the recipe for training a model further. `options` are those of `config.recipe`.
 
     Raise a ClickvecError if they would change the tower, or if the model was shrunk or does not tell its recipe.
@@ -102,7 +104,11 @@ def continued_recipe(model: Model, *, has_teacher: bool = False, **options: Any)
     if model.precision != "float32":
         raise ClickvecError(f"the model is shrunk to {model.precision}; continue from the original model")
     first = config.stored_recipe(first_recipe(model))
-    weight = (first.teacher_weight or config.TAUGHT["teacher_weight"]) if has_teacher else 0.0
+    if has_teacher and not first.teacher_weight:
+        taught = config.recipe(has_teacher=True, has_model_teacher=has_model_teacher)
+        teaching = {name: getattr(taught, name) for name in ("teacher_weight", "teacher_gamma", "teacher_titles")}
+        first = dataclasses.replace(first, **teaching)
+    weight = first.teacher_weight if has_teacher else 0.0
     rate = RATE_SHARE * first.learning_rate
     first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight)
     chosen = config.recipe(first, has_teacher=has_teacher, **options)

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.teacher.opening import Named, check_source, open_teacher
+from clickvec.teacher.opening import Named, check_source, open_teacher, split_names
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
@@ -71,10 +71,8 @@ def train(
     resume, overwrite = read_if_exists(if_exists)
     out = Path(out)
     # Errors come now, and not after reading a long log.
-    chosen = config.recipe(recipe, has_teacher=teacher is not None, **settings)
+    chosen = config.recipe(recipe, **check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
-    if teacher is not None and not isinstance(teacher, Teacher):
-        check_source(teacher)
     pick_device(device)
     measured: Dev | None = None
     test: Collection | None = None
@@ -128,6 +126,21 @@ def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
 def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
     """Return the arrays of clicks and of the titles that a teacher teaches, and their texts."""
     return dataset.prepare_with_texts(clicks, recipe.max_words, recipe.max_trigrams, catalogue=masked(titles))
+
+
+class TeacherFacts(TypedDict, total=False):
+    """What a recipe needs to know about teachers."""
+
+    has_teacher: bool
+    has_model_teacher: bool
+
+
+def check_teachers(teacher: Teacher | Named | None) -> TeacherFacts:
+    """Return what the recipe needs to know about teachers. Raise if there is nothing of that name."""
+    if teacher is None or isinstance(teacher, Teacher):
+        return {"has_teacher": teacher is not None}
+    check_source(teacher)
+    return {"has_teacher": True, "has_model_teacher": bool(split_names(teacher)[0])}
 
 
 def read_teacher(

@@ -8,12 +8,17 @@ from command import ok, wrong_usage
 from fake_teacher import CATALOGUE, QUERIES, TITLES, tiny_data, write_npy
 
 import clickvec
+from clickvec import config
 from clickvec.data import ClickLog, data_folder
 from clickvec.errors import ClickvecError
 from clickvec.teacher.opening import check_source, open_teacher
 from clickvec.teacher.teacher_vectors import Teacher, mean_of
 
 pytest.importorskip("torch")
+
+from clickvec.model.folder import open_model
+from clickvec.training.continuing import continued_recipe
+from clickvec.training.trainer import check_teachers
 
 SMALL = {"cells": 16, "epochs": 1, "device": "cpu", "dev": None}
 TEXTS = [*QUERIES, *TITLES, *CATALOGUE]
@@ -74,8 +79,11 @@ def test_what_cannot_teach_is_refused(tmp_path: Path, large: Path) -> None:
     vectors = write_npy(tmp_path / "v.npy", TEXTS)
     with pytest.raises(ClickvecError, match=r"v\.npy and all-MiniLM-L6-v2 cannot both teach: .* give one of them"):
         check_source([vectors, large, "all-MiniLM-L6-v2"])
-    with pytest.raises(ClickvecError, match="no teacher in an empty list"):
-        check_source([])
+    for nothing in ([], "", [large, ""]):
+        with pytest.raises(ClickvecError, match="the name of a teacher is empty"):
+            check_source(nothing)
+    with pytest.raises(ClickvecError, match="large/ is given twice; give it once"):
+        check_source([large, f"{large}/"])
     broken = tmp_path / "broken"
     broken.mkdir()
     for name in ("trigrams.txt", "weights.safetensors", "config.json"):
@@ -98,3 +106,23 @@ def test_the_program_takes_several_teachers(tmp_path: Path, large: Path) -> None
     settings = ("--set", "cells=16", "--set", "epochs=1", "--no-hold-out", "--device", "cpu")
     ok("train", log, "--out", tmp_path / "m", "--teacher", vectors, "--teacher", large, *settings)
     assert "v.npy and large, for 4 titles." in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_a_model_of_another_language_is_refused(tmp_path: Path, large: Path) -> None:
+    log = ClickLog(["ванна", "диван"], ["синяя ванна", "красный диван"], np.ones(2))
+    vectors = write_npy(tmp_path / "v.npy", [*log.queries, *log.titles])
+    with pytest.raises(ClickvecError, match="large knows 0 of 2 titles, and half of them are needed"):
+        clickvec.train(log, tmp_path / "m", teacher=[vectors, large], **SMALL)
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_recipe_depends_on_the_teachers(tmp_path: Path, large: Path) -> None:
+    vectors = write_npy(tmp_path / "v.npy", TEXTS)
+    alone, both = (check_teachers(teacher) for teacher in (vectors, [vectors, large]))
+    assert config.recipe(**alone) == config.recipe(teacher_weight=0.3, epochs=10, has_teacher=True)
+    assert config.recipe(**both).batch_size > config.recipe(**alone).batch_size == config.recipe().batch_size
+    paper, taught = config.recipe("paper"), config.recipe("paper", **both)
+    assert (taught.learning_rate, taught.batch_size) == (paper.learning_rate, paper.batch_size)
+    assert taught.teacher_weight > 0
+    continued = continued_recipe(open_model(large), **both)
+    assert continued.teacher_gamma == config.recipe(**both).teacher_gamma

@@ -8,9 +8,9 @@ A variant is a name, a colon, and what changes over the recipe `default`: `teach
 --seeds seeds. The table has NDCG@1, @3 and @10 on the judged set, means over the seeds, and NDCG@10, MRR@10 and
 Recall@100 on the clicks that DATA holds out for dev, over all its titles, with p of the difference in NDCG@10 from the
 first variant (randomisation test over queries, after averaging seeds). The time of training is that of the fastest
-seed, with all that it had to load and encode. --test measures test in place of dev; --dev is then the judged test set.
-A cell that is in DIR already is not trained again, so several processes can share the work: --part 1/4, --part 2/4 and
-so on.
+seed; the teacher's vectors are there before the second seed. --test measures test in place of dev; --dev is then the
+judged test set. A cell that is in DIR already is not trained again, so several processes can share the work: --part
+1/4, --part 2/4 and so on.
 
 To learn from two teachers, first train a larger model, and then name its folder too:
 

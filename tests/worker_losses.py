@@ -5,7 +5,7 @@
     python tests/worker_losses.py
 
 on a machine with a GPU lets two workers share it, and prints how far their losses are from those of one process on the
-CPU. The two exchange tensors by gloo, since nccl wants a GPU for each worker; of nccl, one worker makes the calls.
+CPU. The two exchange tensors by gloo, since nccl needs a GPU for each worker. A single worker makes the nccl calls.
 """
 
 import contextlib

@@ -83,12 +83,17 @@ def package_of(module: str, distribution: str) -> Any:  # noqa: ANN401
 
 def start(name: str, starting: Callable[[], Any]) -> Any:  # noqa: ANN401
     """Start a server without its warnings, or skip and say why."""
+    try:
+        return quietly(starting)
+    except Exception as error:
+        pytest.skip(f"{name} cannot start here: {type(error).__name__}")
+
+
+def quietly(starting: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Start a server without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            return starting()
-        except Exception as error:
-            pytest.skip(f"{name} cannot start here: {type(error).__name__}")
+        return starting()
 
 
 @contextlib.contextmanager
@@ -112,7 +117,7 @@ def restart_milvus(server: Any) -> None:  # noqa: ANN401
     """Start a server that was killed again, at the same port. It may wait until the session of the dead one expires."""
     server.stop()
     server.config.resolve = lambda: None  # keeps the ports, also those that closed connections still hold
-    start("Milvus", server.start)
+    quietly(server.start)  # if it does not start again, that is an error
 
 
 @pytest.fixture(scope="session")
@@ -129,9 +134,9 @@ def own_postgres() -> Iterator[Any]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Yield a Milvus server."""
+    """Yield a Milvus server for the tests of one file. A second one beside it would not start in time on two cores."""
     with running_milvus(tmp_path_factory.mktemp("milvus")) as server:
         yield server
 

@@ -369,9 +369,11 @@ def test_the_version_changes_with_every_commit(store: DocumentStore) -> None:
     assert len(set(versions)) == 1
     store.add([Document("a", "x")])
     versions.append(store.version())
-    threading.Thread(target=store.delete, args=(["a"],)).start()
+    thread = threading.Thread(target=store.delete, args=(["a"],))
+    thread.start()
     while store.version() == versions[-1]:
         pass
+    thread.join()  # the store must not be closed in the middle of its commit
     assert store.version() not in versions
 
 

@@ -220,7 +220,7 @@ TAUGHT: dict[str, Any] = {"teacher_weight": 0.3, "epochs": 10}
 # What changes if a clickvec model is among the teachers, which knows clicks and so may have more weight. Chosen with a
 # transformer and a model of 224 cells on the dev sets of msrd and dbpedia (docs/log.md).
 TAUGHT_BY_MODEL: dict[str, Any] = {
-    "teacher_weight": 1.0, "teacher_gamma": 15.0, "teacher_titles": 1024, "epochs": 10, "batch_size": 2048,
+    "teacher_weight": 1.0, "teacher_gamma": 15.0, "teacher_titles": 768, "epochs": 10, "batch_size": 2048,
     "learning_rate": 0.003,
 }  # fmt: skip
 RECIPES = ("default", "paper")

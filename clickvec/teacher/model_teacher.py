@@ -10,12 +10,12 @@ from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
-from clickvec.teacher.reduction import Floats, fit
+from clickvec.teacher.reduction import SAMPLE, Floats, fit
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.teacher.teaching import LEAST_KNOWN
 from clickvec.text.trigrams import Tokens
 
-_SAMPLE, _TEXTS_AT_ONCE = 8_192, 2**15
+_TEXTS_AT_ONCE = 2**15
 
 
 def is_model_folder(path: Path) -> bool:
@@ -27,7 +27,7 @@ def encode_all(path: Path, data: Dataset, texts: Texts, progress: Progress | Non
     """Return the vectors of a model for all texts of a dataset, with all their dimensions. They are not kept."""
     encoder, tell = Encoder.load(path), progress or ignore
     queries, titles = len(data.queries.offsets) - 1, len(data.titles.offsets) - 1
-    sample = encoder.encode_document(list(texts.titles[: min(_SAMPLE, titles)]))
+    sample = encoder.encode_document(list(texts.titles[: min(SAMPLE, titles)]))
     reduction = fit(sample, sample.shape[1])
     label = f"texts of {path.name}"
 

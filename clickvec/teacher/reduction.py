@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 DIMENSIONS = 128
+SAMPLE = 8_192  # texts that a reduction is fitted on
 MARGIN = 1.25  # the largest number of all texts may be larger than that of the sample
 
 

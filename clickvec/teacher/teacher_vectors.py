@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.teacher.reduction import DIMENSIONS, SAMPLE, fit
+
 _ROWS_AT_ONCE = 2**16
 
 
@@ -33,16 +35,36 @@ class Teacher(NamedTuple):
 
 
 def mean_of(teachers: Sequence[Teacher]) -> Teacher:
-    """Return a teacher whose cosines are the means of those of several. It knows what all of them know."""
+    """Return a teacher whose cosines are the means of those of several. It knows what all of them know.
+
+    Its rows have at most DIMENSIONS dimensions: more would make training slower.
+    """
     if len(teachers) == 1:
         return teachers[0]
     share = 1 / np.sqrt(len(teachers))  # of each vector; cosines are products of two
-    return Teacher(
+    both = Teacher(
         " and ".join(teacher.name for teacher in teachers),
         _side_by_side([teacher.queries for teacher in teachers]),
         _side_by_side([teacher.titles for teacher in teachers]),
         np.concatenate([teacher.scales for teacher in teachers]).astype(np.float32) * np.float32(share),
     )
+    return both if both.dimensions <= DIMENSIONS else _reduced(both)
+
+
+def _reduced(teacher: Teacher) -> Teacher:
+    """Return a teacher with DIMENSIONS dimensions, whose products are about the same."""
+    rng = np.random.default_rng(0)
+    sample = [part[np.sort(rng.choice(len(part), min(SAMPLE // 2, len(part)), replace=False))] for part in teacher[1:3]]
+    reduction = fit(np.concatenate(sample) * teacher.scales)
+
+    def rows(all_rows: NDArray[np.int8]) -> NDArray[np.int8]:
+        made = np.empty((len(all_rows), DIMENSIONS), np.int8)
+        for first in range(0, len(all_rows), _ROWS_AT_ONCE):
+            block = slice(first, first + _ROWS_AT_ONCE)
+            made[block] = reduction.rows(all_rows[block] * teacher.scales)
+        return made
+
+    return Teacher(teacher.name, rows(teacher.queries), rows(teacher.titles), reduction.scales)
 
 
 def _side_by_side(parts: Sequence[NDArray[np.int8]]) -> NDArray[np.int8]:

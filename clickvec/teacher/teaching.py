@@ -19,7 +19,7 @@ from clickvec.storage.json_files import parse_json
 from clickvec.storage.outputs import resolve
 from clickvec.storage.temporary import locked
 from clickvec.teacher import teacher_folder
-from clickvec.teacher.reduction import DIMENSIONS, Floats, Reduction, fit, unit
+from clickvec.teacher.reduction import DIMENSIONS, SAMPLE, Floats, Reduction, fit, unit
 from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.teacher_folder import StoredRows, StoredTeacher
 from clickvec.teacher.teacher_source import Source
@@ -27,7 +27,6 @@ from clickvec.teacher.teacher_vectors import Teacher
 
 log = logging.getLogger(__name__)
 
-SAMPLE = 8_192  # texts that the reduction is fitted on
 LEAST_KNOWN = 0.5  # of the titles; a teacher that knows fewer is for other texts
 Sample = tuple[NDArray[np.int64], NDArray[np.int8]]
 _RUN_FILES = ("plan.json", "reduction.safetensors", "rows", "done.txt")

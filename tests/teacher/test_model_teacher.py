@@ -64,6 +64,25 @@ def test_a_text_that_one_teacher_does_not_know_is_not_taught() -> None:
     assert one.queries.tolist() == [[3, 4], [0, 0]]
 
 
+def test_many_dimensions_become_few_and_products_stay() -> None:
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(size=(40, 100))  # a transformer has many dimensions that hardly matter
+
+    def teacher_of(name: str) -> Teacher:
+        rows = rng.normal(size=(300, 40)) @ mixing
+        rows = np.rint(127 * rows / np.abs(rows).max()).astype(np.int8)
+        rows[7] = 0
+        return Teacher(name, rows[:100], rows[100:], np.full(100, 0.01, np.float32))
+
+    one, other = teacher_of("one"), teacher_of("other")
+    both = mean_of([one, other])
+    assert both.dimensions == 128
+    assert not both.queries[7].any()
+    assert both.facts() == {"name": "one and other", "titles": 200}
+    expected = (cosines(one) + cosines(other)) / 2
+    assert np.abs(cosines(both) - expected).max() < 0.03 * np.abs(expected).max()
+
+
 def test_training_by_two_teachers_resumes_to_the_same_weights(tmp_path: Path, large: Path) -> None:
     data, texts = tiny_data()
     data_folder.save(data, tmp_path / "data", texts)

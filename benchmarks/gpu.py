@@ -55,7 +55,7 @@ class NNLSTM:
 
 
 def way(data: Dataset, chosen: Recipe, device: str, kind: Any = make) -> Any:  # noqa: ANN401
-    towers = TowerPair(chosen, len(data.trigrams), torch.device(device))
+    towers = TowerPair(chosen, data.trigrams, torch.device(device))
     updates = chosen.epochs * -(-PAIRS // chosen.batch_size)
     return kind(data, chosen, towers, Sampler(data, chosen), np.ones(PAIRS, np.float32), updates)
 

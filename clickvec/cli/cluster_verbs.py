@@ -41,7 +41,8 @@ def prepare(
     min_clicks: inputs.MinClicks = 0,
     keep_secrets: inputs.KeepSecrets = False,
     max_words: Annotated[int, typer.Option(min=1, help="The words from this one on form one last token.")] = 10,
-    max_trigrams: Annotated[int, typer.Option(min=1)] = 50_000,
+    max_trigrams: inputs.MaxTrigrams = None,
+    trigrams_only: inputs.TrigramsOnly = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     max_bad: MaxBad = 0.01,
@@ -60,7 +61,8 @@ def prepare(
     from clickvec.data.preparation import Preparation
 
     check_output(out, logs)
-    config.recipe(max_words=max_words, max_trigrams=max_trigrams)  # raises an error if one is out of bounds
+    trigrams = max_trigrams or 50_000
+    config.recipe(max_words=max_words, max_trigrams=trigrams)  # raises an error if one is out of bounds
     data_folder.check_target(out, overwrite)
     columns = inputs.read_columns(column_names, False, logs)
     rules = Cleaning(
@@ -68,7 +70,9 @@ def prepare(
         k_anonymous=k_anonymous, min_clicks=min_clicks,
     )  # fmt: skip
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    settings = Preparation(max_words, max_trigrams, rules, hold_out=hold_out, memory=memory)
+    settings = Preparation(
+        max_words, trigrams, rules, hold_out=hold_out, memory=memory, whole_words=not trigrams_only
+    )  # fmt: skip
     with connected(address) as ray:
         report = prepare_on_cluster(
             ray, logs, out, settings, columns, max_bad=max_bad, tell=inputs.report_bad_lines, progress=Bar()

@@ -75,7 +75,8 @@ def prepare(
     max_words: Annotated[
         int | None, typer.Option(min=1, help="The words from this one on form one last token. Default: 10.")
     ] = None,
-    max_trigrams: Annotated[int | None, typer.Option(min=1, help="Default: 50,000.")] = None,
+    max_trigrams: inputs.MaxTrigrams = None,
+    trigrams_only: inputs.TrigramsOnly = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -101,7 +102,7 @@ def prepare(
     from clickvec.teacher.opening import check_source, folder_of
     from clickvec.teacher.token_source import check_target
 
-    if append and (overwrite or hold_out or max_words or max_trigrams):
+    if append and (overwrite or hold_out or max_words or max_trigrams or trigrams_only):
         raise typer.BadParameter("--append keeps the folder and its settings; leave out the other option")
     if tokens and not teacher:
         raise typer.BadParameter("--tokens writes those of a teacher; give the model with --teacher")
@@ -129,7 +130,7 @@ def prepare(
     titles = stream_titles(catalogue, bad_titles, max_bad, columns) if catalogue and teacher else ()
     settings = Preparation(
         words, trigrams, cleaning, judged, hold_out, append, memory or memory_for(logs, out if append else None),
-        (entry.title for entry in titles),
+        (entry.title for entry in titles), not trigrams_only,
     )  # fmt: skip
     report = write_folder(logs, out, settings, columns, catalogue, queries, max_bad)
     inputs.report_bad_lines(bad_titles)

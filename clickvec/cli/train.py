@@ -94,6 +94,7 @@ def train(
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():
+        from clickvec.data import data_folder
         from clickvec.model.folder import open_model
         from clickvec.training import continuing  # torch is imported here, after its settings are made
         from clickvec.training.card import headline
@@ -137,7 +138,9 @@ def train(
             vectors = training_data.open_teacher(files, data, texts, out)
         source, start = inputs.file_names(logs), None
         if old is not None:
-            data, start = continuing.add_trigrams(data, old, chosen.max_trigrams), Start(old, tests)
+            if texts is None and continuing.has_words(old):
+                texts = data_folder.load_with_texts(logs[0])[1]
+            data, start = continuing.add_trigrams(data, texts, old, chosen), Start(old, tests)
             source = continuing.describe_source(old, source)
             measured = measured if dev or continuing.has_choice(chosen) else None
         model = run_training(

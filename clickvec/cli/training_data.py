@@ -45,7 +45,9 @@ class LogFiles(NamedTuple):
 
         judged = inputs.read_judged_set(self.shown, self.max_bad, self.columns) if self.shown else None
         taught = masked(titles) if self.teachers else ()
-        return dataset.prepare_with_texts(log, recipe.max_words, recipe.max_trigrams, judged, catalogue=taught)
+        return dataset.prepare_with_texts(
+            log, recipe.max_words, recipe.max_trigrams, judged, catalogue=taught, whole_words=recipe.whole_words
+        )  # fmt: skip
 
 
 def hold_out_and_prepare(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
-NEW_FORMATS = 1  # raise this if a stage gives another result for the same inputs
+NEW_FORMATS = 2  # raise this if a stage gives another result for the same inputs
 MAX_BAD = 0.01
 
 
@@ -125,7 +125,7 @@ def prepare_data(plan: Plan) -> Told:
     from clickvec.evaluation.held_out_clicks import Catalogue
 
     folder = plan.folder
-    settings = Preparation(hold_out=True, memory=prepare.memory_for(plan.logs))
+    settings = Preparation(hold_out=True, memory=prepare.memory_for(plan.logs), whole_words=True)
     prepare.write_folder(plan.logs, folder.data, settings, plan.columns, plan.catalogue, None, MAX_BAD)
     data, texts = data_folder.load_with_texts(folder.data)
     titles = Catalogue(texts.titles[:])

@@ -72,7 +72,7 @@ def prepare_on_cluster(
 
     merging = settings.__class__(
         settings.max_words, settings.max_trigrams, Cleaning(keep_secrets=True), hold_out=settings.hold_out,
-        memory=settings.memory,
+        memory=settings.memory, whole_words=settings.whole_words,
     )  # fmt: skip
     write_data_folder(blocks(), out, merging, lambda _: None, progress)
     return report

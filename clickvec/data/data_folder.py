@@ -21,9 +21,9 @@ from clickvec.storage.arrays import map_file, write_arrays
 from clickvec.storage.disk_arrays import MappedLines
 from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 from clickvec.text.ragged import Ragged
-from clickvec.text.trigrams import Tokens
+from clickvec.text.trigrams import Tokens, is_whole_word
 
-FORMAT = 1
+FORMAT = 2  # with whole words; folders without are written as format 1
 _FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors",
           "dev.tsv", "test.tsv")  # fmt: skip
 _TEXTS = _FILES[3:5]  # folders of earlier versions have none
@@ -70,9 +70,11 @@ def write(
     with files.replacing(path, "data.json", _FILES) as fresh:
         write_arrays(fresh / "data.safetensors", arrays)
         files.write_lines(fresh / "trigrams.txt", trigrams)
-        described: dict[str, Any] = {"format": FORMAT, **counts}
+        described: dict[str, Any] = {"format": FORMAT if any(map(is_whole_word, trigrams)) else 1, **counts}
         if texts:
             described["max_trigrams"] = texts.max_trigrams
+            if texts.whole_words:
+                described["whole_words"] = True
             for name, lines in zip(_TEXTS, (texts.queries, texts.titles), strict=True):
                 count = len(arrays[f"{name.removesuffix('.txt')}.offsets"]) - 1
                 _write_texts(fresh / name, lines, count)
@@ -112,7 +114,9 @@ def load_with_texts(path: Path) -> Before:
                 raise ValueError(f"{name}, which has {len(lines):,} lines for {len(rows.offsets) - 1:,} texts")
         more = opened.arrays("log.safetensors")
         times, sums, trigrams = more.get("query_times"), more.get("pair_sums"), int(about["max_trigrams"])
-        return data, Texts(queries, titles, times, sums, trigrams, _held_out(opened))
+        return data, Texts(
+            queries, titles, times, sums, trigrams, bool(about.get("whole_words")), _held_out(opened)
+        )  # fmt: skip
 
 
 def load_held_out(path: Path) -> tuple[ClickLog, ClickLog, Sequence[str]] | None:
@@ -134,10 +138,10 @@ def _open(path: Path) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
     """Yield the files of a data folder and its data.json."""
     with open_folder(path, _FILES, "data folder") as opened:
         about = opened.json("data.json")
-        if about.get("format") != FORMAT:
+        if about.get("format") not in range(1, FORMAT + 1):
             raise ClickvecError(
-                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT}; "
-                "make it again with prepare"
+                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT} and "
+                "earlier ones; make it again with prepare"
             )
         try:
             opened.check(about.get("files", {}), "data.json")  # folders written before have none

@@ -14,7 +14,8 @@ from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.storage.disk_arrays import DiskArray
 from clickvec.text.ragged import Ints, Ragged, concatenate
-from clickvec.text.trigrams import MAX_TRIGRAMS, Tokens, Vocabulary
+from clickvec.text.tokens import split_tokens
+from clickvec.text.trigrams import MAX_TRIGRAMS, Tokens, Vocabulary, count_units
 
 _TEXTS_AT_ONCE = 2**15  # to limit memory
 AnyArray = NDArray[Any] | DiskArray
@@ -23,7 +24,7 @@ AnyArray = NDArray[Any] | DiskArray
 class Dataset(NamedTuple):
     """A click log as numbers. A text is a row of token ids; a token is a row of trigram ids."""
 
-    trigrams: tuple[str, ...]
+    trigrams: tuple[str, ...]  # and whole words
     max_words: int
     tokens: Ragged  # the trigram ids of each token
     queries: Ragged  # the token ids of each distinct query
@@ -48,23 +49,28 @@ class Texts(NamedTuple):
     query_times: NDArray[np.int64] | None = None  # of the first click of each query, in seconds since 1970
     pair_sums: AnyArray | None = None  # the clicks of each pair, if float32 is not exact
     max_trigrams: int = MAX_TRIGRAMS
+    whole_words: bool = False  # whether frequent words have a place among the trigrams
     held_out: tuple[ClickLog, ClickLog] | None = None  # clicks for measuring: dev and test
 
 
 def prepare(
-    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, catalogue: Iterable[str] = ()
-) -> Dataset:
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, catalogue: Iterable[str] = (),
+    *, whole_words: bool = False,
+) -> Dataset:  # fmt: skip
     """Return the arrays of a click log, with the titles that were shown and not clicked, and those of a catalogue.
 
     Titles that were shown are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
-    A teacher can teach the titles of the catalogue. Each counts once when the trigrams are chosen.
+    A teacher can teach the titles of the catalogue. Each counts once when the trigrams are chosen. With `whole_words`,
+    frequent words are chosen too, and at most `max_trigrams` of both.
     """
-    return prepare_with_texts(log, max_words, max_trigrams, shown, catalogue=catalogue)[0]
+    return prepare_with_texts(
+        log, max_words, max_trigrams, shown, catalogue=catalogue, whole_words=whole_words
+    )[0]  # fmt: skip
 
 
 def prepare_with_texts(
     log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None = None, before: "Before | None" = None,
-    catalogue: Iterable[str] = (),
+    catalogue: Iterable[str] = (), *, whole_words: bool = False,
 ) -> tuple[Dataset, Texts]:  # fmt: skip
     """Do the same as `prepare`, and return the texts too. `before` is a dataset that the log is appended to."""
     old, old_texts = before or _nothing(max_words)
@@ -113,7 +119,7 @@ def prepare_with_texts(
     once = np.arange(width + len(others), width + len(others) + len(listed), dtype=np.int32)
     times = token_counts(query_tokens, pair_query, len(tokens))
     times += token_counts(title_tokens, np.concatenate([pair_title, once]), len(tokens))
-    vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams)
+    vocabulary = Vocabulary.of_tokens(tokens, times, max_trigrams, whole_words=whole_words)
     clicks = sums.astype(np.float32)
     data = Dataset(
         vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
@@ -121,7 +127,8 @@ def prepare_with_texts(
         _looks(log, (query, title), (shown_query, shown_title), (pair_query, pair_title), old), len(listed),
     )  # fmt: skip
     query_times = _first_times(query, log.times, asked, before)
-    return data, Texts(queries, titles, query_times, None if (clicks == sums).all() else sums, max_trigrams)
+    pair_sums = None if (clicks == sums).all() else sums
+    return data, Texts(queries, titles, query_times, pair_sums, max_trigrams, whole_words)
 
 
 Before = tuple[Dataset, Texts]
@@ -204,6 +211,20 @@ def _first_times(
 _ROWS_AT_ONCE = 2**18  # to limit memory
 
 
+def token_texts(data: Dataset, texts: Texts) -> list[str]:
+    """Return the tokens of a dataset by their ids, read from its texts."""
+    tokens = [""] * (len(data.tokens.offsets) - 1)
+    for rows, lines in ((data.queries, texts.queries), (data.titles, texts.titles)):
+        count = len(rows.offsets) - 1
+        for first in range(0, count, _TEXTS_AT_ONCE):
+            stop = min(first + _TEXTS_AT_ONCE, count)
+            words = chain.from_iterable(split_tokens(line, data.max_words) for line in lines[first:stop])
+            numbers = rows.values[rows.offsets[first] : rows.offsets[stop]].tolist()
+            for number, token in zip(numbers, words, strict=True):
+                tokens[number] = token
+    return tokens
+
+
 def check(data: Dataset) -> None:
     """Raise if an index is out of bounds, as in a damaged folder: compiled code does not check."""
     queries, titles, tokens = (len(rows.offsets) - 1 for rows in (data.queries, data.titles, data.tokens))
@@ -249,7 +270,7 @@ def describe(data: Dataset, by_title: NDArray[np.float64] | None = None) -> dict
         np.add.at(by_title, data.pair_title[block].astype(np.intp), data.pair_clicks[block].astype(np.float64))
     return {
         "pairs": len(data.pair_query), "queries": len(data.queries.offsets) - 1, "titles": data.clicked_titles,
-        "trigrams": len(data.trigrams), "distinct tokens": len(data.tokens.offsets) - 1,
+        **count_units(data.trigrams), "distinct tokens": len(data.tokens.offsets) - 1,
         "shown": len(data.shown.values), **({"catalogue": data.catalogue_titles} if data.catalogue_titles else {}),
         "share of the most clicked title": float(by_title.max() / by_title.sum()) if len(by_title) else 0.0,
     }  # fmt: skip

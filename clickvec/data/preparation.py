@@ -30,9 +30,10 @@ class Preparation:
     cleaning: Cleaning = field(default_factory=Cleaning)
     shown: Judged | None = None  # its titles of grade 0 become negatives
     hold_out: bool = False  # hold two parts of the queries out, for measuring
-    append: bool = False  # to the data folder that is there; its max_words and max_trigrams are kept
+    append: bool = False  # to the data folder that is there; its max_words, max_trigrams and whole_words are kept
     memory: int | None = None  # bytes that the process may use; None for a log that fits in memory
     catalogue: Iterable[str] = ()  # titles for a teacher, beside those of the log; read once
+    whole_words: bool = False  # frequent words have a place among the trigrams
 
 
 def write_data_folder(
@@ -50,6 +51,7 @@ def write_data_folder(
     before = data_folder.load_with_texts(out) if settings.append else None
     max_words = before[0].max_words if before else settings.max_words
     max_trigrams = before[1].max_trigrams if before else settings.max_trigrams
+    whole_words = before[1].whole_words if before else settings.whole_words
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
     catalogue = settings.catalogue if settings.cleaning.keep_secrets else masked(settings.catalogue)
@@ -59,7 +61,9 @@ def write_data_folder(
         check(len(log))
         log, report = clean(log, settings.cleaning, before[1].queries if before else ())
         log, held_out = _split(log, settings.hold_out, before)
-        data, texts = dataset.prepare_with_texts(log, max_words, max_trigrams, shown, before, catalogue)
+        data, texts = dataset.prepare_with_texts(
+            log, max_words, max_trigrams, shown, before, catalogue, whole_words=whole_words
+        )  # fmt: skip
         data_folder.save(data, out, texts._replace(held_out=held_out))
         return report
     with open_store(out, settings.memory) as store:
@@ -71,7 +75,7 @@ def write_data_folder(
         report.check_left(store.clicked)
         held_before = before[1].held_out if before else None
         held_out = hold_out_lines(store, held_before) if settings.hold_out or held_before else None
-        made = assemble(store, max_words, max_trigrams)
+        made = assemble(store, max_words, max_trigrams, whole_words)
         counts = data_folder.counts_of(max_words, made.clicked_titles, made.catalogue_titles)
         texts = made.texts._replace(held_out=_with_before(held_out, before))
         data_folder.write(out, made.arrays, made.trigrams, counts, texts)

@@ -113,7 +113,7 @@ def _train_and_measure(
     """Return the NDCG@10 of a model on each test query. A sample without a click gives a model that finds nothing."""
     if not len(clicks):
         return np.zeros(len(test.queries))
-    data = dataset.prepare(clicks, recipe.max_words, recipe.max_trigrams)
+    data = dataset.prepare(clicks, recipe.max_words, recipe.max_trigrams, whole_words=recipe.whole_words)
     with tempfile.TemporaryDirectory() as folder:
         model = run_training(data, recipe, Path(folder) / "model", device=device, progress=progress)
         return measure([Neural(Encoder(model), "model")], test).per_query("model", CHOSEN_BY)

@@ -43,7 +43,7 @@ def measure_cost(sample: Sample, pairs: int, queries: int, titles: int, recipe: 
     on = pick_device(device)
     part = slice(0, SAMPLE_PAIRS)
     log = ClickLog(sample.queries[part], sample.titles[part], np.array(sample.clicks[part]))
-    data = dataset.prepare(log, recipe.max_words, recipe.max_trigrams)
+    data = dataset.prepare(log, recipe.max_words, recipe.max_trigrams, whole_words=recipe.whole_words)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(data, recipe, Path(folder), device=on)
         rate, minibatches = _rate(run, recipe)

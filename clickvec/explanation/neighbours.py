@@ -80,7 +80,6 @@ class Neighbours:
         if not text:
             raise ClickvecError(f"{word!r} has no words; give a word or a phrase")
         letters = [trigram for token in text.split() for trigram in trigrams(token)]
-        known = sum(len(self._encoder.vocabulary.ids(token)) for token in text.split())
         ignored = {" ".join(_bare_words(text))}
         if unlike:
             ignored.update(other for other in self.words if not set(letters).isdisjoint(trigrams(other)))
@@ -92,7 +91,11 @@ class Neighbours:
         )
         near_titles = (NearTitle(self._titles[row], cosine) for row, cosine in _by_cosine(self._title_vectors, vector))
         return Nearest(
-            text, self.count(text), known / len(letters), tuple(islice(near_words, k)), tuple(islice(near_titles, k))
+            text,
+            self.count(text),
+            self._encoder.vocabulary.known_share(text),
+            tuple(islice(near_words, k)),
+            tuple(islice(near_titles, k)),
         )
 
     def count(self, text: str) -> int:

@@ -13,7 +13,6 @@ from clickvec.explanation.keywords import Keywords, keywords_of
 from clickvec.explanation.reading import Floats, Reading, encode, read
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_tokens
-from clickvec.text.trigrams import trigrams
 
 UNIMPORTANT = 0.5  # A word is unimportant if its effect is below this share of the mean effect of its text.
 
@@ -34,7 +33,7 @@ class Side:
     @cached_property
     def known(self) -> tuple[float, ...]:
         """For each word, the share of its letter trigrams that the model knows."""
-        return tuple(len(self.encoder.vocabulary.ids(word)) / len(trigrams(word)) for word in self.words)
+        return tuple(map(self.encoder.vocabulary.known_share, self.words))
 
     @cached_property
     def reading(self) -> Reading | None:

@@ -8,6 +8,7 @@ from clickvec.config import Tower
 from clickvec.model import fast, forward
 from clickvec.model.folder import Model, sides
 from clickvec.native import loader, lstm
+from clickvec.text.trigrams import count_units
 
 PAPER_TRIGRAMS = 50_000
 _PROCESSORS = {"avx512": "AVX-512", "avx2": "AVX2"}
@@ -28,7 +29,7 @@ def about_model(model: Model) -> dict[str, Any]:
         "tower": describe_tower(model.tower),
         "towers": "one, shared by queries and titles" if model.shared_tower else "two: query and title",
         "dimensions": model.tower.dimensions,
-        "trigrams": trigrams,
+        **count_units(model.trigrams),
         "words read": model.max_words,
         "parameters": towers * weights,
         "input weights are": model.precision,

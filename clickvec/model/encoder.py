@@ -23,7 +23,7 @@ from clickvec.progress import Progress, track
 from clickvec.text.ragged import Ragged
 from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import split_tokens
-from clickvec.text.trigrams import Vocabulary
+from clickvec.text.trigrams import Vocabulary, count_units
 
 Vectors = NDArray[np.float32]
 BATCH_SIZE = 8192
@@ -86,9 +86,10 @@ class Encoder:
         return type(self), (self.model, self.path)
 
     def __repr__(self) -> str:
-        """Show the tower, the number of trigrams and the folder."""
+        """Show the tower, the number of trigrams and whole words, and the folder."""
         where = f", {str(self.path)!r}" if self.path else ""
-        return f"Encoder({describe_tower(self.model.tower)}, {len(self.model.trigrams):,} trigrams{where})"
+        units = ", ".join(f"{count:,} {name}" for name, count in count_units(self.model.trigrams).items())
+        return f"Encoder({describe_tower(self.model.tower)}, {units}{where})"
 
     @property
     def dimensions(self) -> int:

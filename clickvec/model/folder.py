@@ -4,7 +4,7 @@ It holds
     config.json           format, tower, text settings, fingerprint, size and hash of each file, how it was trained
     weights.safetensors   the weights, by name: `query.input_gate.recurrent`, ... (`shared.` when one tower serves both)
                           float32; input weights also float16, or int8 with their `.scale` (format 2, see `shrink.py`)
-    trigrams.txt          the vocabulary, one trigram per line; the id of a trigram is its line number, from 0
+    trigrams.txt          the vocabulary, one trigram or whole word (format 3) per line; its id is the line number
     README.md             the model card
     metrics.jsonl         one JSON object per epoch of training
 """
@@ -24,8 +24,9 @@ from clickvec.model import forward
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
+from clickvec.text.trigrams import is_whole_word
 
-MODEL_FORMAT = 2  # the newest known format; a model whose weights are all float32 is written as format 1
+MODEL_FORMAT = 3  # the newest known format; a model is written in the oldest format that can hold it
 MODEL_FILES = ("config.json", "weights.safetensors", "trigrams.txt", "README.md", "metrics.jsonl")
 _HASHED = ("weights.safetensors", "trigrams.txt")  # what the fingerprint covers
 
@@ -79,7 +80,7 @@ def write_model(model: Model, fresh: Path) -> str:
     (fresh / "README.md").write_text(model.card, encoding="utf-8")
     (fresh / "metrics.jsonl").write_text(model.metrics, encoding="utf-8")
     config = {
-        "format": MODEL_FORMAT if model.precision in ("float16", "int8") else 1,
+        "format": _format_of(model),
         "tower": _tower_fields(model.tower),
         "shared_tower": model.shared_tower,
         "max_words": model.max_words,
@@ -157,6 +158,13 @@ def _check_kinds(config: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}: {config[name]!r}")
     if not 1 <= config["max_words"] <= MAX_COUNT:
         raise ValueError(f"max_words: {config['max_words']:.2g}")
+
+
+def _format_of(model: Model) -> int:
+    """Return 3 for a vocabulary with whole words, otherwise 2 for weights that are not float32."""
+    if any(map(is_whole_word, model.trigrams)):
+        return 3
+    return 2 if model.precision in ("float16", "int8") else 1
 
 
 def check_format(number: object, newest: int, path: Path, kind: str) -> None:

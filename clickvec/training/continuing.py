@@ -9,7 +9,7 @@ import numpy as np
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog
+from clickvec.data import ClickLog, dataset
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.errors import ClickvecError
@@ -20,6 +20,7 @@ from clickvec.progress import Progress
 from clickvec.teacher.opening import Named
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
+from clickvec.text.trigrams import Vocabulary, is_whole_word
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.gate import Start, first_recipe
@@ -80,14 +81,15 @@ def continue_training(
         if old_clicks is not None:
             raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")
         beside = Path(clicks)
-        data, texts = load_checked_with_texts(beside) if teacher else (load_checked(beside), None)
+        needs_texts = teacher or has_words(start)
+        data, texts = load_checked_with_texts(beside) if needs_texts else (load_checked(beside), None)
         dev, tests = folder_tests(beside, titles)
     else:
         old = None if old_clicks is None else read_clean(old_clicks)
         train, dev, tests = split_new(read_clean(clicks), old, titles)
         data, texts = prepare_taught(train, chosen, titles if teacher else ())
     trained = run_training(
-        add_trigrams(data, start, chosen.max_trigrams), chosen, out, dev=dev if has_choice(chosen) else None,
+        add_trigrams(data, texts, start, chosen), chosen, out, dev=dev if has_choice(chosen) else None,
         device=device, resume=resume, overwrite=overwrite, source=describe_source(start, file_names(clicks)),
         progress=progress, start=Start(start, tests), teacher=read_teacher(data, texts, teacher, beside, progress),
     )  # fmt: skip
@@ -119,6 +121,8 @@ def continued_recipe(
             raise ClickvecError(
                 f"{name}={getattr(chosen, name)}, but the model was trained with {name}={value}; leave the setting out"
             )
+    if has_words(model) and not chosen.whole_words:
+        raise ClickvecError("whole_words=false, but the model has whole words; leave the setting out")
     return chosen
 
 
@@ -172,16 +176,29 @@ def folder_tests(path: Path, titles: Iterable[str] = ()) -> tuple[Collection | N
     return (None, {}) if held is None else (held[0], {"held-out clicks of the data folder": held[1]})
 
 
-def add_trigrams(data: Dataset, model: Model, limit: int) -> Dataset:
-    """Return the data with the trigrams of the model first, then its own, at most `limit` in all."""
+def add_trigrams(data: Dataset, texts: Texts | None, model: Model, recipe: Recipe) -> Dataset:
+    """Return the data with the trigrams and whole words of the model first, then its own that the recipe allows.
+
+    A word of the model may be too rare in the data to be in its vocabulary, so its tokens are read again. Only a model
+    without whole words needs no `texts`.
+    """
     numbers = {trigram: number for number, trigram in enumerate(model.trigrams)}
     for trigram in data.trigrams:
-        if len(numbers) < limit:
+        if len(numbers) < recipe.max_trigrams and (recipe.whole_words or not is_whole_word(trigram)):
             numbers.setdefault(trigram, len(numbers))
+    if has_words(model):
+        assert texts is not None
+        vocabulary = Vocabulary(tuple(numbers))
+        return data._replace(trigrams=vocabulary.trigrams, tokens=vocabulary.rows(dataset.token_texts(data, texts)))
     renumbered = np.array([numbers.get(trigram, -1) for trigram in data.trigrams], np.int32)[data.tokens.values]
     known = renumbered >= 0
     offsets = np.concatenate(([0], np.cumsum(known)))[data.tokens.offsets]
     return data._replace(trigrams=tuple(numbers), tokens=Ragged(renumbered[known], offsets))
+
+
+def has_words(model: Model) -> bool:
+    """Tell whether a model knows whole words."""
+    return any(map(is_whole_word, model.trigrams))
 
 
 def describe_source(model: Model, new: str) -> str:

@@ -5,6 +5,7 @@ from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.evaluation.metrics import with_relevant
+from clickvec.text.trigrams import is_whole_word
 from clickvec.training.measuring import Dev
 
 
@@ -17,8 +18,13 @@ def check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
         )
     if len(data.trigrams) > recipe.max_trigrams:
         raise ClickvecError(
-            f"the data was prepared with {len(data.trigrams):,} trigrams, and the recipe has max_trigrams "
-            f"{recipe.max_trigrams:,}: prepare it again, or leave the setting out"
+            f"the data was prepared with {len(data.trigrams):,} trigrams and whole words, and the recipe has "
+            f"max_trigrams {recipe.max_trigrams:,}: prepare it again, or leave the setting out"
+        )
+    if not recipe.whole_words and any(map(is_whole_word, data.trigrams)):
+        raise ClickvecError(
+            "the data was prepared with whole words, and the recipe has whole_words=false: prepare it again with "
+            "--trigrams-only, or add --set whole_words=true"
         )
     if recipe.patience and dev is None:
         raise ClickvecError("patience needs a dev set; add --dev")

@@ -116,7 +116,7 @@ class Run:
         self.pairs = len(data.pair_query)
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
-        self.towers = TowerPair(recipe, len(data.trigrams), device, start.model if start else None)
+        self.towers = TowerPair(recipe, data.trigrams, device, start.model if start else None)
         self.teacher, self._taught = teacher, teacher.facts() if teacher else {}
         self.sampler = Sampler(data, recipe, run_folder, has_teacher=teacher is not None)
         self.state = checkpoint.State()

@@ -9,7 +9,7 @@ ones to read, and tests compare the two.
 To add a tower, write a function that runs it and add it to `RUN` at the end of this file (see docs/add-a-tower.md).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from clickvec.model import forward
 from clickvec.model.folder import Model, sides
 from clickvec.model.packing import pack
 from clickvec.text.ragged import Ragged
+from clickvec.text.trigrams import is_whole_word
 from clickvec.training.cpu import compiled
 from clickvec.training.cpu.compiled import CompiledBag, CompiledRecurrence
 
@@ -143,20 +144,27 @@ class TorchTower:
 class TowerPair:
     """A query tower and a title tower, which are the same if the recipe sets `shared_tower`.
 
+    The rows of whole words start at 0, so that a word begins as the sum of its trigrams, and a rare one stays near it.
     If a model is given to start from, its weights replace the random ones. Its trigrams are the first ones, and the
     rows of all others are 0: in the beginning they count nothing, as in that model.
     """
 
-    def __init__(self, recipe: Recipe, trigrams: int, device: torch.device, start: Model | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, trigrams: Sequence[str], device: torch.device, start: Model | None = None
+    ) -> None:
         shape = recipe.tower_shape()
+        words = [number for number, trigram in enumerate(trigrams) if is_whole_word(trigram)]
         self.towers: dict[str, TorchTower] = {}
         for number, side in enumerate(sides(recipe.shared_tower)):
             # Small random numbers (Algorithm 1), around the initial value of each weight.
             rng = np.random.default_rng([START, recipe.seed, number])
             arrays = {
                 name: rng.uniform(-recipe.initial_scale, recipe.initial_scale, shape) + forward.initial_value(name)
-                for name, shape in forward.shapes(shape, trigrams).items()
+                for name, shape in forward.shapes(shape, len(trigrams)).items()
             }
+            for name in arrays:
+                if name.endswith(".input"):
+                    arrays[name][words] = 0
             for name, weight in forward.direction(start.weights, side).items() if start else ():
                 arrays[name][: len(weight)], arrays[name][len(weight) :] = weight, 0
             self.towers[side] = TorchTower.from_arrays(recipe.tower_shape(), arrays, torch.float32, device)

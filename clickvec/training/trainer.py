@@ -125,7 +125,9 @@ def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
 
 def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
     """Return the arrays of clicks and of the titles that a teacher teaches, and their texts."""
-    return dataset.prepare_with_texts(clicks, recipe.max_words, recipe.max_trigrams, catalogue=masked(titles))
+    return dataset.prepare_with_texts(
+        clicks, recipe.max_words, recipe.max_trigrams, catalogue=masked(titles), whole_words=recipe.whole_words
+    )  # fmt: skip
 
 
 class TeacherFacts(TypedDict, total=False):

@@ -289,7 +289,7 @@ def nan_in_the_input(arrays: dict[str, np.ndarray]) -> None:
         (lambda path: (path / "config.json").unlink(), "config.json is missing"),
         (changed("weights.safetensors", lambda data: data[: len(data) // 2]), "weights.safetensors"),
         (changed("config.json", lambda data: data[:100]), "config.json"),
-        (lambda path: change_config(path, format=3), "format 3"),
+        (lambda path: change_config(path, format=4), "format 4"),
         (lambda path: change_config(path, max_words=3), "fingerprint"),
         (other_weights(wrong_shape), "query.input_gate.recurrent"),
         (other_weights(nan_in_a_gate), "title.output_gate.bias"),
@@ -344,7 +344,7 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     (tmp_path / "data" / "data.safetensors").unlink()
     assert "data.safetensors is missing" in refused(*train)
     (tmp_path / "data" / "data.json").write_text('{"format": 9}')
-    check_tells(refused(*train), tmp_path / "data", "format 9", "1", "prepare")
+    check_tells(refused(*train), tmp_path / "data", "format 9", "2", "prepare")
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

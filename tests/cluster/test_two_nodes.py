@@ -148,7 +148,7 @@ def test_the_verbs_use_the_cluster_at_an_address(nodes: TwoNodes, catalogue: Pat
     check_vectors(tmp_path / "vectors", catalogue, model)
     done = run("prepare", *logs, "--out", tmp_path / "two", "--max-words", "8", "--max-trigrams", "700")
     assert done.returncode == 0, done.stderr
-    on_one_machine(logs, tmp_path / "one", Preparation(8, 700, Cleaning(), memory=MEMORY))
+    on_one_machine(logs, tmp_path / "one", Preparation(8, 700, Cleaning(), memory=MEMORY, whole_words=True))
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
     done = run("encode", model, logs[0], "--out", tmp_path / "no-ids")
     assert done.returncode == 1

@@ -42,8 +42,9 @@ def log_of(pairs: Sequence[tuple[str, str, float]]) -> ClickLog:
 
 
 def plainly_prepared(
-    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, catalogue: Sequence[str] = ()
-) -> Dataset:
+    log: ClickLog, max_words: int, max_trigrams: int, shown: Judged | None, catalogue: Sequence[str] = (),
+    whole_words: bool = False,
+) -> Dataset:  # fmt: skip
     queries, titles, clicks = dict[str, int](), dict[str, int](), dict[tuple[int, int], float]()
     for query, title, count in zip(log.queries, log.titles, log.clicks.tolist(), strict=True):
         key = queries.setdefault(canonical(query), len(queries)), titles.setdefault(canonical(title), len(titles))
@@ -60,6 +61,10 @@ def plainly_prepared(
         trigram for pair in pairs for side in (0, 1) for trigram in trigrams.trigrams(names[side][pair[side]])
     )
     counts.update(trigram for title in names[1][others:] for trigram in trigrams.trigrams(title))
+    if whole_words:
+        texts = [names[side][pair[side]] for pair in pairs for side in (0, 1)] + names[1][others:]
+        words = Counter(token for text in texts for token in split_tokens(text, max_words) if " " not in token)
+        counts.update({f"#{word}#": n for word, n in words.items() if n >= trigrams.LEAST_TIMES and len(word) > 1})
     vocabulary = Vocabulary(sorted(counts, key=lambda trigram: (-counts[trigram], trigram))[:max_trigrams])
     return Dataset(
         vocabulary.trigrams, max_words, ragged(map(vocabulary.ids, tokens)), ragged(rows[0]), ragged(rows[1]),
@@ -118,6 +123,17 @@ def test_prepared_as_plainly(
         assert_same(dataset.prepare(log_of(pairs), max_words, max_trigrams), expected)
         with without_c():
             assert_same(dataset.prepare(log_of(pairs), max_words, max_trigrams), expected)
+
+
+@given(PAIRS, st.integers(1, 12), st.sampled_from([5, 1000]), st.integers(1, 5), st.lists(TEXTS, max_size=4))
+def test_whole_words_as_plainly(
+    pairs: list[tuple[str, str, float]], max_words: int, max_trigrams: int, block: int, catalogue: list[str]
+) -> None:
+    with small_blocks(block), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trigrams, "LEAST_TIMES", 2)
+        expected = plainly_prepared(log_of(pairs), max_words, max_trigrams, None, catalogue, whole_words=True)
+        found = dataset.prepare(log_of(pairs), max_words, max_trigrams, catalogue=catalogue, whole_words=True)
+        assert_same(found, expected)
 
 
 def test_a_log_of_thousands_of_letters() -> None:

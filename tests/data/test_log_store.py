@@ -21,6 +21,7 @@ from clickvec.data.on_disk.log_store import LEAST_MEMORY, open_store
 from clickvec.data.on_disk.numbering import Numbering
 from clickvec.data.preparation import Preparation, write_data_folder
 from clickvec.errors import ClickvecError
+from clickvec.text import trigrams
 
 pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
@@ -49,10 +50,16 @@ def blocks_of(lines: Sequence[Line], size: int = 7, timed: bool = True) -> list[
 def write(lines: Sequence[Line], out: Path, on_disk: bool, block: int = 7, shown: Judged | None = None,
           append: bool = False, hold_out: bool = False, catalogue: Sequence[str] = ()) -> dict[str, bytes]:  # fmt: skip
     memory = LEAST_MEMORY if on_disk else None
-    preparation = Preparation(4, 20, RULES, shown, hold_out, append, memory, catalogue)
+    preparation = Preparation(4, 20, RULES, shown, hold_out, append, memory, catalogue, whole_words=True)
     write_data_folder(blocks_of(lines, block), out, preparation, check=lambda _: None)
     dataset.check(data_folder.load(out))
     return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def words_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small logs have whole words."""
+    monkeypatch.setattr(trigrams, "LEAST_TIMES", 2)
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def not_utf8(path: Path) -> None:
         (bytes_of("config.json", lambda data: b"[]"), "does not hold a JSON object"),
         (bytes_of("config.json", lambda data: b"{}"), "names no format"),
         (bytes_of("config.json", lambda data: b'{"format": 1}'), "lacks or misspells 'tower'"),
-        (lambda path: change_config(path, format=3), "format 3, newer than 2: update clickvec"),
+        (lambda path: change_config(path, format=4), "format 4, newer than 3: update clickvec"),
         (lambda path: change_config(path, max_words=11), "fingerprint disagrees"),
         (lambda path: change_config(path, files={}), "fingerprint disagrees"),
         (lambda path: change_config(path, files=None), "fingerprint disagrees"),

@@ -17,7 +17,7 @@ from clickvec.text import trigrams as trigrams_module
 from clickvec.text.ragged import ragged
 from clickvec.text.token_table import TokenTable
 from clickvec.text.tokens import normalise, split_tokens, split_words
-from clickvec.text.trigrams import Vocabulary, trigrams
+from clickvec.text.trigrams import Vocabulary, count_units, trigrams
 
 WORDS = st.sampled_from(
     ["a", "Bath", "tub", "上海", "ＨＯＴＥＬ", "naïve", "nai\u0308ve", "\u00a8", "İ", "ΑΣ", "#", "１０"]
@@ -135,12 +135,39 @@ def test_the_vocabulary_is_that_of_a_counter(texts: list[str], limit: int) -> No
     assert Vocabulary.count(texts, limit).trigrams == tuple(ranked[:limit])
 
 
+def test_whole_words_and_trigrams_compete_by_count() -> None:
+    tokens, times = ["cat", "at", "a", "cat at", "dog"], np.array([24.0, 20.0, 36.0, 28.0, 16.0])
+    vocabulary = Vocabulary.of_tokens(tokens, times, whole_words=True)
+    # Of one letter, the trigram is the word. The words of a joined token are not counted, and dog occurs 16 times.
+    expected = ("at#", "#ca", "cat", "#at", "#a#", "#cat#", "#at#", "#do", "dog", "og#")
+    assert vocabulary.trigrams == expected
+    assert Vocabulary.of_tokens(tokens, times, 6, whole_words=True).trigrams == expected[:6]
+    assert vocabulary.ids("cat") == [1, 2, 0, 5]
+    assert vocabulary.ids("cat dog at") == [1, 2, 0, 7, 8, 9, 3, 0, 5, 6]
+    assert vocabulary.known_share("cat") == 1
+    assert vocabulary.known_share("cats") == 0.5
+    assert count_units(expected) == {"trigrams": 8, "whole words": 2}
+
+
+@given(st.lists(TEXTS, max_size=6), st.integers(1, 40), st.integers(1, 3), st.integers(1, 4))
+def test_the_vocabulary_with_words_is_that_of_a_counter(texts: list[str], limit: int, least: int, at_once: int) -> None:
+    words = Counter(word for text in texts for word in split_words(text))
+    counts = Counter(trigram for word in words.elements() for trigram in trigrams(word))
+    counts.update({f"#{word}#": times for word, times in words.items() if times >= least and len(word) > 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trigrams_module, "LEAST_TIMES", least)
+        patch.setattr(trigrams_module, "_TOKENS_AT_ONCE", at_once)
+        found = Vocabulary.of_tokens(list(words), np.array(list(words.values()), float), limit, whole_words=True)
+    assert found.trigrams == tuple(sorted(counts, key=lambda trigram: (-counts[trigram], trigram))[:limit])
+
+
 TOKENS = st.lists(TEXTS, max_size=6).map(lambda texts: [token for text in texts for token in split_tokens(text, 3)])
 
 
 @given(TOKENS, st.integers(1, 40), st.integers(1, 4))
 def test_rows_are_the_ids_of_each_token(tokens: list[str], known: int, at_once: int) -> None:
-    vocabulary = Vocabulary.count(tokens[::2], limit=known)
+    words = [f"#{word}#" for token in tokens[::3] for word in token.split() if len(word) > 1]
+    vocabulary = Vocabulary(list(dict.fromkeys([*words, *Vocabulary.count(tokens[::2], limit=known).trigrams])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trigrams_module, "_TOKENS_AT_ONCE", at_once)
         found = vocabulary.rows(tokens)

@@ -17,6 +17,7 @@ from clickvec.data.held_out import hold_out, near_duplicate_key
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.model.folder import Model, open_model
 from clickvec.text.tokens import canonical
+from clickvec.text.trigrams import Vocabulary, is_whole_word
 
 torch = pytest.importorskip("torch")
 
@@ -95,7 +96,7 @@ def test_an_older_recipe_is_understood() -> None:
 def test_trigrams_are_renumbered_by_hand() -> None:
     data = dataset.prepare(log_of([("ab", "ab cd"), ("cd", "xy")]), 10, 100)
     model = open_like(("#cd", "zzz", "ab#", "#ab"))
-    found = add_trigrams(data, model, 100)
+    found = add_trigrams(data, None, model, recipe(max_trigrams=100))
     assert found.trigrams[:4] == model.trigrams
     assert sorted(found.trigrams) == sorted({*model.trigrams, *data.trigrams})
     for token in range(len(data.tokens.lengths)):
@@ -103,9 +104,45 @@ def test_trigrams_are_renumbered_by_hand() -> None:
             [one.trigrams[number] for number in one.tokens.take(np.array([token])).values] for one in (data, found)
         ]
         assert words[0] == words[1]
-    few = add_trigrams(data, model, 5)
+    few = add_trigrams(data, None, model, recipe(max_trigrams=5))
     assert len(few.trigrams) == 5
     dataset.check(few)
+
+
+def test_rare_words_of_the_model_are_read_in_new_clicks() -> None:
+    log = log_of([("ab", "ab cd xy zz"), ("cd", "xy ab")])
+    data, texts = dataset.prepare_with_texts(log, 3, 100, whole_words=True)
+    assert not any(map(is_whole_word, data.trigrams))  # each word occurs a few times
+    model = open_like(("#ab", "#ab#", "#zz#"))
+    found = add_trigrams(data, texts, model, recipe())
+    assert found.trigrams[:3] == model.trigrams
+    vocabulary = Vocabulary(found.trigrams)
+    tokens = dataset.token_texts(data, texts)
+    assert sorted(tokens) == ["ab", "cd", "xy", "xy zz"]
+    for number, token in enumerate(tokens):
+        assert found.tokens.take(np.array([number])).values.tolist() == vocabulary.ids(token)
+    dataset.check(found)
+
+
+def test_whole_words_cannot_be_taken_from_a_model() -> None:
+    weights = {"shared.cell_input.input": np.zeros((2, 96), np.float32)}
+    model = open_like(("#ab", "#ab#"))._replace(
+        weights=weights, training={"recipe": dataclasses.asdict(recipe())}
+    )  # fmt: skip
+    assert continued_recipe(model).whole_words
+    with pytest.raises(ClickvecError, match="whole_words=false, but the model has whole words"):
+        continued_recipe(model, whole_words=False)
+
+
+def test_a_model_without_whole_words_gets_none() -> None:
+    log = log_of([("ab", f"ab {letter}") for letter in "cdefghijkl"])
+    data = dataset.prepare(log, 10, 100, whole_words=True)
+    assert "#ab#" in data.trigrams
+    model = open_like(("#cd", "#ab"))
+    assert "#ab#" in add_trigrams(data, None, model, recipe()).trigrams
+    without = add_trigrams(data, None, model, recipe(whole_words=False))
+    assert set(without.trigrams) == {*data.trigrams, "#cd"} - {"#ab#"}
+    dataset.check(without)
 
 
 def open_like(trigrams: tuple[str, ...]) -> Model:
@@ -202,11 +239,22 @@ def test_a_stopped_run_resumes_to_the_same_weights(old: Path, tmp_path: Path, mo
 
 
 def test_a_data_folder_of_new_clicks(old: Path, tmp_path: Path) -> None:
-    data_folder.save(dataset.prepare(made_up(600, 600), 10, 50_000), tmp_path / "data")
+    data, texts = dataset.prepare_with_texts(made_up(600, 600), 10, 50_000)
+    data_folder.save(data, tmp_path / "data", texts)
     found = clickvec.continue_training(tmp_path / "data", old, tmp_path / "model")
     assert found.model.training["data"]["from"].endswith("then data")
     with pytest.raises(ClickvecError, match="leave old_clicks out"):
         clickvec.continue_training(tmp_path / "data", old, tmp_path / "other", old_clicks=made_up(0, 600))
+
+
+def test_the_program_reads_words_of_the_model_in_a_data_folder(old: Path, tmp_path: Path) -> None:
+    assert any(map(is_whole_word, open_model(old).trigrams))
+    log = write_log(tmp_path / "new.tsv", made_up(600, 600))
+    ok("prepare", log, "--trigrams-only", "--hold-out", "--out", tmp_path / "data")
+    ok("train", tmp_path / "data", "--from", old, "--out", tmp_path / "model")
+    assert any(map(is_whole_word, open_model(tmp_path / "model").trigrams))
+    told = refused("train", tmp_path / "data", "--from", old, "--set", "whole_words=false", "--out", tmp_path / "other")
+    assert "whole_words" in told
 
 
 def test_few_parameters_are_named() -> None:

@@ -48,7 +48,7 @@ def two_ways(
 ) -> tuple[list[Plain | gpu_update.Fused], list[TowerPair]]:
     assert can_be_fused(data, chosen)
     ways: list[Plain | gpu_update.Fused] = []
-    towers = [TowerPair(chosen, len(data.trigrams), DEVICE) for _ in range(2)]
+    towers = [TowerPair(chosen, data.trigrams, DEVICE) for _ in range(2)]
     for kind, pair in zip((Plain, gpu_update.Fused), towers, strict=True):
         teacher = random_teacher(data) if chosen.teacher_weight else None
         sampler = Sampler(data, chosen, has_teacher=teacher is not None)

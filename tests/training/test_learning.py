@@ -240,7 +240,7 @@ def test_mined_titles_are_the_best_that_were_not_clicked(
     words = [f"{first}{second}" for first in "bdfgklmnpr" for second in ("ab", "ec", "id", "of")]
     log = log_of([(f"q{word}", f"{word} {words[place // 2]}") for place, word in enumerate(words)] + [("qbab", "x y")])
     data, chosen = dataset.prepare(log, 10, 1000), recipe("default", cells=8, initial_scale=0.5, hard_negatives=3)
-    towers = TowerPair(chosen, len(data.trigrams), torch.device("cpu"))
+    towers = TowerPair(chosen, data.trigrams, torch.device("cpu"))
     monkeypatch.setattr(mining, "MOST_TITLES", pool_titles)
     monkeypatch.setattr(mining, "TEXTS_AT_ONCE", texts)
     monkeypatch.setattr(mining, "SCORES_AT_ONCE", {"cpu": scores})
@@ -257,12 +257,16 @@ def test_with_many_titles_a_query_searches_those_near_to_it(monkeypatch: pytest.
     titles = [" ".join(rng.choice(words, 3)) for _ in range(900)]
     data = dataset.prepare(log_of([(" ".join(title.split()[:2]), title) for title in titles]), 10, 1000)
     chosen = recipe("default", cells=16, initial_scale=0.5)
-    towers = TowerPair(chosen, len(data.trigrams), torch.device("cpu"))
+    towers = TowerPair(chosen, data.trigrams, torch.device("cpu"))
     every, found = (np.zeros((len(data.queries.lengths), HARD_POOL), np.int32) for _ in range(2))
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), every)
     monkeypatch.setattr(mining, "MOST_EXACT", 100)
-    monkeypatch.setattr(mining, "QUERIES_AT_ONCE", 300)
+    monkeypatch.setitem(mining.QUERIES_AT_ONCE, "cpu", 300)
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), found)
+    monkeypatch.setitem(mining.QUERIES_AT_ONCE, "cpu", 2**21)
+    at_once = np.zeros_like(found)
+    mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), at_once)
+    assert (found == at_once).all(axis=1).mean() > 0.99  # nearly equal scores may be rounded into another order
     assert mining.titles_searched(900, len(found)) == 8 * 30
     assert (found >= 0).all()
     share = [len(set(one) & set(other)) / HARD_POOL for one, other in zip(found.tolist(), every.tolist(), strict=True)]
@@ -281,7 +285,7 @@ def test_workers_mine_the_titles_that_one_process_mines(most_exact: int, monkeyp
     words = [f"{a}{b}{c}" for a in "bdfgklmnpr" for b in "aeiou" for c in "lmnrst"]
     titles = [" ".join(rng.choice(words, 3)) for _ in range(900)]
     data = dataset.prepare(log_of([(" ".join(title.split()[:2]), title) for title in titles]), 10, 1000)
-    towers = TowerPair(recipe("default", cells=16, initial_scale=0.5), len(data.trigrams), device)
+    towers = TowerPair(recipe("default", cells=16, initial_scale=0.5), data.trigrams, device)
     one, three = (np.full((len(data.queries.lengths), HARD_POOL), -7, np.int32) for _ in range(2))
     mining.mine(data, towers, np.random.default_rng(0), device, one)
     ids = np.arange(data.clicked_titles)
@@ -327,7 +331,7 @@ def test_mined_titles_are_drawn_beside_the_others(name: str) -> None:
 
 def test_a_query_with_few_other_titles_has_few_mined_ones() -> None:
     data = dataset.prepare(log_of([("a", "t1"), ("a", "t2"), ("b", "t1")]), 10, 1000)
-    towers = TowerPair(Recipe(cells=4), len(data.trigrams), torch.device("cpu"))
+    towers = TowerPair(Recipe(cells=4), data.trigrams, torch.device("cpu"))
     found = np.zeros((2, HARD_POOL), np.int32)
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), found)
     assert set(found[0].tolist()) == {-1}

@@ -398,6 +398,9 @@ def test_data_and_recipe_must_agree(data: dataset.Dataset, tmp_path: Path) -> No
         loop.run_training(data, recipe("default", max_words=5), tmp_path / "model")
     with pytest.raises(ClickvecError, match="max_trigrams 7"):
         loop.run_training(data, recipe("default", max_trigrams=7), str(tmp_path / "model"))
+    with_words = data._replace(trigrams=(*data.trigrams[:-1], "#shower#"))
+    with pytest.raises(ClickvecError, match="--trigrams-only"):
+        loop.run_training(with_words, recipe("paper"), tmp_path / "model")
 
 
 def test_the_name_of_the_data_changes_with_where_a_text_ends() -> None:

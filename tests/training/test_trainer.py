@@ -59,7 +59,7 @@ def test_train_twice_in_one_process_changes_nothing_of_the_process(site: Path, t
 
 def test_clicks_are_a_path_several_paths_or_a_data_folder(site: Path, tmp_path: Path) -> None:
     log = site / "clicks.tsv.gz"
-    data = dataset.prepare(clickvec.read_clicks(log), 7, 50_000)
+    data = dataset.prepare(clickvec.read_clicks(log), 7, 50_000, whole_words=True)
     data_folder.save(data, tmp_path / "data")
     settings = {"cells": 8, "epochs": 1}
     folder = clickvec.train(tmp_path / "data", tmp_path / "a", **settings)  # it has max_words 7, as the folder

@@ -68,9 +68,9 @@ class _Renumbered:
         return lines
 
 
-def assemble(store: Store, max_words: int, max_trigrams: int) -> Assembled:
+def assemble(store: Store, max_words: int, max_trigrams: int, whole_words: bool = False) -> Assembled:
     """Return the contents of the data folder for the lines that a store holds."""
-    return _Assembly(store).run(max_words, max_trigrams)
+    return _Assembly(store).run(max_words, max_trigrams, whole_words)
 
 
 class _Assembly:
@@ -78,7 +78,7 @@ class _Assembly:
         self._store, self._database, self._folder = store, store.database, store.folder
         self._arrays: dict[str, DiskArray] = {}
 
-    def run(self, max_words: int, max_trigrams: int) -> Assembled:
+    def run(self, max_words: int, max_trigrams: int, whole_words: bool) -> Assembled:
         self._number_texts()
         sums = self._write_pairs()
         times = self._query_times()
@@ -89,8 +89,8 @@ class _Assembly:
         self._database.execute(f"SET memory_limit = '{self._store.memory // 4}B'")  # the tokens need some of it now
         query_lines = self._queries.lines(self._folder / "queries.txt")
         title_lines = self._titles.lines(self._folder / "titles.txt")
-        trigrams = self._write_tokens(query_lines, title_lines, max_words, max_trigrams)
-        texts = Texts(query_lines, title_lines, times, sums, max_trigrams)
+        trigrams = self._write_tokens(query_lines, title_lines, max_words, max_trigrams, whole_words)
+        texts = Texts(query_lines, title_lines, times, sums, max_trigrams, whole_words)
         return Assembled(self._arrays, trigrams, self._clicked_titles, self._catalogue_titles, texts)
 
     def _ragged(self, name: str) -> "_RaggedFile":
@@ -203,7 +203,7 @@ class _Assembly:
     # --- tokens --------------------------------------------------------------------------------------------------
 
     def _write_tokens(
-        self, queries: DiskLines, titles: DiskLines, max_words: int, max_trigrams: int
+        self, queries: DiskLines, titles: DiskLines, max_words: int, max_trigrams: int, whole_words: bool
     ) -> tuple[str, ...]:
         """Write the tokens of each text and the trigrams of each token. Return the trigrams."""
         numbering = Numbering(self._folder / "tokens", max_words, self._store.memory // 4)
@@ -215,7 +215,7 @@ class _Assembly:
         times = zeros(self._folder / "times", len(tokens.lines), np.float64)
         self._count_tokens("queries", tokens, self._pairs_of_query, times)
         self._count_tokens("titles", tokens, self._pairs_of_title, times)
-        vocabulary = Vocabulary.of_tokens(tokens.lines, times, max_trigrams)
+        vocabulary = Vocabulary.of_tokens(tokens.lines, times, max_trigrams, whole_words=whole_words)
         rows = self._ragged("steps")
         for block in tokens.lines.blocks(_TEXTS_AT_ONCE):
             rows.append(vocabulary.rows(block))

@@ -76,13 +76,13 @@ class Material:
 
     def prepared(self, recipe: Recipe) -> Dataset:
         """Return the log as arrays, prepared once for all recipes with the same text settings."""
-        key = recipe.max_words, recipe.max_trigrams
+        key = recipe.max_words, recipe.max_trigrams, recipe.whole_words
         if key not in self._prepared:
-            self._prepared[key] = dataset.prepare(self.log, *key, self.shown)
+            self._prepared[key] = dataset.prepare(self.log, *key[:2], self.shown, whole_words=recipe.whole_words)
         return self._prepared[key]
 
     @cached_property
-    def _prepared(self) -> dict[tuple[int, int], Dataset]:
+    def _prepared(self) -> dict[tuple[int, int, bool], Dataset]:
         return {}
 
 

@@ -1,8 +1,11 @@
 """The verb cluster: prepare a log and encode a catalogue on a Ray cluster."""
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,7 +58,6 @@ def prepare(
     """
     from clickvec import config
     from clickvec.cluster.preparing import prepare_on_cluster
-    from clickvec.cluster.session import connected
     from clickvec.data import data_folder, dataset
     from clickvec.data.cleaning import Cleaning
     from clickvec.data.preparation import Preparation
@@ -73,7 +75,7 @@ def prepare(
     settings = Preparation(
         max_words, trigrams, rules, hold_out=hold_out, memory=memory, whole_words=not trigrams_only
     )  # fmt: skip
-    with connected(address) as ray:
+    with connected_quietly(address) as ray:
         report = prepare_on_cluster(
             ray, logs, out, settings, columns, max_bad=max_bad, tell=inputs.report_bad_lines, progress=Bar()
         )
@@ -103,16 +105,24 @@ def encode(
     A run that was stopped is resumed by the same command. vectors.json counts the rows of all files.
     """
     from clickvec.cluster.encoding import encode_on_cluster
-    from clickvec.cluster.session import connected
     from clickvec.model.shrink import check_vector_type
 
     check_vector_type(vectors)
     check_output(out, [model, *catalogue])
     columns = inputs.read_columns(column_names, False, catalogue)
-    with connected(address) as ray:
+    with connected_quietly(address) as ray:
         manifest = encode_on_cluster(
             ray, model, catalogue, out, columns, vectors=vectors, max_bad=max_bad, progress=Bar()
         )
     shards = counted(len(manifest["shards"]), "shard")
     skipped = f"; {manifest['skipped']:,} bad lines were skipped" if manifest["skipped"] else ""
     inputs.print_outcome(f"{out}: {counted(manifest['rows'], 'vector')} in {shards}{skipped}", manifest, as_json)
+
+
+@contextmanager
+def connected_quietly(address: str) -> Iterator[Any]:
+    """Connect to a cluster. Ray prints lost nodes on standard output, at any time; send that to standard error."""
+    from clickvec.cluster.session import connected
+
+    with redirect_stdout(sys.stderr), connected(address) as ray:
+        yield ray

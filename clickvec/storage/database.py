@@ -1,7 +1,7 @@
 """SQLite databases: a connection per thread, durable transactions, and errors that name the file.
 
 Transactions are durable when they end (WAL mode, synchronous=FULL). A thread or a forked process never uses the
-connection of another one.
+connection of another one. A connection that is in use when the database is closed is closed when its use ends.
 """
 
 import contextlib
@@ -29,7 +29,8 @@ class _Handle:
     """A connection that is closed with its thread, if the thread belongs to this process."""
 
     def __init__(self, connection: sqlite3.Connection, unchanging: _Stamp | None) -> None:
-        self.connection, self.pid, self.depth, self.unchanging = connection, os.getpid(), 0, unchanging
+        self.connection, self.pid, self.unchanging = connection, os.getpid(), unchanging
+        self.depth = self.uses = 0  # transactions and uses of the connection that have not ended
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -124,9 +125,28 @@ class Database:
         if os.getpid() != self._pid:
             self._start_process()
 
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[_Handle]:
+        """Yield the handle of this thread. While it is used, `close` leaves it open: SQLite would crash."""
+        handle = self._handle()
+        with self._connecting:
+            if self._is_closed:
+                raise self._closed()
+            handle.uses += 1
+        try:
+            yield handle
+        finally:
+            with self._connecting:
+                handle.uses -= 1
+                if self._is_closed and not handle.uses:
+                    handle.close()
+
+    def _closed(self) -> ClickvecError:
+        return ClickvecError(f"{self.name} is closed; open it again")
+
     def _handle(self) -> _Handle:
         if self._is_closed:
-            raise ClickvecError(f"{self.name} is closed; open it again")
+            raise self._closed()
         if self.path is None:
             self._memory = self._memory or self._connect()  # a forked child has a copy
             return self._memory
@@ -183,7 +203,8 @@ class Database:
         self._check_process()
         with self._writing if self.path is None else contextlib.nullcontext():
             try:
-                yield self._handle().connection
+                with self._used() as handle:
+                    yield handle.connection
             except sqlite3.Error as error:
                 raise self._explain(error) from None
             except UnicodeDecodeError as error:  # the message of an error about damaged tables
@@ -253,19 +274,19 @@ class Database:
             return self._commits + int(watch.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
-        """Close the connections of all threads."""
-        self._is_closed = True
-        with self._connecting:
-            handles = list(self._handles)
-        for handle in handles:
-            handle.close()
-        self._memory = self._watch = None
+        """Close the connections of all threads, those in use when their use ends."""
+        with self._watching, self._connecting:
+            self._is_closed = True
+            for handle in list(self._handles):
+                if not handle.uses:
+                    handle.close()
+            self._memory = self._watch = None
 
     def _explain(self, error: sqlite3.Error) -> ClickvecError:
         code = getattr(error, "sqlite_errorcode", None)
         primary = None if code is None else code & 0xFF
         if isinstance(error, sqlite3.ProgrammingError):
-            return ClickvecError(f"{self.name} is closed; open it again")
+            return self._closed()
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return ClickvecError(
                 f"{self.name} is locked: another process has been writing to it for {BUSY_SECONDS:.0f} s; try again"

@@ -259,6 +259,44 @@ def test_a_closed_store(store: DocumentStore) -> None:
             use()
 
 
+# Close a store while three threads use it: each must get an error, and SQLite must not crash.
+CLOSED_IN_USE = """
+    import sys, threading
+    from pathlib import Path
+    from clickvec.errors import ClickvecError
+    from clickvec.search.documents.document_store import DocumentStore
+    from clickvec.search.documents.document import Document
+
+    def use(store, thread, started, errors):
+        started.wait()
+        try:
+            for number in range(100_000):
+                store.add([Document(f"{thread} {number}", "x")])
+                store.version(), len(store)
+        except ClickvecError as error:
+            errors.append(str(error))
+
+    for turn in range(30):
+        path, started, errors = Path(sys.argv[1]) / str(turn), threading.Event(), []
+        store = DocumentStore.create(path)
+        threads = [threading.Thread(target=use, args=(store, number, started, errors)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        started.set()
+        threads[0].join(0.004 * (turn % 6))
+        store.close()
+        for thread in threads:
+            thread.join()
+        assert len(errors) == 3 and all("is closed; open it again" in error for error in errors), errors
+        with DocumentStore.open(path) as again:
+            assert len(list(again)) == len(again)
+"""
+
+
+def test_a_store_is_closed_while_threads_use_it(tmp_path: Path) -> None:
+    run_script(CLOSED_IN_USE, tmp_path)
+
+
 def test_a_file_that_was_replaced_is_not_mixed_with_the_new_one(path: Path) -> None:
     DocumentStore.create(path).close()
     with DocumentStore.open(path) as store:
@@ -373,7 +411,7 @@ def test_the_version_changes_with_every_commit(store: DocumentStore) -> None:
     thread.start()
     while store.version() == versions[-1]:
         pass
-    thread.join()  # the store must not be closed in the middle of its commit
+    thread.join()
     assert store.version() not in versions
 
 

@@ -1,7 +1,7 @@
 """SQLite databases: a connection per thread, durable transactions, and errors that name the file.
 
 Transactions are durable when they end (WAL mode, synchronous=FULL). A thread or a forked process never uses the
-connection of another one. A connection that is in use when the database is closed is closed when its use ends.
+connection of another one. `close` does not interrupt a connection in use; it is closed when that use ends.
 """
 
 import contextlib
@@ -125,22 +125,6 @@ class Database:
         if os.getpid() != self._pid:
             self._start_process()
 
-    @contextlib.contextmanager
-    def _used(self) -> Iterator[_Handle]:
-        """Yield the handle of this thread. While it is used, `close` leaves it open: SQLite would crash."""
-        handle = self._handle()
-        with self._connecting:
-            if self._is_closed:
-                raise self._closed()
-            handle.uses += 1
-        try:
-            yield handle
-        finally:
-            with self._connecting:
-                handle.uses -= 1
-                if self._is_closed and not handle.uses:
-                    handle.close()
-
     def _closed(self) -> ClickvecError:
         return ClickvecError(f"{self.name} is closed; open it again")
 
@@ -183,6 +167,9 @@ class Database:
             connection.execute("PRAGMA schema_version").fetchone()  # opens the write-ahead log
             self._check_identity(self.path)  # if the folder was replaced meanwhile, it is the log of another database
         with self._connecting:
+            if self._is_closed:
+                handle.close()
+                raise self._closed()
             self._handles.add(handle)
         return handle
 
@@ -200,11 +187,27 @@ class Database:
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection of this thread. Turn errors of SQLite into a ClickvecError that names the file."""
+        with self._using() as handle:
+            yield handle.connection
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[_Handle]:
+        """Yield the handle of this thread. Until this ends, `close` leaves it open: SQLite would crash."""
         self._check_process()
         with self._writing if self.path is None else contextlib.nullcontext():
             try:
-                with self._used() as handle:
-                    yield handle.connection
+                handle = self._handle()
+                with self._connecting:
+                    if self._is_closed:
+                        raise self._closed()
+                    handle.uses += 1
+                try:
+                    yield handle
+                finally:
+                    with self._connecting:
+                        handle.uses -= 1
+                        if self._is_closed and not handle.uses:
+                            handle.close()
             except sqlite3.Error as error:
                 raise self._explain(error) from None
             except UnicodeDecodeError as error:  # the message of an error about damaged tables
@@ -213,13 +216,12 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection whose reads all see the same state of the database."""
-        with self.connection() as connection:
-            handle = self._handle()
+        with self._using() as handle:
             if handle.depth:
-                yield connection
+                yield handle.connection
             else:
                 with self._inside(handle, "BEGIN", "COMMIT", "ROLLBACK"):
-                    yield connection
+                    yield handle.connection
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -230,8 +232,8 @@ class Database:
         if not self.writing:
             raise ClickvecError(f"{self.name} was opened for reading only; open it for writing")
         self._check_process()
-        with self._writing, self.connection() as connection:
-            handle = self._handle()
+        with self._writing, self._using() as handle:
+            connection = handle.connection
             if handle.depth:
                 if not connection.in_transaction:
                     raise ClickvecError(f"cannot write {self.name}: an error has undone this transaction")
@@ -274,7 +276,8 @@ class Database:
             return self._commits + int(watch.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
-        """Close the connections of all threads, those in use when their use ends."""
+        """Close the connections of all threads. Those in use are closed when their use ends."""
+        self._check_process()
         with self._watching, self._connecting:
             self._is_closed = True
             for handle in list(self._handles):

@@ -297,6 +297,45 @@ def test_a_store_is_closed_while_threads_use_it(tmp_path: Path) -> None:
     run_script(CLOSED_IN_USE, tmp_path)
 
 
+# Fork while a thread of the parent asks for the version, and close the store in the child.
+CLOSED_IN_CHILD = """
+    import os, sys, threading
+    from pathlib import Path
+    from clickvec.search.documents.document_store import DocumentStore
+    store = DocumentStore.create(Path(sys.argv[1]))
+    stop = threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            store.version()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            store.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    thread.join()
+"""
+
+
+def test_a_forked_child_closes_a_store_that_the_parent_uses(path: Path) -> None:
+    run_script(CLOSED_IN_CHILD, path)
+
+
+def test_no_connection_is_opened_after_closing(path: Path) -> None:
+    store = DocumentStore.create(path)
+    database = store._database
+    with database.connection():  # a thread that has begun to ask for the version
+        store.close()
+        with pytest.raises(ClickvecError, match="is closed"):
+            database._connect()
+    assert not list(path.parent.glob("*-wal"))
+
+
 def test_a_file_that_was_replaced_is_not_mixed_with_the_new_one(path: Path) -> None:
     DocumentStore.create(path).close()
     with DocumentStore.open(path) as store:

@@ -20,6 +20,7 @@ import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -103,14 +104,16 @@ def clients_of(log: ClickLog) -> set[str]:
 
 def weighted(log: ClickLog, weights: str, recipe: clickvec.Recipe) -> tuple[Dataset, str]:
     """Return the data to train on and the setting click_weight."""
-    sizes = recipe.max_words, recipe.max_trigrams
+    prepare = partial(
+        dataset.prepare, max_words=recipe.max_words, max_trigrams=recipe.max_trigrams, whole_words=recipe.whole_words
+    )
     if weights == "per impression":
         with patch.object(position_bias, "try_propensities", lambda _: np.ones(1)):
-            return dataset.prepare(log, *sizes), "rate"
+            return prepare(log), "rate"
     if weights == "inverse" and log.positions is not None:
         propensities = position_bias.estimate_propensities(count_impressions(log))
-        return dataset.prepare(replace(log, clicks=1 / propensities[log.positions - 1]), *sizes), "count"
-    return dataset.prepare(log, *sizes), weights
+        return prepare(replace(log, clicks=1 / propensities[log.positions - 1])), "count"
+    return prepare(log), weights
 
 
 def train(log: ClickLog, folder: Path, weights: str, seed: int, part: str) -> Floats:

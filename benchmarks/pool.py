@@ -66,7 +66,7 @@ def main() -> None:
         drawn = [(log.queries[place], log.titles[place]) for place in order[: size + HELD]]
         some, held = drawn[:size], drawn[size:]
         queries, titles = ([pair[side] for pair in some] for side in (0, 1))
-        data = dataset.prepare(ClickLog(queries, titles, np.ones(size), BadLines()), 10, 50_000)
+        data = dataset.prepare(ClickLog(queries, titles, np.ones(size), BadLines()), 10, 50_000, whole_words=True)
         print(f"{size:,} pairs, {data.clicked_titles:,} clicked titles, seeds {options.seeds}")
         for pool in options.pools:
             mining.MOST_TITLES = pool

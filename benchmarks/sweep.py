@@ -48,10 +48,11 @@ def random_trials(space: str, count: int, towers: list[str], seed: int) -> list[
 
 
 @cache
-def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int) -> Any:  # noqa: ANN401
+def prepared(clicks: tuple[Path, ...], shown: Path | None, max_words: int, whole_words: bool) -> Any:  # noqa: ANN401
     from clickvec.data import dataset, read_clicks, read_judged
 
-    return dataset.prepare(read_clicks(clicks), max_words, 50_000, read_judged(shown) if shown else None)
+    judged = read_judged(shown) if shown else None
+    return dataset.prepare(read_clicks(clicks), max_words, 50_000, judged, whole_words=whole_words)
 
 
 def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any]:
@@ -70,7 +71,8 @@ def one_trial(options: argparse.Namespace, settings: list[str]) -> dict[str, Any
     recipe = config.recipe(options.recipe, settings=settings)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
-        data, dev = prepared(tuple(options.clicks), options.shown, recipe.max_words), read_judged(options.dev)
+        data = prepared(tuple(options.clicks), options.shown, recipe.max_words, recipe.whole_words)
+        dev = read_judged(options.dev)
         try:
             keep_best = dev if recipe.keep == "best" else None
             model = run_training(data, recipe, Path(place) / "model", dev=keep_best, device=options.device)

@@ -40,6 +40,7 @@ from clickvec.model.shrink import shrink_model
 from clickvec.teacher.opening import open_teacher
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
+from clickvec.training.process_settings import tuned_for_training
 from clickvec.training.trainer import check_teachers
 
 JUDGED, CLICKS = ("NDCG@1", "NDCG@3", "NDCG@10"), ("NDCG@10", "MRR@10", "Recall@100")
@@ -64,8 +65,9 @@ def main() -> None:
     cells = [(name, seed) for seed in range(1, options.seeds + 1) for name in variants]
     part, parts = map(int, options.part.split("/"))
     run = Trainer(options)
-    for name, seed in cells[part - 1 :: parts]:
-        run.cell(name, seed, variants[name])
+    with tuned_for_training():  # as `clickvec train` does
+        for name, seed in cells[part - 1 :: parts]:
+            run.cell(name, seed, variants[name])
     print_table(run, list(variants), options.seeds)
 
 

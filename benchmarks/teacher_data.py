@@ -26,7 +26,9 @@ def main() -> None:
     for name, logs in CLICKS.items():
         folder = options.data / name
         titles = dict.fromkeys(all_titles(folder, logs))
-        (options.out / f"{name}-titles.tsv").write_text("title\n" + "".join(f"{title}\n" for title in titles))
+        (options.out / f"{name}-titles.tsv").write_text(
+            "title\n" + "".join(f"{title}\n" for title in titles), encoding="utf-8"
+        )
         print(f"{name}: {len(titles):,} titles")
     logs = [options.data / "dbpedia" / f"{log}.tsv.gz" for log in CLICKS["dbpedia"]]
     draw_sample(logs[0], logs[1], options.out / "dbpedia-200k.tsv.gz")

@@ -106,7 +106,7 @@ class Recipe:
     # text
     max_words: int = 10  # tokens of a text; the words from this one on form one last token
     max_trigrams: int = 50_000
-    whole_words: bool = False  # a word that occurs often counts as one more trigram; both share `max_trigrams` places
+    whole_words: bool = False  # frequent words get input rows of their own; `max_trigrams` limits both together
     # tower
     tower: str = "lstm"
     cells: int = 96

@@ -121,7 +121,7 @@ def encode(
 
 @contextmanager
 def connected_quietly(address: str) -> Iterator[Any]:
-    """Connect to a cluster. Ray prints lost nodes on standard output, at any time; send that to standard error."""
+    """Connect to a cluster, with standard output sent to standard error: Ray may report a lost node at any time."""
     from clickvec.cluster.session import connected
 
     with redirect_stdout(sys.stderr), connected(address) as ray:

@@ -105,10 +105,13 @@ MergeMinutes = Annotated[
 MaxQueryWords = Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")]
 MinClicks = Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")]
 MaxTrigrams = Annotated[
-    int | None, typer.Option(min=1, help="Trigrams and whole words in the vocabulary, at most. Default: 50,000.")
+    int | None, typer.Option(min=1, help="Maximum size of the vocabulary: trigrams and whole words. Default: 50,000.")
 ]
 TrigramsOnly = Annotated[
-    bool, typer.Option("--trigrams-only", help="Leave whole words out, as the recipe paper requires.")
+    bool,
+    typer.Option(
+        "--trigrams-only", help="Use letter trigrams only, without whole words. The recipe paper requires it."
+    ),
 ]
 KeepSecrets = Annotated[
     bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")

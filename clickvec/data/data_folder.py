@@ -54,13 +54,17 @@ def save(data: Dataset, path: Path, texts: Texts | None = None) -> None:
         arrays["pair_looks"] = data.pair_looks
     for field, name in _RAGGED.items():
         arrays |= {f"{name}.values": getattr(data, field).values, f"{name}.offsets": getattr(data, field).offsets}
-    write(path, arrays, data.trigrams, counts_of(data.max_words, data.clicked_titles, data.catalogue_titles), texts)
+    counts = counts_of(data.max_words, data.clicked_titles, data.catalogue_titles, data.whole_words)
+    write(path, arrays, data.trigrams, counts, texts)
 
 
-def counts_of(max_words: int, clicked_titles: int, catalogue_titles: int) -> dict[str, int]:
-    """Return what data.json says about the arrays. Without a catalogue, it is what earlier versions wrote."""
-    more = {"catalogue_titles": catalogue_titles} if catalogue_titles else {}
-    return {"max_words": max_words, "clicked_titles": clicked_titles, **more}
+def counts_of(max_words: int, clicked_titles: int, catalogue_titles: int, whole_words: bool) -> dict[str, int]:
+    """Return what data.json says about the arrays. Without catalogue and words, it is what earlier versions wrote."""
+    more = {"catalogue_titles": catalogue_titles, "whole_words": whole_words}
+    return {
+        "max_words": max_words, "clicked_titles": clicked_titles,
+        **{name: value for name, value in more.items() if value},
+    }  # fmt: skip
 
 
 def write(
@@ -73,8 +77,6 @@ def write(
         described: dict[str, Any] = {"format": FORMAT if any(map(is_whole_word, trigrams)) else 1, **counts}
         if texts:
             described["max_trigrams"] = texts.max_trigrams
-            if texts.whole_words:
-                described["whole_words"] = True
             for name, lines in zip(_TEXTS, (texts.queries, texts.titles), strict=True):
                 count = len(arrays[f"{name.removesuffix('.txt')}.offsets"]) - 1
                 _write_texts(fresh / name, lines, count)
@@ -114,9 +116,7 @@ def load_with_texts(path: Path) -> Before:
                 raise ValueError(f"{name}, which has {len(lines):,} lines for {len(rows.offsets) - 1:,} texts")
         more = opened.arrays("log.safetensors")
         times, sums, trigrams = more.get("query_times"), more.get("pair_sums"), int(about["max_trigrams"])
-        return data, Texts(
-            queries, titles, times, sums, trigrams, bool(about.get("whole_words")), _held_out(opened)
-        )  # fmt: skip
+        return data, Texts(queries, titles, times, sums, trigrams, _held_out(opened))
 
 
 def load_held_out(path: Path) -> tuple[ClickLog, ClickLog, Sequence[str]] | None:
@@ -138,10 +138,11 @@ def _open(path: Path) -> Iterator[tuple[Snapshot, dict[str, Any]]]:
     """Yield the files of a data folder and its data.json."""
     with open_folder(path, _FILES, "data folder") as opened:
         about = opened.json("data.json")
-        if about.get("format") not in range(1, FORMAT + 1):
+        number = about.get("format")
+        if number not in range(1, FORMAT + 1):
+            cure = "update clickvec" if isinstance(number, int) and number > FORMAT else "make it again with prepare"
             raise ClickvecError(
-                f"{path} is a data folder of format {about.get('format')}, and this clickvec reads format {FORMAT} and "
-                "earlier ones; make it again with prepare"
+                f"{path} is a data folder of format {number}, and this clickvec reads formats up to {FORMAT}; {cure}"
             )
         try:
             opened.check(about.get("files", {}), "data.json")  # folders written before have none
@@ -165,5 +166,6 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], trigrams: tuple[str, ...], 
     fields |= {
         "clicked_titles": int(about["clicked_titles"]),
         "catalogue_titles": int(about.get("catalogue_titles", 0)),
+        "whole_words": bool(about.get("whole_words", False)),
     }
     return Dataset(trigrams, int(about["max_words"]), **fields)

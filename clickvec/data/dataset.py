@@ -39,6 +39,7 @@ class Dataset(NamedTuple):
     shown: Ragged  # the titles of each query that were shown and not clicked; empty rows if that is not known
     pair_looks: NDArray[np.float32] | None = None  # how often readers looked at the pair; None if not known
     catalogue_titles: int = 0  # the number of titles that were neither clicked nor shown
+    whole_words: bool = False  # whether frequent words were counted among the trigrams
 
 
 class Texts(NamedTuple):
@@ -49,7 +50,6 @@ class Texts(NamedTuple):
     query_times: NDArray[np.int64] | None = None  # of the first click of each query, in seconds since 1970
     pair_sums: AnyArray | None = None  # the clicks of each pair, if float32 is not exact
     max_trigrams: int = MAX_TRIGRAMS
-    whole_words: bool = False  # whether frequent words have a place among the trigrams
     held_out: tuple[ClickLog, ClickLog] | None = None  # clicks for measuring: dev and test
 
 
@@ -61,7 +61,7 @@ def prepare(
 
     Titles that were shown are in the log, if it has impressions, and in `shown`, a judged set, where they have grade 0.
     A teacher can teach the titles of the catalogue. Each counts once when the trigrams are chosen. With `whole_words`,
-    frequent words are chosen too, and at most `max_trigrams` of both.
+    frequent words are chosen too; `max_trigrams` limits both together.
     """
     return prepare_with_texts(
         log, max_words, max_trigrams, shown, catalogue=catalogue, whole_words=whole_words
@@ -125,10 +125,11 @@ def prepare_with_texts(
         vocabulary.trigrams, max_words, vocabulary.rows(tokens), query_tokens, title_tokens, width,
         pair_query, pair_title, clicks, clicked, passed,
         _looks(log, (query, title), (shown_query, shown_title), (pair_query, pair_title), old), len(listed),
+        whole_words,
     )  # fmt: skip
     query_times = _first_times(query, log.times, asked, before)
     pair_sums = None if (clicks == sums).all() else sums
-    return data, Texts(queries, titles, query_times, pair_sums, max_trigrams, whole_words)
+    return data, Texts(queries, titles, query_times, pair_sums, max_trigrams)
 
 
 Before = tuple[Dataset, Texts]

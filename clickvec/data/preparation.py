@@ -51,7 +51,7 @@ def write_data_folder(
     before = data_folder.load_with_texts(out) if settings.append else None
     max_words = before[0].max_words if before else settings.max_words
     max_trigrams = before[1].max_trigrams if before else settings.max_trigrams
-    whole_words = before[1].whole_words if before else settings.whole_words
+    whole_words = before[0].whole_words if before else settings.whole_words
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
     catalogue = settings.catalogue if settings.cleaning.keep_secrets else masked(settings.catalogue)
@@ -76,7 +76,7 @@ def write_data_folder(
         held_before = before[1].held_out if before else None
         held_out = hold_out_lines(store, held_before) if settings.hold_out or held_before else None
         made = assemble(store, max_words, max_trigrams, whole_words)
-        counts = data_folder.counts_of(max_words, made.clicked_titles, made.catalogue_titles)
+        counts = data_folder.counts_of(max_words, made.clicked_titles, made.catalogue_titles, whole_words)
         texts = made.texts._replace(held_out=_with_before(held_out, before))
         data_folder.write(out, made.arrays, made.trigrams, counts, texts)
     return report

@@ -17,7 +17,7 @@ from clickvec.teacher.reduction import Floats
 from clickvec.text.ragged import Ragged
 
 WORDS, POSITIONS, KIND = (f"embeddings.{name}_embeddings" for name in ("word", "position", "token_type"))
-_TOKENS_AT_ONCE = {"cuda": 2**18, "cpu": 2**9}  # on a CPU, what its cache holds
+_TOKENS_AT_ONCE = {"cuda": 2**18, "cpu": 2**9}  # on a CPU, so few that its cache holds them
 
 
 class Bert:

@@ -1,5 +1,6 @@
 """What a teacher says about the texts of a dataset."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,16 @@ class Teacher(NamedTuple):
     queries: NDArray[np.int8]  # (queries of the dataset, dimensions); memory-mapped
     titles: NDArray[np.int8]  # (titles of the dataset, dimensions), in the order of Dataset.titles
     scales: NDArray[np.float32]  # (dimensions,)
+    made_from: str = ""  # a hash of the vectors that these were computed from, if their last digits may differ
+
+    def fingerprint(self) -> str:
+        """Return a hash that is the same if the teacher is."""
+        if self.made_from:
+            return self.made_from
+        digest = hashlib.sha256()
+        for part in (self.queries, self.titles, self.scales):
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
 
     @property
     def dimensions(self) -> int:
@@ -52,7 +63,10 @@ def mean_of(teachers: Sequence[Teacher]) -> Teacher:
 
 
 def _reduced(teacher: Teacher) -> Teacher:
-    """Return a teacher with DIMENSIONS dimensions, whose products are about the same."""
+    """Return a teacher with DIMENSIONS dimensions, whose products are about the same.
+
+    The last digits depend on the number of threads, and a run must be resumable with another number.
+    """
     rng = np.random.default_rng(0)
     sample = [part[np.sort(rng.choice(len(part), min(SAMPLE // 2, len(part)), replace=False))] for part in teacher[1:3]]
     reduction = fit(np.concatenate(sample) * teacher.scales)
@@ -64,7 +78,9 @@ def _reduced(teacher: Teacher) -> Teacher:
             made[block] = reduction.rows(all_rows[block] * teacher.scales)
         return made
 
-    return Teacher(teacher.name, rows(teacher.queries), rows(teacher.titles), reduction.scales)
+    return Teacher(
+        teacher.name, rows(teacher.queries), rows(teacher.titles), reduction.scales, teacher.fingerprint()
+    )  # fmt: skip
 
 
 def _side_by_side(parts: Sequence[NDArray[np.int8]]) -> NDArray[np.int8]:

@@ -20,7 +20,7 @@ from clickvec.text.ragged import Ints, Offsets, Ragged, concatenate
 from clickvec.text.tokens import split_words
 
 MAX_TRIGRAMS = 50_000
-LEAST_TIMES = 20  # that a whole word must occur: rarer ones lower the quality of small logs (docs/log.md)
+LEAST_TIMES = 20  # minimum count of a whole word: rarer ones lower the quality of small logs (docs/log.md)
 _FEW_TOKENS = 8  # such as the new ones of a query, which are looked up one by one
 _TOKENS_AT_ONCE = 2**12  # tokens whose letters are in memory at the same time
 _LETTER_BITS = 21  # enough for any letter; three of them fit into an int64
@@ -79,7 +79,7 @@ class Vocabulary:
     def of_tokens(
         cls, tokens: Tokens, times: Counts, limit: int = MAX_TRIGRAMS, *, whole_words: bool = False
     ) -> "Vocabulary":
-        """Return the vocabulary of the most frequent trigrams of tokens that occur so many times.
+        """Return the vocabulary of the most frequent trigrams. `times` holds the count of each token.
 
         With `whole_words`, trigrams and words compete for the `limit` places. They are sorted by count, the most
         frequent first, and then by text.
@@ -105,7 +105,9 @@ class Vocabulary:
         ]
 
     def known_share(self, word: str) -> float:
-        """Return the share of a word's trigrams that are known."""
+        """Return the share of a word's trigrams that are known; 1 if the word itself is."""
+        if word in self._words:
+            return 1.0
         of_word = trigrams(word)
         return sum(trigram in self._ids for trigram in of_word) / len(of_word)
 

@@ -194,8 +194,7 @@ def name_data(data: Dataset, dev: Judged | Collection | None, teacher: Teacher |
     for column in (data.pair_query, data.pair_title, data.pair_clicks, *looks):
         digest.update(np.ascontiguousarray(column).data)
     if teacher is not None:
-        for part in (teacher.queries, teacher.titles, teacher.scales):
-            digest.update(np.ascontiguousarray(part).data)
+        digest.update(teacher.fingerprint().encode())
     if isinstance(dev, Collection):
         clicked = [sorted(rows) for rows in dev.clicked]
         digest.update(json.dumps([dev.queries, clicked, dev.catalogue.titles]).encode())

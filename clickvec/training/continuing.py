@@ -106,6 +106,7 @@ def continued_recipe(
     if model.precision != "float32":
         raise ClickvecError(f"the model is shrunk to {model.precision}; continue from the original model")
     first = config.stored_recipe(first_recipe(model))
+    first = dataclasses.replace(first, whole_words=first.whole_words or has_words(model))
     if has_teacher and not first.teacher_weight:
         taught = config.recipe(has_teacher=True, has_model_teacher=has_model_teacher)
         teaching = {name: getattr(taught, name) for name in ("teacher_weight", "teacher_gamma", "teacher_titles")}
@@ -179,8 +180,8 @@ def folder_tests(path: Path, titles: Iterable[str] = ()) -> tuple[Collection | N
 def add_trigrams(data: Dataset, texts: Texts | None, model: Model, recipe: Recipe) -> Dataset:
     """Return the data with the trigrams and whole words of the model first, then its own that the recipe allows.
 
-    A word of the model may be too rare in the data to be in its vocabulary, so its tokens are read again. Only a model
-    without whole words needs no `texts`.
+    The data may contain words of the model that are too rare for a vocabulary of its own, so its tokens are looked up
+    again. For a model with whole words, this needs `texts`.
     """
     numbers = {trigram: number for number, trigram in enumerate(model.trigrams)}
     for trigram in data.trigrams:
@@ -189,7 +190,8 @@ def add_trigrams(data: Dataset, texts: Texts | None, model: Model, recipe: Recip
     if has_words(model):
         assert texts is not None
         vocabulary = Vocabulary(tuple(numbers))
-        return data._replace(trigrams=vocabulary.trigrams, tokens=vocabulary.rows(dataset.token_texts(data, texts)))
+        tokens = vocabulary.rows(dataset.token_texts(data, texts))
+        return data._replace(trigrams=vocabulary.trigrams, tokens=tokens, whole_words=True)
     renumbered = np.array([numbers.get(trigram, -1) for trigram in data.trigrams], np.int32)[data.tokens.values]
     known = renumbered >= 0
     offsets = np.concatenate(([0], np.cumsum(known)))[data.tokens.offsets]

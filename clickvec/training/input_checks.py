@@ -1,12 +1,25 @@
 """Data, recipe and dev set of a run must fit each other."""
 
+import dataclasses
+import logging
+
 from clickvec.config import Recipe
 from clickvec.data.dataset import Dataset
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.evaluation.metrics import with_relevant
-from clickvec.text.trigrams import is_whole_word
+from clickvec.text.trigrams import count_units, is_whole_word
 from clickvec.training.measuring import Dev
+
+log = logging.getLogger(__name__)
+
+
+def with_words_of(data: Dataset, recipe: Recipe) -> Recipe:
+    """Return the recipe without whole words if the data was prepared without: the model must not claim to have them."""
+    if data.whole_words or not recipe.whole_words:
+        return recipe
+    log.info("The data was prepared without whole words, so the model has none.")
+    return dataclasses.replace(recipe, whole_words=False)
 
 
 def check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
@@ -17,9 +30,10 @@ def check_inputs(data: Dataset, recipe: Recipe, dev: Dev | None) -> None:
             f"again, or add --set max_words={data.max_words}"
         )
     if len(data.trigrams) > recipe.max_trigrams:
+        units = " and ".join(f"{count:,} {name}" for name, count in count_units(data.trigrams).items())
         raise ClickvecError(
-            f"the data was prepared with {len(data.trigrams):,} trigrams and whole words, and the recipe has "
-            f"max_trigrams {recipe.max_trigrams:,}: prepare it again, or leave the setting out"
+            f"the data was prepared with {units}, and the recipe has max_trigrams {recipe.max_trigrams:,}: prepare it "
+            "again, or leave the setting out"
         )
     if not recipe.whole_words and any(map(is_whole_word, data.trigrams)):
         raise ClickvecError(

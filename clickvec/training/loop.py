@@ -35,7 +35,7 @@ from clickvec.training.checkpoint import check_output_folder, clear, locked_run_
 from clickvec.training.click_weights import click_weights
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.gate import Start, decide
-from clickvec.training.input_checks import check_inputs
+from clickvec.training.input_checks import check_inputs, with_words_of
 from clickvec.training.measuring import Dev, describe_epoch, dev_scores, held_out_figures
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
@@ -67,7 +67,7 @@ def run_training(
     current minibatch is finished, a checkpoint is written and `Interrupted` is raised.
     """
     check_inputs(data, recipe, dev)
-    stop = threading.Event()
+    recipe, stop = with_words_of(data, recipe), threading.Event()
 
     def work() -> Model:
         on, path = pick_device(device, workers), Path(out)

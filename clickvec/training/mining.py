@@ -29,8 +29,8 @@ SCORES = 2 * 10**10  # scores in all: with many queries each searches fewer clus
 K_MEANS = 3  # rounds of k-means, on this many titles for each cluster:
 TITLES_PER_CLUSTER = 50
 TEXTS_AT_ONCE = 8192
-# These queries are searched together, cluster by cluster. Many small searches keep a GPU waiting, so it gets more: the
-# vectors of two million queries take 0.8 GB of its memory at 96 cells.
+# These queries are searched together, cluster by cluster. Small searches leave a GPU idle, so it gets more at once:
+# the vectors of two million queries take 0.8 GB of its memory at 96 cells.
 QUERIES_AT_ONCE = {"cpu": 2**16, "cuda": 2**21}
 SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**27}  # what the cache of a CPU holds; half a gigabyte on a GPU
 

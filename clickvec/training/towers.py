@@ -144,8 +144,8 @@ class TorchTower:
 class TowerPair:
     """A query tower and a title tower, which are the same if the recipe sets `shared_tower`.
 
-    The rows of whole words start at 0, so that a word begins as the sum of its trigrams, and a rare one stays near it.
-    If a model is given to start from, its weights replace the random ones. Its trigrams are the first ones, and the
+    The rows of whole words start at 0, so that a word starts as the sum of its trigrams, and rare words stay close to
+    it. If a model is given to start from, its weights replace the random ones. Its trigrams are the first ones, and the
     rows of all others are 0: in the beginning they count nothing, as in that model.
     """
 

@@ -72,7 +72,7 @@ def plainly_prepared(
         np.array([clicks[pair] for pair in pairs], np.float32),
         ragged([t for q, t in pairs if q == row] for row in range(len(queries))),
         ragged([t for q, t in sorted(passed) if q == row] for row in range(len(queries))),
-        catalogue_titles=len(titles) - others,
+        catalogue_titles=len(titles) - others, whole_words=whole_words,
     )  # fmt: skip
 
 

@@ -79,6 +79,8 @@ def test_many_dimensions_become_few_and_products_stay() -> None:
     assert both.dimensions == 128
     assert not both.queries[7].any()
     assert both.facts() == {"name": "one and other", "titles": 200}
+    assert both.fingerprint() == mean_of([one, other]).fingerprint() != mean_of([other, one]).fingerprint()
+    assert both._replace(titles=both.titles ^ 1).fingerprint() == both.fingerprint()  # as another number of threads
     expected = (cosines(one) + cosines(other)) / 2
     assert np.abs(cosines(both) - expected).max() < 0.03 * np.abs(expected).max()
 

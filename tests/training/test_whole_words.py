@@ -9,7 +9,7 @@ import torch
 
 import clickvec
 from clickvec.config import TOWERS, recipe
-from clickvec.data import ClickLog
+from clickvec.data import ClickLog, data_folder, dataset
 from clickvec.model.encoder import Encoder
 from clickvec.text.trigrams import Vocabulary, count_units
 from clickvec.training.towers import TowerPair
@@ -56,7 +56,25 @@ def test_the_recipe_of_the_paper_has_no_words(tmp_path: Path) -> None:
     assert count_units(encoder.model.trigrams) == {"trigrams": len(encoder.model.trigrams)}
 
 
-def test_the_known_share_of_a_word_counts_trigrams_only() -> None:
+def test_a_model_that_gained_words_can_be_continued_again(tmp_path: Path) -> None:
+    log = log_of_shoes()
+    clickvec.train(log, tmp_path / "1", dev=None, cells=8, epochs=1, whole_words=False)
+    clickvec.continue_training(log, tmp_path / "1", tmp_path / "2", whole_words=True)
+    again = clickvec.continue_training(log, tmp_path / "2", tmp_path / "3")
+    assert "#shoe#" in again.model.trigrams
+
+
+def test_a_model_tells_that_its_data_had_no_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data, texts = dataset.prepare_with_texts(log_of_shoes(), 10, 50_000)
+    data_folder.save(data, tmp_path / "data", texts)
+    with caplog.at_level("INFO", logger="clickvec"):
+        encoder = clickvec.train(tmp_path / "data", tmp_path / "model", dev=None, cells=8, epochs=1)
+    assert "without whole words" in caplog.text
+    assert encoder.model.training["recipe"]["whole_words"] is False
+
+
+def test_a_whole_word_is_known_even_if_its_trigrams_are_not() -> None:
     vocabulary = Vocabulary([*LETTERS[:2], "#shoe#"])
     assert vocabulary.ids("shoe") == [0, 1, 2]
-    assert vocabulary.known_share("shoe") == 0.5
+    assert vocabulary.known_share("shoe") == 1
+    assert vocabulary.known_share("shoo") == 0.5

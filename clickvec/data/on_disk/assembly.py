@@ -90,7 +90,7 @@ class _Assembly:
         query_lines = self._queries.lines(self._folder / "queries.txt")
         title_lines = self._titles.lines(self._folder / "titles.txt")
         trigrams = self._write_tokens(query_lines, title_lines, max_words, max_trigrams, whole_words)
-        texts = Texts(query_lines, title_lines, times, sums, max_trigrams, whole_words)
+        texts = Texts(query_lines, title_lines, times, sums, max_trigrams)
         return Assembled(self._arrays, trigrams, self._clicked_titles, self._catalogue_titles, texts)
 
     def _ragged(self, name: str) -> "_RaggedFile":

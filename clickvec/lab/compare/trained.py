@@ -43,7 +43,8 @@ class Trainer(NamedTuple):
 def settings_for_hash(recipe: Recipe) -> dict[str, object]:
     """Return the settings under the names that they had at first, so that earlier scores and models are still used."""
     first_names = {new: old for old, new in config.RENAMED.items()}
-    return {first_names.get(name, name): value for name, value in (asdict(recipe) | config.REMOVED).items()}
+    settings = {first_names.get(name, name): value for name, value in (asdict(recipe) | config.REMOVED).items()}
+    return {name: value for name, value in settings.items() if name != "whole_words" or value}
 
 
 def check(trainer: Trainer) -> None:

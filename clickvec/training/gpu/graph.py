@@ -58,7 +58,7 @@ class Fused:
             self._counts = torch.zeros(shape, dtype=torch.bool, device=self.device)
             self._cosines = torch.zeros(shape, device=self.device)
             self._losses = torch.zeros(shape[0], device=self.device)
-        self._teacher = [torch.from_numpy(np.array(part)).to(self.device) for part in teacher[1:]] if teacher else []
+        self._teacher = [torch.from_numpy(np.array(part)).to(self.device) for part in teacher[1:4]] if teacher else []
         self._graph: torch.cuda.CUDAGraph | None = None
         if self.device.type == "cuda":
             self._capture()  # an error comes now if Triton cannot compile the kernels

@@ -29,9 +29,10 @@ SCORES = 2 * 10**10  # scores in all: with many queries each searches fewer clus
 K_MEANS = 3  # rounds of k-means, on this many titles for each cluster:
 TITLES_PER_CLUSTER = 50
 TEXTS_AT_ONCE = 8192
-# These queries are searched together, cluster by cluster. Small searches leave a GPU idle, so it gets more at once:
-# the vectors of two million queries take 0.8 GB of its memory at 96 cells.
-QUERIES_AT_ONCE = {"cpu": 2**16, "cuda": 2**21}
+# These queries are searched together, cluster by cluster. Small searches leave a GPU idle, so it gets as many as take a
+# gigabyte of its memory: 2.8 million at 96 cells.
+QUERIES_AT_ONCE = 2**16
+QUERY_BYTES = 2**30
 SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**27}  # what the cache of a CPU holds; half a gigabyte on a GPU
 
 
@@ -49,7 +50,7 @@ def mine(
     titles = workers.gather(own, len(ids))
     clusters = Clusters(titles, len(mined), rng) if len(ids) > MOST_EXACT else None
     share = workers.share(len(mined))
-    at_once = QUERIES_AT_ONCE[device.type]
+    at_once = QUERIES_AT_ONCE if device.type == "cpu" else max(QUERIES_AT_ONCE, QUERY_BYTES // (4 * titles.shape[1]))
     for first in range(share.start, share.stop, at_once):
         rows = np.arange(first, min(first + at_once, share.stop))
         queries = _encode(towers.query, data.queries.take(rows), data.tokens, device)

@@ -261,9 +261,9 @@ def test_with_many_titles_a_query_searches_those_near_to_it(monkeypatch: pytest.
     every, found = (np.zeros((len(data.queries.lengths), HARD_POOL), np.int32) for _ in range(2))
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), every)
     monkeypatch.setattr(mining, "MOST_EXACT", 100)
-    monkeypatch.setitem(mining.QUERIES_AT_ONCE, "cpu", 300)
+    monkeypatch.setattr(mining, "QUERIES_AT_ONCE", 300)
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), found)
-    monkeypatch.setitem(mining.QUERIES_AT_ONCE, "cpu", 2**21)
+    monkeypatch.setattr(mining, "QUERIES_AT_ONCE", 2**21)
     at_once = np.zeros_like(found)
     mining.mine(data, towers, np.random.default_rng(0), torch.device("cpu"), at_once)
     assert (found == at_once).all(axis=1).mean() > 0.99  # nearly equal scores may be rounded into another order

@@ -24,6 +24,7 @@ from clickvec.lab.other_systems.plsa import PLSA
 from clickvec.model import folder, forward
 from clickvec.model.encoder import Encoder
 from clickvec.text.tokens import split_words
+from clickvec.text.trigrams import is_whole_word
 
 SHUFFLES = 20
 PLSA_SETTINGS: dict[str, Any] = {"tokens": "words-stop", "prior": 1.0, "iterations": 200}  # almost converged
@@ -132,9 +133,11 @@ def untrained(encoder: Encoder, seed: int = 0) -> Encoder:
     scale = float((recipe if isinstance(recipe, dict) else {}).get("initial_scale", DEFAULT["initial_scale"]))
     rng = np.random.default_rng(seed)
     weights: dict[str, forward.Array] = {}
+    words = [number for number, trigram in enumerate(model.trigrams) if is_whole_word(trigram)]
     for side in folder.sides(model.shared_tower):
         for name, shape in forward.shapes(model.tower, len(model.trigrams)).items():
             array = rng.uniform(-scale, scale, shape).astype(np.float32)
+            array[words if name.endswith(".input") else []] = 0
             weights[f"{side}.{name}"] = array + np.float32(forward.initial_value(name))
     return Encoder(model._replace(weights=weights, training={}, fingerprint=""))
 

@@ -344,7 +344,9 @@ def test_a_damaged_index_and_a_damaged_data_folder(indexed: Path, log: Path, tmp
     (tmp_path / "data" / "data.safetensors").unlink()
     assert "data.safetensors is missing" in refused(*train)
     (tmp_path / "data" / "data.json").write_text('{"format": 9}')
-    check_tells(refused(*train), tmp_path / "data", "format 9", "2", "prepare")
+    check_tells(refused(*train), tmp_path / "data", "format 9", "up to 2", "update clickvec")
+    (tmp_path / "data" / "data.json").write_text('{"format": "old"}')
+    check_tells(refused(*train), tmp_path / "data", "format old", "prepare")
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class RecipeSettings(TypedDict, total=False):
     teacher_weight: float
     teacher_gamma: float
     teacher_titles: int
+    teacher_epochs: int
     negatives: int
     batch_negatives: bool
     shown_negatives: int
@@ -128,6 +129,7 @@ class Recipe:
     teacher_weight: float = 0.0  # of its part of the loss; 0: there is no teacher
     teacher_gamma: float = 20.0  # of the cosines of the teacher's vectors, as gamma is of the model's
     teacher_titles: int = 512  # random titles of the log and the catalogue that it teaches in each minibatch
+    teacher_epochs: int = 0  # of fine-tuning a transformer on the clicks before it teaches; 0: it stays as it is
     # negatives
     negatives: int = 4  # random titles for each pair
     batch_negatives: bool = False  # the other titles of the minibatch instead of random ones
@@ -220,9 +222,9 @@ DEFAULT: dict[str, Any] = {
 }
 # What changes if there is a teacher: more weight lowers held-out clicks, fewer epochs lower both dev sets.
 TAUGHT: dict[str, Any] = {"teacher_weight": 0.3, "epochs": 10}
-# What changes if a clickvec model is among the teachers, which knows clicks and so may have more weight. Chosen with a
-# transformer and a model of 224 cells on the dev sets of msrd and dbpedia (docs/log.md).
-TAUGHT_BY_MODEL: dict[str, Any] = {
+# What changes if a teacher knows clicks, and so may have more weight: a clickvec model, or a transformer that was
+# fine-tuned. Chosen on the dev sets of msrd and dbpedia (docs/log.md).
+TAUGHT_BY_CLICKS: dict[str, Any] = {
     "teacher_weight": 1.0, "teacher_gamma": 15.0, "teacher_titles": 768, "epochs": 10, "batch_size": 2048,
     "learning_rate": 0.003,
 }  # fmt: skip
@@ -238,7 +240,7 @@ _CHOICES = {
 }
 _LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("max_words", "max_trigrams", "negatives", "batch_size", "epochs"), (1, MAX_COUNT)),
-    **dict.fromkeys(("shown_negatives", "patience"), (0, MAX_COUNT)),
+    **dict.fromkeys(("shown_negatives", "patience", "teacher_epochs"), (0, MAX_COUNT)),
     **dict.fromkeys(("cells", "hidden", "output", "window"), (1, MAX_SIZE)),
     **dict.fromkeys(("gamma", "learning_rate", "clip_norm", "teacher_weight", "teacher_gamma"), (0, math.inf)),
     **dict.fromkeys(("momentum", "momentum_ends", "word_dropout"), (0, 0.9999)),
@@ -249,11 +251,11 @@ _LIMITS: dict[str, tuple[float, float]] = {
 
 def recipe(
     name: str | Recipe = "default", *, file: str | Path | None = None, settings: Sequence[str] = (),
-    has_teacher: bool = False, has_model_teacher: bool = False, **overrides: object,
+    has_teacher: bool = False, knows_clicks: bool = False, **overrides: object,
 ) -> Recipe:  # fmt: skip
     """Return a recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
 
-    With a teacher, the named recipes have other settings; `has_model_teacher` tells that a clickvec model is one. A
+    With a teacher, the named recipes have other settings; `knows_clicks` tells that one was trained on clicks. A
     setting that does not exist, or does not fit, is a ClickvecError.
     """
     if not isinstance(name, Recipe) and name not in RECIPES:
@@ -267,7 +269,7 @@ def recipe(
     elif name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
     if has_teacher and not isinstance(name, Recipe):
-        taught = TAUGHT_BY_MODEL if has_model_teacher else TAUGHT
+        taught = TAUGHT_BY_CLICKS if knows_clicks or chosen.get("teacher_epochs") else TAUGHT
         if name == "paper":  # its optimisation stays as it is
             taught = {key: value for key, value in taught.items() if key.startswith("teacher_")}
         base = base | taught

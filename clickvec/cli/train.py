@@ -69,10 +69,11 @@ def train(
 
     With --teacher, the model also learns which texts are alike according to a larger model: those of the log and the
     titles of --catalogue. The teacher's vectors are computed once and kept in OUT.teacher, or beside a data folder;
-    those of a clickvec model are computed each time. Of several teachers, the cosines are averaged.
+    those of a clickvec model are computed each time. Of several teachers, the cosines are averaged. With --set
+    teacher_epochs=4, a transformer is fine-tuned on the clicks first, which takes long without a GPU.
     """
     from clickvec import config
-    from clickvec.teacher.opening import check_source, split_names
+    from clickvec.teacher.opening import check_source, check_tunable, know_clicks, split_names
     from clickvec.training.process_settings import tuned_for_training
 
     if teacher:
@@ -82,9 +83,11 @@ def train(
     by_tower = [f"tower={tower}"] if tower else []
     options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
     if teacher:
-        options |= {"has_teacher": True, "has_model_teacher": bool(split_names(teacher)[0])}
+        options |= {"has_teacher": True, "knows_clicks": know_clicks(teacher)}
     if from_model is None:
         chosen = config.recipe(recipe, **options)
+        if teacher and chosen.teacher_epochs:
+            check_tunable(split_names(teacher)[1])
     if from_model is None and old_clicks is not None:
         raise typer.BadParameter("--old-clicks is for training a model further; give the model with --from")
     if old_clicks is not None and (dev or no_hold_out or any(map(inputs.is_data_folder, logs))):
@@ -135,7 +138,7 @@ def train(
             (data, texts), measured, test = training_data.hold_out_and_prepare(files, chosen)
         columns.check_used()
         with workers.after_first():  # it computes the vectors if they are not there yet
-            vectors = training_data.open_teacher(files, data, texts, out)
+            vectors = training_data.open_teacher(files, data, texts, chosen, out)
         source, start = inputs.file_names(logs), None
         if old is not None:
             if texts is None and continuing.has_words(old):

@@ -98,11 +98,13 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | N
     return data, texts
 
 
-def open_teacher(files: LogFiles, data: "Dataset", texts: "Texts | None", out: Path) -> "Teacher | None":
+def open_teacher(
+    files: LogFiles, data: "Dataset", texts: "Texts | None", recipe: "Recipe", out: Path
+) -> "Teacher | None":
     """Return the vectors of the teachers, if there are any: kept beside the data folder or, for a log, beside --out."""
     if not files.teachers or texts is None:
         return None
-    from clickvec.teacher import opening
+    from clickvec.training.trainer import read_teacher
 
     beside = files.logs[0] if inputs.is_data_folder(files.logs[0]) else out
-    return opening.open_teacher(data, texts, files.teachers, beside, Bar())
+    return read_teacher(data, texts, files.teachers, recipe, beside, Bar())

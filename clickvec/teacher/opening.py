@@ -84,6 +84,34 @@ def check_source(teacher: Named) -> None:
             SentenceSource(str(name))
 
 
+def check_tunable(teachers: Sequence[str | Path]) -> str:
+    """Return the identity of the teacher that is not a clickvec model. Raise if it cannot be fine-tuned.
+
+    It is a transformer, or a teacher folder with tokens, or with the vectors of a transformer that is tuned already.
+    """
+    if not teachers:
+        raise ClickvecError("teacher_epochs is for a transformer, and the teacher is a clickvec model; leave it out")
+    path = Path(teachers[0])
+    if not teacher_folder.is_teacher_folder(path):
+        if path.suffix in (".npy", ".parquet"):
+            raise ClickvecError(f"{path} holds vectors, which cannot be fine-tuned; leave out teacher_epochs")
+        return SentenceSource(str(teachers[0])).identity
+    with teacher_folder.open_teacher_folder(path) as (_, about):
+        identity = str(about["identity"])
+        if about["kind"] != "tokens" and not identity.startswith(teacher_folder.TUNED):
+            raise ClickvecError(
+                f"{path} holds vectors, which cannot be fine-tuned; name the transformer itself, or make tokens with "
+                "prepare --tokens"
+            )
+        return identity
+
+
+def know_clicks(teacher: Named) -> bool:
+    """Tell whether one of the teachers was trained on clicks: a clickvec model, or a transformer that was tuned."""
+    models, others = split_names(teacher)
+    return bool(models) or any(teacher_folder.is_tuned(Path(name)) for name in others)
+
+
 def open_source(teacher: str | Path, folder: Path) -> Source:
     """Return the source that a user names. `folder` is where its vectors will be kept."""
     path = Path(teacher)

@@ -21,6 +21,7 @@ MARKER = "teacher.json"
 VECTOR_FILES = ("queries.npy", "titles.npy", "query_keys.npy", "title_keys.npy", "reduction.safetensors")
 TOKEN_FILES = ("tokens.npz", "encoder.safetensors")
 ALL_FILES = (MARKER, *VECTOR_FILES, *TOKEN_FILES)
+TUNED = "tuned on "  # how the identity of a teacher starts that was fine-tuned on clicks
 _ROWS_AT_ONCE = 2**16
 
 
@@ -63,6 +64,14 @@ def kind_of_teacher(path: Path) -> str:
     """Return what a teacher folder holds: `vectors` or `tokens`."""
     with open_teacher_folder(path) as (_, about):
         return str(about["kind"])
+
+
+def is_tuned(path: Path) -> bool:
+    """Tell whether a path names a teacher folder whose teacher was fine-tuned on clicks."""
+    if not is_teacher_folder(path):
+        return False
+    with open_teacher_folder(path) as (_, about):
+        return str(about["identity"]).startswith(TUNED)
 
 
 def load(path: Path) -> StoredTeacher:

@@ -3,6 +3,8 @@
 `write_tokens` needs the package tokenizers; computing the vectors from what it writes needs only torch and NumPy.
 """
 
+import math
+import shutil
 import zipfile
 from collections.abc import Sequence
 from functools import cached_property
@@ -60,13 +62,23 @@ class TokenSource:
         for block in np.unique(numbers // _BLOCK).tolist():
             here = numbers[(numbers >= block * _BLOCK) & (numbers < (block + 1) * _BLOCK)] - block * _BLOCK
             parts.append(self._tokens(block).take(here))
-        return self._bert.encode(concatenate(parts))
+        return np.asarray(self._bert.encode(concatenate(parts)).cpu().numpy(), np.float32)
+
+    def all_tokens(self, taught: TaughtTexts) -> tuple[Ragged, Ragged]:
+        """Return the tokens of all queries and of all titles of a dataset, in its order."""
+        blocks = range(math.ceil(self._count / _BLOCK))
+        tokens = concatenate([self._tokens(block) for block in blocks])
+        return tokens.part(slice(0, taught.queries)), tokens.take(taught.number_of_title)
+
+    def model(self, *, to_train: bool = False) -> "Bert":
+        """Return the encoder, on a GPU if there is one."""
+        from clickvec.teacher.bert import Bert
+
+        return Bert(self._weights, self._heads, self._epsilon, self._device, to_train=to_train)
 
     @cached_property
     def _bert(self) -> "Bert":
-        from clickvec.teacher.bert import Bert
-
-        return Bert(self._weights, self._heads, self._epsilon, self._device)
+        return self.model()
 
     @cached_property
     def _device(self) -> str:
@@ -97,6 +109,18 @@ def check_target(folder: Path) -> None:
     files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
     if teacher_folder.is_teacher_folder(folder) and teacher_folder.kind_of_teacher(folder) == "vectors":
         raise ClickvecError(f"{folder} holds the vectors of a teacher already; leave out --tokens, or remove it")
+
+
+def write_tuned(folder: Path, weights: dict[str, NDArray[Any]], name: str, identity: str, out: Path) -> None:
+    """Write a teacher folder with the tokens of another one and the weights of its encoder after fine-tuning."""
+    from clickvec.teacher.bert import pack
+
+    with teacher_folder.open_teacher_folder(folder) as (_, about):
+        facts = {key: value for key, value in about.items() if key not in ("format", "kind", "files")}
+    with files.replacing(out, teacher_folder.MARKER, teacher_folder.ALL_FILES) as fresh:
+        shutil.copyfile(folder / "tokens.npz", fresh / "tokens.npz")
+        write_arrays(fresh / "encoder.safetensors", pack(weights))
+        teacher_folder.write_about(fresh, "tokens", {**facts, "name": name, "identity": identity})
 
 
 def write_tokens(data: Dataset, texts: Texts, model: str, folder: Path, progress: Progress | None = None) -> None:

@@ -91,13 +91,14 @@ def continue_training(
     trained = run_training(
         add_trigrams(data, texts, start, chosen), chosen, out, dev=dev if has_choice(chosen) else None,
         device=device, resume=resume, overwrite=overwrite, source=describe_source(start, file_names(clicks)),
-        progress=progress, start=Start(start, tests), teacher=read_teacher(data, texts, teacher, beside, progress),
+        progress=progress, start=Start(start, tests),
+        teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip
     return Encoder(trained, out.resolve())
 
 
 def continued_recipe(
-    model: Model, *, has_teacher: bool = False, has_model_teacher: bool = False, **options: Any  # noqa: ANN401
+    model: Model, *, has_teacher: bool = False, knows_clicks: bool = False, **options: Any  # noqa: ANN401
 ) -> Recipe:  # fmt: skip
     """Return the recipe for training a model further. `options` are those of `config.recipe`.
 
@@ -108,12 +109,12 @@ def continued_recipe(
     first = config.stored_recipe(first_recipe(model))
     first = dataclasses.replace(first, whole_words=first.whole_words or has_words(model))
     if has_teacher and not first.teacher_weight:
-        taught = config.recipe(has_teacher=True, has_model_teacher=has_model_teacher)
+        taught = config.recipe(has_teacher=True, knows_clicks=knows_clicks)
         teaching = {name: getattr(taught, name) for name in ("teacher_weight", "teacher_gamma", "teacher_titles")}
         first = dataclasses.replace(first, **teaching)
     weight = first.teacher_weight if has_teacher else 0.0
     rate = RATE_SHARE * first.learning_rate
-    first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight)
+    first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight, teacher_epochs=0)
     chosen = config.recipe(first, has_teacher=has_teacher, **options)
     tower = {"max_words": model.max_words, "shared_tower": model.shared_tower, **dataclasses.asdict(model.tower)}
     tower["tower"] = tower.pop("kind")

@@ -7,7 +7,7 @@ With many titles, a query searches only those near to it: titles are put into cl
 searches the cluster of its own vector and the next ones.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from clickvec.training.negatives import Ids, positions
 from clickvec.training.towers import TorchTower, TowerPair, make_batch
 from clickvec.training.update import unit
 from clickvec.training.workers import ALONE, Workers
+
+Encode = Callable[[Ids], Tensor]
 
 MOST_TITLES = 2**19  # titles to search, a random sample if there are more: their vectors take 200 MB of memory
 MOST_EXACT = 10_000  # up to this many titles, every query searches all of them
@@ -45,15 +47,25 @@ def mine(
 
     The titles are the clicked ones of the log. Each worker encodes a share of them and searches a share of the queries.
     """
+    mine_by(
+        data, lambda rows: _encode(towers.query, data.queries.take(rows), data.tokens, device),
+        lambda rows: _encode(towers.title, data.titles.take(rows), data.tokens, device), rng, mined, workers,
+    )  # fmt: skip
+
+
+def mine_by(
+    data: Dataset, encode_queries: Encode, encode_titles: Encode, rng: np.random.Generator, mined: NDArray[np.int32],
+    workers: Workers = ALONE,
+) -> None:  # fmt: skip
+    """Mine as `mine` does, with the unit vectors that two functions return for rows of the dataset."""
     ids = _draw(data.clicked_titles, MOST_TITLES, rng)
-    own = _encode(towers.title, data.titles.take(ids[workers.share(len(ids))]), data.tokens, device)
-    titles = workers.gather(own, len(ids))
+    titles = workers.gather(encode_titles(ids[workers.share(len(ids))]), len(ids))
     clusters = Clusters(titles, len(mined), rng) if len(ids) > MOST_EXACT else None
-    share = workers.share(len(mined))
+    share, device = workers.share(len(mined)), titles.device
     at_once = QUERIES_AT_ONCE if device.type == "cpu" else max(QUERIES_AT_ONCE, QUERY_BYTES // (4 * titles.shape[1]))
     for first in range(share.start, share.stop, at_once):
         rows = np.arange(first, min(first + at_once, share.stop))
-        queries = _encode(towers.query, data.queries.take(rows), data.tokens, device)
+        queries = encode_queries(rows)
         if clusters is None:
             mined[rows] = _best(queries, titles, ids, data.clicked.take(rows))
             continue

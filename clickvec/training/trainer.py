@@ -16,12 +16,14 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.teacher.opening import Named, check_source, open_teacher, split_names
+from clickvec.teacher.opening import Named, check_source, check_tunable, know_clicks, open_teacher, split_names
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
+from clickvec.training.fine_tuning import Tuning
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks
+from clickvec.training.tuned_teacher import open_tuned
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,8 @@ def train(
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
     beside it, or .parquet), a teacher folder, or a larger clickvec model; or a list, such as a transformer and a
     clickvec model, whose cosines are averaged. Vectors, except those of clickvec models, are kept in `OUT.teacher`, or
-    beside the data folder, which `clickvec prepare --teacher` made.
+    beside the data folder, which `clickvec prepare --teacher` made. With `teacher_epochs=4`, a transformer is
+    fine-tuned on the clicks before it teaches.
 
     `recipe` is `default`, `paper` or a `Recipe`; the keywords are its settings, such as `epochs=10`. `device` is `cpu`,
     `cuda`, `cuda:1` or `auto`. If `out` holds a model or an unfinished run, `if_exists` says what to do. Messages go to
@@ -73,6 +76,8 @@ def train(
     # Errors come now, and not after reading a long log.
     chosen = config.recipe(recipe, **check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
+    if chosen.teacher_epochs and not isinstance(teacher, Teacher | None):
+        check_tunable(split_names(teacher)[1])
     pick_device(device)
     measured: Dev | None = None
     test: Collection | None = None
@@ -96,7 +101,7 @@ def train(
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
         data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
-        source=source, progress=progress, teacher=read_teacher(data, texts, teacher, beside, progress),
+        source=source, progress=progress, teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip
     return Encoder(model, out.resolve())
 
@@ -134,7 +139,7 @@ class TeacherFacts(TypedDict, total=False):
     """What a recipe needs to know about teachers."""
 
     has_teacher: bool
-    has_model_teacher: bool
+    knows_clicks: bool
 
 
 def check_teachers(teacher: Teacher | Named | None) -> TeacherFacts:
@@ -142,16 +147,19 @@ def check_teachers(teacher: Teacher | Named | None) -> TeacherFacts:
     if teacher is None or isinstance(teacher, Teacher):
         return {"has_teacher": teacher is not None}
     check_source(teacher)
-    return {"has_teacher": True, "has_model_teacher": bool(split_names(teacher)[0])}
+    return {"has_teacher": True, "knows_clicks": know_clicks(teacher)}
 
 
 def read_teacher(
-    data: Dataset, texts: Texts | None, teacher: Teacher | Named | None, beside: Path, progress: Progress | None
-) -> Teacher | None:
+    data: Dataset, texts: Texts | None, teacher: Teacher | Named | None, recipe: Recipe, beside: Path,
+    progress: Progress | None,
+) -> Teacher | None:  # fmt: skip
     """Return the vectors of a teacher for all texts of a dataset, kept in `BESIDE.teacher`."""
     if teacher is None:
         return None
     if isinstance(teacher, Teacher):
+        if recipe.teacher_epochs:
+            raise ClickvecError("teacher_epochs is for a transformer that is named; these are its vectors already")
         counts = tuple(len(rows.offsets) - 1 for rows in (data.queries, data.titles))
         if (len(teacher.queries), len(teacher.titles)) != counts:
             raise ClickvecError(
@@ -161,6 +169,8 @@ def read_teacher(
         return teacher
     if texts is None:
         raise ClickvecError("a Dataset has no texts for the teacher; give the path of a data folder or a click log")
+    if recipe.teacher_epochs:
+        return open_tuned(data, texts, teacher, beside, Tuning(recipe.teacher_epochs), progress)
     return open_teacher(data, texts, teacher, beside, progress)
 
 

@@ -17,6 +17,9 @@ To learn from two teachers, first train a larger model, and then name its folder
     python benchmarks/teacher.py DATA --teacher DATA.teacher --dev JUDGED --out DIR --seeds 1 "large: cells=224"
     python benchmarks/teacher.py DATA --teacher DATA.teacher --teacher "DIR/large 1/model" --dev JUDGED --out DIR \
         default "two teachers: teacher"
+
+With `teacher_epochs=4` in a variant, the transformer is fine-tuned on the clicks before it teaches. DATA.teacher must
+hold tokens then (prepare --tokens), and all variants of the call learn from the fine-tuned transformer.
 """
 
 import argparse
@@ -37,11 +40,10 @@ from clickvec.evaluation.significance import randomisation_test
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import save_model
 from clickvec.model.shrink import shrink_model
-from clickvec.teacher.opening import open_teacher
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.process_settings import tuned_for_training
-from clickvec.training.trainer import check_teachers
+from clickvec.training.trainer import check_teachers, read_teacher
 
 JUDGED, CLICKS = ("NDCG@1", "NDCG@3", "NDCG@10"), ("NDCG@10", "MRR@10", "Recall@100")
 Settings = dict[str, Any]
@@ -89,6 +91,7 @@ class Trainer:
         self.clicks = parts[options.test]
         self.data, self._texts = load_with_texts(options.data)
         self.teacher: Any = None
+        self._reported = 0.0
 
     def file(self, name: str, seed: int) -> Path:
         """Return where the values of a cell are."""
@@ -107,13 +110,20 @@ class Trainer:
         np.savez(file, **values, **{f"clicks {one}": clicks.per_query("model", one) for one in CLICKS})
         print(name, seed, {key: round(float(value.mean()), 2) for key, value in np.load(file).items()}, flush=True)
 
+    def _report(self, label: str, done: int, total: int | None, note: str = "") -> None:
+        if time.monotonic() - self._reported > 20:
+            self._reported = time.monotonic()
+            print(label, done, "of", total, note, flush=True)
+
     def _train(self, model: Path, seed: int, settings: Settings) -> None:
         has_teacher, started = "teacher" in settings, time.monotonic()
-        if has_teacher and self.teacher is None:
-            self.teacher = open_teacher(self.data, self._texts, self.options.teacher, self.options.data)
         others = {key: value for key, value in settings.items() if key != "teacher"}
         taught = check_teachers(self.options.teacher) if has_teacher else {}
         chosen = config.recipe("default", **taught, seed=seed, keep="last", **others)
+        if has_teacher and self.teacher is None:
+            self.teacher = read_teacher(
+                self.data, self._texts, self.options.teacher, chosen, self.options.data, self._report
+            )
         model.parent.mkdir(parents=True, exist_ok=True)
         made = run_training(
             self.data, chosen, model, device=self.options.device, teacher=self.teacher if has_teacher else None,

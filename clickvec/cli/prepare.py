@@ -175,12 +175,14 @@ def _write_teacher(out: Path, teacher: str, tokens: bool) -> None:
     from clickvec.data import data_folder
     from clickvec.teacher.opening import folder_of, open_teacher
     from clickvec.teacher.token_source import write_tokens
+    from clickvec.training.process_settings import tuned_for_training
 
     data, texts = data_folder.load_with_texts(out)
     if tokens:
         write_tokens(data, texts, teacher, folder_of(out), Bar())
     else:
-        open_teacher(data, texts, teacher, out, Bar())
+        with tuned_for_training():  # a transformer runs on torch too
+            open_teacher(data, texts, teacher, out, Bar())
 
 
 def _read_list(path: Path | None) -> list[str]:

@@ -163,11 +163,14 @@ class Tuner:
 
     # --- state ---------------------------------------------------------------------------------------------------
 
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the weights and the moments of the optimizer."""
+        states = self._optimizer.state
+        tensors = {f"{part} {name}": states[w][part] for name, w in self._bert.weights.items() for part in states[w]}
+        return {**self._bert.weights, **tensors}
+
     def _save(self, path: Path, name: str, epoch: int) -> None:
-        arrays = {key: weight.detach().cpu().numpy() for key, weight in self._bert.weights.items()}
-        for key, weight in self._bert.weights.items():
-            state = self._optimizer.state[weight]
-            arrays |= {f"{part} {key}": state[part].cpu().numpy() for part in state}
+        arrays = {key: tensor.detach().cpu().numpy() for key, tensor in self._tensors().items()}
         with files.replacing_path(path) as fresh:
             write_arrays(fresh, arrays, {"name": name, "epoch": str(epoch)})
 
@@ -178,13 +181,15 @@ class Tuner:
                 about, arrays = read_metadata(file, str(path)), read_arrays(file, str(path))
         except (FileNotFoundError, ClickvecError):
             return 0
-        if about.get("name") != name:
+        for weight in self._bert.weights.values():
+            moments = {part: torch.zeros_like(weight) for part in ("exp_avg", "exp_avg_sq")}
+            self._optimizer.state[weight] = {"step": torch.zeros((), device=weight.device), **moments}
+        tensors = self._tensors()
+        shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
+        if about.get("name") != name or shapes != {key: array.shape for key, array in arrays.items()}:
+            self._optimizer.state.clear()
             return 0
         with torch.no_grad():
-            for key, weight in self._bert.weights.items():
-                weight.copy_(torch.from_numpy(np.array(arrays[key])))
-                parts = ("step", "exp_avg", "exp_avg_sq")
-                self._optimizer.state[weight] = {
-                    part: torch.from_numpy(np.array(arrays[f"{part} {key}"])).to(self._bert.device) for part in parts
-                }
+            for key, tensor in tensors.items():
+                tensor.copy_(torch.from_numpy(np.array(arrays[key])))
         return int(about["epoch"])

@@ -14,6 +14,7 @@ import clickvec
 from clickvec.data import ClickLog
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError, Interrupted
+from clickvec.storage.arrays import read_arrays, read_metadata, write_arrays
 from clickvec.teacher import teacher_folder
 from clickvec.teacher.opening import folder_of, know_clicks
 from clickvec.teacher.taught_texts import TaughtTexts
@@ -120,12 +121,18 @@ def test_a_run_that_was_stopped_continues_to_the_same_weights(bert: Path, tmp_pa
         np.testing.assert_array_equal(weights(continued)[name], weight)
 
 
-@pytest.mark.parametrize("damage", ["", "another"])
+@pytest.mark.parametrize("damage", ["truncated", "another run", "another shape", "incomplete"])
 def test_a_damaged_state_or_that_of_another_run_is_not_used(bert: Path, tmp_path: Path, damage: str) -> None:
     tuner, _, _ = tuner_of(bert, tmp_path / "t", FAST._replace(epochs=2))
-    tuner.run(tmp_path / "s", "another run")
-    if not damage:
+    tuner.run(tmp_path / "s", "run" if damage != "another run" else damage)
+    with (tmp_path / "s").open("rb") as file:
+        about, arrays = read_metadata(file, "s"), {key: np.array(a) for key, a in read_arrays(file, "s").items()}
+    if damage == "truncated":
         (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:100])
+    elif damage == "another shape":
+        write_arrays(tmp_path / "s", {key: array.ravel()[:1] for key, array in arrays.items()}, about)
+    elif damage == "incomplete":
+        write_arrays(tmp_path / "s", dict(list(arrays.items())[1:]), about)
     again, model, _ = tuner_of(bert, tmp_path / "t", FAST._replace(epochs=2))
     before = weights(model)
     assert again._restore(tmp_path / "s", "run") == 0

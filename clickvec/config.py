@@ -269,7 +269,7 @@ def recipe(
     elif name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
     if has_teacher and not isinstance(name, Recipe):
-        taught = TAUGHT_BY_CLICKS if knows_clicks or chosen.get("teacher_epochs") else TAUGHT
+        taught = TAUGHT_BY_CLICKS if knows_clicks or convert(int, chosen.get("teacher_epochs", 0)) else TAUGHT
         if name == "paper":  # its optimisation stays as it is
             taught = {key: value for key, value in taught.items() if key.startswith("teacher_")}
         base = base | taught

@@ -73,7 +73,7 @@ def train(
     teacher_epochs=4, a transformer is fine-tuned on the clicks first, which takes long without a GPU.
     """
     from clickvec import config
-    from clickvec.teacher.opening import check_source, check_tunable, know_clicks, split_names
+    from clickvec.teacher.opening import check_source, check_tuning, know_clicks
     from clickvec.training.process_settings import tuned_for_training
 
     if teacher:
@@ -86,8 +86,7 @@ def train(
         options |= {"has_teacher": True, "knows_clicks": know_clicks(teacher)}
     if from_model is None:
         chosen = config.recipe(recipe, **options)
-        if teacher and chosen.teacher_epochs:
-            check_tunable(split_names(teacher)[1])
+        check_tuning(teacher or (), chosen.teacher_epochs)
     if from_model is None and old_clicks is not None:
         raise typer.BadParameter("--old-clicks is for training a model further; give the model with --from")
     if old_clicks is not None and (dev or no_hold_out or any(map(inputs.is_data_folder, logs))):
@@ -120,6 +119,12 @@ def train(
         old = None if from_model is None else open_model(from_model)
         if old is not None:
             chosen = continuing.continued_recipe(old, **options)
+            check_tuning(teacher or (), chosen.teacher_epochs)
+        if workers.count > 1 and chosen.teacher_epochs:
+            raise ClickvecError(
+                "teacher_epochs is not for several workers; train once without torchrun, then give the teacher folder "
+                "of that training"
+            )
         columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks))
         files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, tuple(teacher or ()))
         measured: Dev | None = None

@@ -16,7 +16,7 @@ from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.teacher_source import Source
 from clickvec.teacher.teacher_vectors import Teacher, mean_of
 from clickvec.teacher.teaching import teach
-from clickvec.teacher.token_source import TokenSource
+from clickvec.teacher.token_source import TokenSource, check_tokens
 
 Named = str | Path | Sequence[str | Path]  # what a user names: a teacher, or several
 
@@ -84,6 +84,12 @@ def check_source(teacher: Named) -> None:
             SentenceSource(str(name))
 
 
+def check_tuning(teacher: Named, epochs: int) -> None:
+    """Raise if a transformer is to be fine-tuned, and none of the teachers can be."""
+    if epochs:
+        check_tunable(split_names(teacher)[1])
+
+
 def check_tunable(teachers: Sequence[str | Path]) -> str:
     """Return the identity of the teacher that is not a clickvec model. Raise if it cannot be fine-tuned.
 
@@ -95,13 +101,13 @@ def check_tunable(teachers: Sequence[str | Path]) -> str:
     if not teacher_folder.is_teacher_folder(path):
         if path.suffix in (".npy", ".parquet"):
             raise ClickvecError(f"{path} holds vectors, which cannot be fine-tuned; leave out teacher_epochs")
+        check_tokens(str(teachers[0]))
         return SentenceSource(str(teachers[0])).identity
     with teacher_folder.open_teacher_folder(path) as (_, about):
         identity = str(about["identity"])
         if about["kind"] != "tokens" and not identity.startswith(teacher_folder.TUNED):
             raise ClickvecError(
-                f"{path} holds vectors, which cannot be fine-tuned; name the transformer itself, or make tokens with "
-                "prepare --tokens"
+                f"{path} holds vectors, which cannot be fine-tuned; name the transformer instead of the folder"
             )
         return identity
 

@@ -68,6 +68,11 @@ def _earlier(folder: Path, source: Source) -> StoredTeacher | None:
         log.warning("The vectors of the teacher are computed again: %s.", error)
         return None
     if earlier.identity != source.identity:
+        if earlier.identity.startswith(teacher_folder.TUNED):
+            raise ClickvecError(
+                f"{folder} has the vectors of {earlier.teacher.name}, which took long to make; to use them, give "
+                f"--teacher {folder}; to replace them, remove the folder first"
+            )
         log.warning("%s has the vectors of another teacher, %s; they are replaced.", folder, earlier.teacher.name)
         return None
     return earlier

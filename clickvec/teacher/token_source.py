@@ -123,11 +123,18 @@ def write_tuned(folder: Path, weights: dict[str, NDArray[Any]], name: str, ident
         teacher_folder.write_about(fresh, "tokens", {**facts, "name": name, "identity": identity})
 
 
+def check_tokens(model: str) -> Path:
+    """Return the folder of a BERT model. Raise if it is none, or only a name."""
+    path = model_folder(model)
+    if path is None:
+        raise ClickvecError(f"the folder of the model is needed, and {model} is a name; download it first")
+    _settings(path)
+    return path
+
+
 def write_tokens(data: Dataset, texts: Texts, model: str, folder: Path, progress: Progress | None = None) -> None:
     """Write a teacher folder with the tokens of all texts of a dataset and the weights of a BERT model."""
-    source, path = SentenceSource(model), model_folder(model)
-    if path is None:
-        raise ClickvecError(f"--tokens needs the folder of the model, and {model} is a name; download it first")
+    source, path = SentenceSource(model), check_tokens(model)
     check_target(folder)
     heads, epsilon, most = _settings(path)
     tokenizer = _tokenizer(path, most)
@@ -182,8 +189,8 @@ def _settings(path: Path) -> tuple[int, float, int]:
     for name, value in wanted.items():
         if found[name] != value:
             raise ClickvecError(
-                f"--tokens is for BERT encoders with mean pooling, and {path.name} has {name} {found[name]!r}, not "
-                f"{value!r}; compute its vectors here, without --tokens"
+                f"--tokens and teacher_epochs are for BERT encoders with mean pooling, and {path.name} has {name} "
+                f"{found[name]!r}, not {value!r}; leave them out"
             )
     sentence = _read(path / "sentence_bert_config.json")
     most = min(int(sentence.get("max_seq_length") or _MOST_LENGTH), int(config["max_position_embeddings"]))

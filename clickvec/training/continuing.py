@@ -17,7 +17,7 @@ from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collectio
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
 from clickvec.progress import Progress
-from clickvec.teacher.opening import Named
+from clickvec.teacher.opening import Named, check_tuning
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.text.ragged import Ragged
 from clickvec.text.trigrams import Vocabulary, is_whole_word
@@ -72,6 +72,8 @@ def continue_training(
     start, out = open_model(Path(model)), Path(out)
     # Errors come now, and not after reading a long log.
     chosen = continued_recipe(start, **check_teachers(teacher), **settings)
+    if teacher and not isinstance(teacher, Teacher):
+        check_tuning(teacher, chosen.teacher_epochs)
     check_output_folder(out, resume, overwrite)
     pick_device(device)
     dev: Collection | None
@@ -116,6 +118,8 @@ def continued_recipe(
     rate = RATE_SHARE * first.learning_rate
     first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight, teacher_epochs=0)
     chosen = config.recipe(first, has_teacher=has_teacher, **options)
+    if chosen.teacher_epochs and not knows_clicks:
+        return continued_recipe(model, has_teacher=has_teacher, knows_clicks=True, **options)
     tower = {"max_words": model.max_words, "shared_tower": model.shared_tower, **dataclasses.asdict(model.tower)}
     tower["tower"] = tower.pop("kind")
     for name, value in tower.items():

@@ -58,25 +58,28 @@ class Tuner:
     """Fine-tunes a transformer. It saves its state after each epoch."""
 
     def __init__(
-        self, bert: Bert, data: Dataset, queries: Ragged, titles: Ragged, tuning: Tuning, progress: Progress = ignore
-    ) -> None:
-        """Tune `bert`, whose weights change. `queries` and `titles` hold the tokens of the texts of `data`."""
+        self, bert: Bert, data: Dataset, queries: Ragged, titles: Ragged, tuning: Tuning, saved: Path,
+        progress: Progress = ignore,
+    ) -> None:  # fmt: skip
+        """Tune `bert`, whose weights change. `queries` and `titles` hold the tokens of the texts of `data`.
+
+        The state is saved in the file `saved`.
+        """
         self._bert, self._data, self._queries, self._titles = bert, data, queries, titles
-        self._tuning, self._progress = tuning, progress
-        self._sampler = Sampler(data, config.recipe(hard_negatives=tuning.hard_negatives))
+        self._tuning, self._saved, self._progress = tuning, saved, progress
+        self._sampler = Sampler(data, config.recipe(hard_negatives=tuning.hard_negatives), saved.parent)
         self._optimizer = torch.optim.AdamW(bert.weights.values(), fused=bert.device == "cuda")
         self._pairs = len(data.pair_query)
         self._batches = math.ceil(self._pairs / tuning.batch_size)
 
-    def run(self, saved: Path, name: str) -> None:
-        """Tune to the end. Continue from the file `saved` if it holds the state of a run of the same name."""
+    def run(self, name: str) -> None:
+        """Tune to the end. Continue if the saved state is that of a run of the same name."""
         # Other kernels of attention are planned anew for each shape of a group, which takes longer than running them.
         kernels = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
         with sdpa_kernel(kernels) if self._bert.device == "cuda" else nullcontext():
-            for epoch in range(self._restore(saved, name), self._tuning.epochs):
+            for epoch in range(self._restore(name), self._tuning.epochs):
                 self._epoch(epoch)
-                if epoch + 1 < self._tuning.epochs:
-                    self._save(saved, name, epoch + 1)
+                self._save(name, epoch + 1)
 
     def _epoch(self, epoch: int) -> None:
         label = f"teacher, epoch {epoch + 1}/{self._tuning.epochs}"
@@ -169,16 +172,16 @@ class Tuner:
         tensors = {f"{part} {name}": states[w][part] for name, w in self._bert.weights.items() for part in states[w]}
         return {**self._bert.weights, **tensors}
 
-    def _save(self, path: Path, name: str, epoch: int) -> None:
+    def _save(self, name: str, epoch: int) -> None:
         arrays = {key: tensor.detach().cpu().numpy() for key, tensor in self._tensors().items()}
-        with files.replacing_path(path) as fresh:
+        with files.replacing_path(self._saved) as fresh:
             write_arrays(fresh, arrays, {"name": name, "epoch": str(epoch)})
 
-    def _restore(self, path: Path, name: str) -> int:
+    def _restore(self, name: str) -> int:
         """Restore the state and return the number of finished epochs: 0 if there is none of that name."""
         try:
-            with path.open("rb") as file:
-                about, arrays = read_metadata(file, str(path)), read_arrays(file, str(path))
+            with self._saved.open("rb") as file:
+                about, arrays = read_metadata(file, str(self._saved)), read_arrays(file, str(self._saved))
         except (FileNotFoundError, ClickvecError):
             return 0
         for weight in self._bert.weights.values():
@@ -186,10 +189,12 @@ class Tuner:
             self._optimizer.state[weight] = {"step": torch.zeros((), device=weight.device), **moments}
         tensors = self._tensors()
         shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
-        if about.get("name") != name or shapes != {key: array.shape for key, array in arrays.items()}:
+        numbers = {str(epoch): epoch for epoch in range(1, self._tuning.epochs + 1)}
+        epoch = numbers.get(about.get("epoch", ""), 0) if about.get("name") == name else 0
+        if not epoch or shapes != {key: array.shape for key, array in arrays.items()}:
             self._optimizer.state.clear()
             return 0
         with torch.no_grad():
             for key, tensor in tensors.items():
                 tensor.copy_(torch.from_numpy(np.array(arrays[key])))
-        return int(about["epoch"])
+        return epoch

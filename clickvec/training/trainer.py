@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.teacher.opening import Named, check_source, check_tunable, know_clicks, open_teacher, split_names
+from clickvec.teacher.opening import Named, check_source, check_tuning, know_clicks, open_teacher
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
@@ -76,8 +76,8 @@ def train(
     # Errors come now, and not after reading a long log.
     chosen = config.recipe(recipe, **check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
-    if chosen.teacher_epochs and not isinstance(teacher, Teacher | None):
-        check_tunable(split_names(teacher)[1])
+    if teacher and not isinstance(teacher, Teacher):
+        check_tuning(teacher, chosen.teacher_epochs)
     pick_device(device)
     measured: Dev | None = None
     test: Collection | None = None

@@ -1,8 +1,13 @@
 """A transformer that is fine-tuned on the clicks before it teaches: from its name to the vectors of all texts."""
 
+import hashlib
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import numpy as np
 
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError, Interrupted
@@ -15,10 +20,10 @@ from clickvec.teacher.opening import Named, check_tunable, folder_of, open_teach
 from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.teacher.token_source import TokenSource, write_tokens, write_tuned
-from clickvec.training.checkpoint import name_data
 from clickvec.training.fine_tuning import Tuner, Tuning
 
 log = logging.getLogger(__name__)
+STATE = "state.safetensors"
 
 
 def open_tuned(
@@ -30,39 +35,72 @@ def open_tuned(
     epoch is in `BESIDE.teacher.tuning`, and the next call continues from it.
     """
     models, others = split_names(teacher)
-    base = check_tunable(others)
-    folder, on = resolve(folder_of(beside)), f"{teacher_folder.TUNED}{name_data(data, None)} {tuple(tuning)} "
-    if not base.startswith(on) and _stored_identity(folder) != on + base:
+    base, taught = check_tunable(others), TaughtTexts(data, texts)
+    on = f"{teacher_folder.TUNED}{_pairs_digest(data, taught)} {tuple(tuning)} "
+    if base.startswith(teacher_folder.TUNED):
+        if not base.startswith(on):
+            raise ClickvecError(
+                f"{others[0]} was fine-tuned on other clicks or with other teacher_epochs; leave out teacher_epochs to "
+                "use it as it is, or name the transformer to fine-tune it again"
+            )
+        return open_teacher(data, texts, teacher, beside, progress)
+    folder = resolve(folder_of(beside))
+    stored = _stored_identity(folder)
+    if stored != on + base:
+        files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
+        if stored not in ("", base):
+            log.warning("%s has another teacher, which is replaced when the transformer is fine-tuned.", folder)
         run = folder.with_name(f"{folder.name}.tuning")
         try:
-            with locked(run, str(folder)):
-                _tune(data, texts, str(others[0]), folder, run, on + base, progress or ignore, tuning)
+            with locked(run, str(folder)), _cleared(run):
+                tokens = Path(others[0])
+                if not teacher_folder.is_teacher_folder(tokens):
+                    tokens = run / "tokens"
+                    write_tokens(data, texts, str(others[0]), tokens, progress)
+                _tune(data, taught, tokens, folder, run / STATE, on + base, progress or ignore, tuning)
+                (run / STATE).unlink()
         except KeyboardInterrupt:
-            raise Interrupted("Stopped while the teacher was fine-tuned. Run the same command again") from None
+            raise Interrupted(
+                "Stopped while the teacher was fine-tuned. Run the same command again to continue after the last epoch"
+            ) from None
         except OSError as error:
             raise files.cannot_write(folder, error) from None
-        shutil.rmtree(run, ignore_errors=True)
     return open_teacher(data, texts, [folder, *models], beside, progress)
 
 
 def _tune(
-    data: Dataset, texts: Texts, teacher: str, folder: Path, run: Path, identity: str, progress: Progress,
+    data: Dataset, taught: TaughtTexts, tokens: Path, folder: Path, state: Path, identity: str, progress: Progress,
     tuning: Tuning,
 ) -> None:  # fmt: skip
     """Leave the tokens of all texts and the tuned weights in `folder`."""
-    files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
-    tokens = Path(teacher)
-    if not teacher_folder.is_teacher_folder(tokens):
-        tokens = run / "tokens"
-        write_tokens(data, texts, teacher, tokens, progress)
-    source, taught = TokenSource(tokens), TaughtTexts(data, texts)
+    source = TokenSource(tokens)
     source.check_texts(taught)
     bert = source.model(to_train=True)
-    Tuner(bert, data, *source.all_tokens(taught), tuning, progress).run(run / "state.safetensors", identity)
-    if teacher_folder.is_teacher_folder(folder) and teacher_folder.kind_of_teacher(folder) == "vectors":
-        log.warning("%s has the vectors of another teacher; they are replaced.", folder)
+    Tuner(bert, data, *source.all_tokens(taught), tuning, state, progress).run(identity)
     weights = {name: weight.detach().cpu().numpy() for name, weight in bert.weights.items()}
     write_tuned(tokens, weights, f"{source.name}, fine-tuned", identity, folder)
+
+
+@contextmanager
+def _cleared(run: Path) -> Iterator[None]:
+    """On exit, remove what a run has left, except its state and what it did not write."""
+    try:
+        yield
+    finally:
+        if teacher_folder.is_teacher_folder(run / "tokens"):
+            shutil.rmtree(run / "tokens", ignore_errors=True)
+        if not (run / STATE).exists():
+            (run / "lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                run.rmdir()
+
+
+def _pairs_digest(data: Dataset, taught: TaughtTexts) -> str:
+    """Return a hash of what a transformer is fine-tuned on: texts, pairs, and titles that were shown."""
+    digest = hashlib.sha256(taught.digest.encode())
+    for part in (data.pair_query, data.pair_title, data.shown.values, data.shown.offsets):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()[:32]
 
 
 def _stored_identity(folder: Path) -> str:

@@ -94,11 +94,11 @@ def test_other_architectures_are_refused(
     before = path.read_text()
     path.write_text(json.dumps(json.loads(before) | change))
     try:
-        with pytest.raises(ClickvecError, match=f"--tokens is for BERT encoders with mean pooling, and .*{message}"):
+        with pytest.raises(ClickvecError, match=f"are for BERT encoders with mean pooling, and .*{message}"):
             write_tokens(*tiny_data(), str(bert), tmp_path / "d.teacher")
     finally:
         path.write_text(before)
-    with pytest.raises(ClickvecError, match="--tokens needs the folder of the model, and some-model is a name"):
+    with pytest.raises(ClickvecError, match="the folder of the model is needed, and some-model is a name"):
         write_tokens(*tiny_data(), "some-model", tmp_path / "d.teacher")
     assert not list(tmp_path.iterdir())
 

@@ -1,5 +1,6 @@
 """A transformer is fine-tuned on clicks: the gradient is that of the library, and a run can be continued."""
 
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from fake_teacher import CATALOGUE, QUERIES, TITLES, tiny_data, write_npy
 from tiny_bert import write_tiny_bert
 
 import clickvec
+from clickvec import config
 from clickvec.data import ClickLog
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.storage.arrays import read_arrays, read_metadata, write_arrays
 from clickvec.teacher import teacher_folder
-from clickvec.teacher.opening import folder_of, know_clicks
+from clickvec.teacher.opening import folder_of, know_clicks, open_teacher
 from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.token_source import TokenSource, write_tokens
 
@@ -26,6 +28,7 @@ for library in ("transformers", "sentence_transformers", "tokenizers"):
         pytest.skip(f"no {library} here", allow_module_level=True)
 
 from clickvec.training import tuned_teacher  # noqa: E402
+from clickvec.training.continuing import continued_recipe  # noqa: E402
 from clickvec.training.fine_tuning import Tuner, Tuning  # noqa: E402
 from clickvec.training.tuned_teacher import open_tuned  # noqa: E402
 
@@ -37,12 +40,13 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_bert(tmp_path_factory.mktemp("model") / "tiny-bert")
 
 
-def tuner_of(bert: Path, folder: Path, tuning: Tuning = FAST) -> tuple[Tuner, Any, Dataset]:
+def tuner_of(bert: Path, folder: Path, tuning: Tuning = FAST, saved: Path | None = None) -> tuple[Tuner, Any, Dataset]:
     data, texts = tiny_data()
     write_tokens(data, texts, str(bert), folder)
     source = TokenSource(folder)
     model = source.model(to_train=True)
-    return Tuner(model, data, *source.all_tokens(TaughtTexts(data, texts)), tuning), model, data
+    tuner = Tuner(model, data, *source.all_tokens(TaughtTexts(data, texts)), tuning, saved or folder.with_name("s"))
+    return tuner, model, data
 
 
 def weights(model: Any) -> dict[str, np.ndarray]:  # noqa: ANN401
@@ -96,13 +100,13 @@ def test_tuning_learns_the_clicks(bert: Path, tmp_path: Path) -> None:
         return float(tuner._loss(drawn.candidates, *vectors))
 
     before = loss()
-    tuner.run(tmp_path / "state", "run")
+    tuner.run("run")
     assert loss() < before / 3
 
 
 def test_a_run_that_was_stopped_continues_to_the_same_weights(bert: Path, tmp_path: Path) -> None:
-    whole, model, _ = tuner_of(bert, tmp_path / "t")
-    whole.run(tmp_path / "a", "run")
+    whole, model, _ = tuner_of(bert, tmp_path / "t", saved=tmp_path / "a")
+    whole.run("run")
 
     def stop(label: str, done: int, total: int | None, note: str = "") -> None:
         if label.startswith("teacher, epoch 3"):
@@ -111,31 +115,33 @@ def test_a_run_that_was_stopped_continues_to_the_same_weights(bert: Path, tmp_pa
     part, _, _ = tuner_of(bert, tmp_path / "t")
     part._progress = stop
     with pytest.raises(KeyboardInterrupt):
-        part.run(tmp_path / "b", "run")
+        part.run("run")
     rest, continued, _ = tuner_of(bert, tmp_path / "t")
     labels: list[str] = []
     rest._progress = lambda label, *_: labels.append(label)
-    rest.run(tmp_path / "b", "run")
+    rest.run("run")
     assert set(labels) == {"teacher, epoch 3/3"}
     for name, weight in weights(model).items():
         np.testing.assert_array_equal(weights(continued)[name], weight)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "another run", "another shape", "incomplete"])
+@pytest.mark.parametrize("damage", ["truncated", "another run", "another shape", "incomplete", "no such epoch"])
 def test_a_damaged_state_or_that_of_another_run_is_not_used(bert: Path, tmp_path: Path, damage: str) -> None:
     tuner, _, _ = tuner_of(bert, tmp_path / "t", FAST._replace(epochs=2))
-    tuner.run(tmp_path / "s", "run" if damage != "another run" else damage)
+    tuner.run("run" if damage != "another run" else damage)
     with (tmp_path / "s").open("rb") as file:
         about, arrays = read_metadata(file, "s"), {key: np.array(a) for key, a in read_arrays(file, "s").items()}
     if damage == "truncated":
         (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:100])
     elif damage == "another shape":
         write_arrays(tmp_path / "s", {key: array.ravel()[:1] for key, array in arrays.items()}, about)
+    elif damage == "no such epoch":
+        write_arrays(tmp_path / "s", arrays, {**about, "epoch": "99"})
     elif damage == "incomplete":
         write_arrays(tmp_path / "s", dict(list(arrays.items())[1:]), about)
     again, model, _ = tuner_of(bert, tmp_path / "t", FAST._replace(epochs=2))
     before = weights(model)
-    assert again._restore(tmp_path / "s", "run") == 0
+    assert again._restore("run") == 0
     assert all((weights(model)[name] == weight).all() for name, weight in before.items())
 
 
@@ -175,6 +181,58 @@ def test_a_stopped_run_leaves_the_earlier_vectors(bert: Path, tmp_path: Path, mo
     np.testing.assert_array_equal(teacher_folder.load(folder_of(beside)).teacher.titles, earlier.titles)
 
 
+def test_tuned_vectors_are_not_lost(bert: Path, tmp_path: Path) -> None:
+    (data, texts), beside = tiny_data(), tmp_path / "d"
+    made = open_tuned(data, texts, str(bert), beside, FAST)
+    with pytest.raises(ClickvecError, match="was fine-tuned on other clicks or with other teacher_epochs; leave out"):
+        open_tuned(data, texts, folder_of(beside), beside, FAST._replace(epochs=2))
+    with pytest.raises(ClickvecError, match="which took long to make; to use them, give --teacher"):
+        open_teacher(data, texts, str(bert), beside)
+    for again in (
+        open_teacher(data, texts, folder_of(beside), beside),
+        open_tuned(data, texts, folder_of(beside), tmp_path / "another", FAST),
+    ):
+        np.testing.assert_array_equal(again.titles, made.titles)
+
+
+def test_only_files_of_the_run_are_removed(bert: Path, tmp_path: Path) -> None:
+    (data, texts), run = tiny_data(), tmp_path / "d.teacher.tuning"
+    run.mkdir()
+    (run / "mine.txt").write_text("mine")
+    open_tuned(data, texts, str(bert), tmp_path / "d", FAST)
+    assert [path.name for path in run.iterdir()] == ["mine.txt"]
+
+
+def test_a_damaged_folder_is_made_again(bert: Path, tmp_path: Path) -> None:
+    (data, texts), beside = tiny_data(), tmp_path / "d"
+    made = np.array(open_tuned(data, texts, str(bert), beside, FAST).titles)  # a copy of what is memory-mapped
+    (folder_of(beside) / "titles.npy").write_bytes(b"x")
+    np.testing.assert_array_equal(open_tuned(data, texts, str(bert), beside, FAST).titles, made)
+
+
+def test_another_encoder_is_refused_before_anything_is_written(bert: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(bert, other)
+    (other / "config.json").write_text((other / "config.json").read_text().replace('"gelu"', '"relu"'))
+    log = ClickLog(list(QUERIES), list(TITLES), np.ones(len(QUERIES)))
+    with pytest.raises(ClickvecError, match="teacher_epochs are for BERT encoders with mean pooling, and other has"):
+        clickvec.train(log, tmp_path / "m", teacher=other, teacher_epochs=1, dev=None)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_the_recipe_of_a_tuned_teacher(bert: Path, tmp_path: Path) -> None:
+    def weight(*settings: str) -> float:
+        return config.recipe(has_teacher=True, settings=settings).teacher_weight
+
+    assert (weight(), weight("teacher_epochs=0"), weight("teacher_epochs=2")) == (0.3, 0.3, 1.0)
+    log = ClickLog(list(QUERIES), list(TITLES), np.ones(len(QUERIES)))
+    encoder = clickvec.train(log, tmp_path / "m", cells=8, epochs=1, device="cpu", dev=None)
+    facts = {"has_teacher": True, "knows_clicks": False}
+    further = continued_recipe(encoder.model, **facts, teacher_epochs=2)
+    assert (further.teacher_weight, further.teacher_titles) == (1.0, 768)
+    assert continued_recipe(encoder.model, **facts).teacher_weight == 0.3
+
+
 def test_what_cannot_be_tuned(bert: Path, tmp_path: Path) -> None:
     def data_and(teacher: str | Path | list[str | Path]) -> tuple[Dataset, Texts, Any, Path, Tuning]:
         return *tiny_data(), teacher, tmp_path / "d", FAST
@@ -185,7 +243,7 @@ def test_what_cannot_be_tuned(bert: Path, tmp_path: Path) -> None:
     log = ClickLog(list(QUERIES), list(TITLES), np.ones(len(QUERIES)))
     small = {"cells": 8, "epochs": 1, "device": "cpu", "dev": None}
     clickvec.train(log, tmp_path / "m", teacher=vectors, **small)
-    with pytest.raises(ClickvecError, match="prepare --tokens"):
+    with pytest.raises(ClickvecError, match="name the transformer instead"):
         open_tuned(*data_and(tmp_path / "m.teacher"))
     with pytest.raises(ClickvecError, match="the teacher is a clickvec model"):
         clickvec.train(log, tmp_path / "n", teacher=tmp_path / "m", teacher_epochs=1, **small)

@@ -1,12 +1,15 @@
-"""Write what results/teacher.md is measured on: the catalogues of msrd and dbpedia, and a sample of 200,000 pairs.
+"""Write what results/teacher.md is measured on: the catalogues of msrd and dbpedia, and samples of logs.
 
-    python benchmarks/teacher_data.py --data DIR --out OUT
+    python benchmarks/teacher_data.py --data DIR --out OUT [--built-in SITE/clicks.tsv.gz]
 
 A catalogue holds all clicked and judged titles: OUT/msrd-titles.tsv and OUT/dbpedia-titles.tsv. OUT/dbpedia-200k.tsv.gz
-is the sample of results.py: all questions, and random redirects.
+is the sample of results.py: all questions, and random redirects. OUT/built-in-sample.tsv has 11,500 random lines of the
+built-in log, which `clickvec lab simulate SITE --impressions 600000` makes.
 """
 
 import argparse
+import gzip
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--built-in", type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name, logs in CLICKS.items():
@@ -32,6 +36,11 @@ def main() -> None:
         print(f"{name}: {len(titles):,} titles")
     logs = [options.data / "dbpedia" / f"{log}.tsv.gz" for log in CLICKS["dbpedia"]]
     draw_sample(logs[0], logs[1], options.out / "dbpedia-200k.tsv.gz")
+    if options.built_in:
+        head, *rows = gzip.decompress(options.built_in.read_bytes()).decode().splitlines()
+        random.Random(1).shuffle(rows)
+        lines = [head, *rows[:11_500]]
+        (options.out / "built-in-sample.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def all_titles(folder: Path, logs: list[str]) -> Iterator[str]:

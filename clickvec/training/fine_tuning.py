@@ -9,14 +9,12 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from clickvec import config
 from clickvec.data.dataset import Dataset
@@ -74,12 +72,9 @@ class Tuner:
 
     def run(self, name: str) -> None:
         """Tune to the end. Continue if the saved state is that of a run of the same name."""
-        # Other kernels of attention are planned anew for each shape of a group, which takes longer than running them.
-        kernels = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-        with sdpa_kernel(kernels) if self._bert.device == "cuda" else nullcontext():
-            for epoch in range(self._restore(name), self._tuning.epochs):
-                self._epoch(epoch)
-                self._save(name, epoch + 1)
+        for epoch in range(self._restore(name), self._tuning.epochs):
+            self._epoch(epoch)
+            self._save(name, epoch + 1)
 
     def _epoch(self, epoch: int) -> None:
         label = f"teacher, epoch {epoch + 1}/{self._tuning.epochs}"

@@ -49,7 +49,7 @@ def open_tuned(
     if stored != on + base:
         files.check_replaceable(folder, teacher_folder.MARKER, teacher_folder.ALL_FILES)
         if stored not in ("", base):
-            log.warning("%s has another teacher, which is replaced when the transformer is fine-tuned.", folder)
+            log.warning("%s has the vectors or tokens of another teacher; fine-tuning replaces them.", folder)
         run = folder.with_name(f"{folder.name}.tuning")
         try:
             with locked(run, str(folder)), _cleared(run):

@@ -43,7 +43,7 @@ from clickvec.model.shrink import shrink_model
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.process_settings import tuned_for_training
-from clickvec.training.trainer import check_teachers, read_teacher
+from clickvec.training.trainer import read_teacher
 
 JUDGED, CLICKS = ("NDCG@1", "NDCG@3", "NDCG@10"), ("NDCG@10", "MRR@10", "Recall@100")
 Settings = dict[str, Any]
@@ -118,8 +118,7 @@ class Trainer:
     def _train(self, model: Path, seed: int, settings: Settings) -> None:
         has_teacher, started = "teacher" in settings, time.monotonic()
         others = {key: value for key, value in settings.items() if key != "teacher"}
-        taught = check_teachers(self.options.teacher) if has_teacher else {}
-        chosen = config.recipe("default", **taught, seed=seed, keep="last", **others)
+        chosen = config.recipe("default", has_teacher=has_teacher, seed=seed, keep="last", **others)
         if has_teacher and self.teacher is None:
             self.teacher = read_teacher(
                 self.data, self._texts, self.options.teacher, chosen, self.options.data, self._report

@@ -126,7 +126,8 @@ class Recipe:
     click_weight: str = "none"
     word_dropout: float = 0.0  # probability of leaving a word out of a query or title, anew for each minibatch
     # teacher
-    teacher_weight: float = 0.0  # of its part of the loss; 0: there is no teacher
+    # of its part of the loss, times its agreement with the clicks (teacher/agreement.py); 0: there is no teacher
+    teacher_weight: float = 0.0
     teacher_gamma: float = 20.0  # of the cosines of the teacher's vectors, as gamma is of the model's
     teacher_titles: int = 512  # random titles of the log and the catalogue that it teaches in each minibatch
     teacher_epochs: int = 0  # of fine-tuning a transformer on the clicks before it teaches; 0: it stays as it is
@@ -220,14 +221,8 @@ DEFAULT: dict[str, Any] = {
     "epochs": 5,
     "keep": "best",
 }
-# What changes if there is a teacher: more weight lowers held-out clicks, fewer epochs lower both dev sets.
-TAUGHT: dict[str, Any] = {"teacher_weight": 0.3, "epochs": 10}
-# What changes if a teacher knows clicks, and so may have more weight: a clickvec model, or a transformer that was
-# fine-tuned. Chosen on the dev sets of msrd and dbpedia (docs/log.md).
-TAUGHT_BY_CLICKS: dict[str, Any] = {
-    "teacher_weight": 1.0, "teacher_gamma": 15.0, "teacher_titles": 768, "epochs": 10, "batch_size": 2048,
-    "learning_rate": 0.003,
-}  # fmt: skip
+# What changes if there is a teacher: more weight lowers held-out clicks (docs/log.md).
+TAUGHT: dict[str, Any] = {"teacher_weight": 1.5, "teacher_gamma": 18.0}
 RECIPES = ("default", "paper")
 
 _CHOICES = {
@@ -251,12 +246,12 @@ _LIMITS: dict[str, tuple[float, float]] = {
 
 def recipe(
     name: str | Recipe = "default", *, file: str | Path | None = None, settings: Sequence[str] = (),
-    has_teacher: bool = False, knows_clicks: bool = False, **overrides: object,
+    has_teacher: bool = False, **overrides: object,
 ) -> Recipe:  # fmt: skip
     """Return a recipe with a TOML file, `key=value` settings and keywords applied to it, in this order.
 
-    With a teacher, the named recipes have other settings; `knows_clicks` tells that one was trained on clicks. A
-    setting that does not exist, or does not fit, is a ClickvecError.
+    With a teacher, the named recipes have further settings. A setting that does not exist, or does not fit, is a
+    ClickvecError.
     """
     if not isinstance(name, Recipe) and name not in RECIPES:
         raise ClickvecError(f"there is no recipe {name!r}; the recipes are {', '.join(RECIPES)}")
@@ -269,10 +264,7 @@ def recipe(
     elif name == "paper":
         base = PAPER_BY_TOWER.get(str(chosen.get("tower", Recipe.tower)), {})
     if has_teacher and not isinstance(name, Recipe):
-        taught = TAUGHT_BY_CLICKS if knows_clicks or convert(int, chosen.get("teacher_epochs", 0)) else TAUGHT
-        if name == "paper":  # its optimisation stays as it is
-            taught = {key: value for key, value in taught.items() if key.startswith("teacher_")}
-        base = base | taught
+        base = base | TAUGHT
     made = Recipe(**(base | chosen))
     if has_teacher and not made.teacher_weight:
         raise ClickvecError("with teacher_weight=0 the teacher teaches nothing; leave the setting out, or the teacher")

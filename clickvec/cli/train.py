@@ -73,7 +73,7 @@ def train(
     teacher_epochs=4, a transformer is fine-tuned on the clicks first, which takes long without a GPU.
     """
     from clickvec import config
-    from clickvec.teacher.opening import check_source, check_tuning, know_clicks
+    from clickvec.teacher.opening import check_source, check_tuning
     from clickvec.training.process_settings import tuned_for_training
 
     if teacher:
@@ -83,7 +83,7 @@ def train(
     by_tower = [f"tower={tower}"] if tower else []
     options: dict[str, Any] = {"file": recipe_file, "settings": [*(settings or []), *by_tower]}
     if teacher:
-        options |= {"has_teacher": True, "knows_clicks": know_clicks(teacher)}
+        options["has_teacher"] = True
     if from_model is None:
         chosen = config.recipe(recipe, **options)
         check_tuning(teacher or (), chosen.teacher_epochs)

@@ -112,12 +112,6 @@ def check_tunable(teachers: Sequence[str | Path]) -> str:
         return identity
 
 
-def know_clicks(teacher: Named) -> bool:
-    """Tell whether one of the teachers was trained on clicks: a clickvec model, or a transformer that was tuned."""
-    models, others = split_names(teacher)
-    return bool(models) or any(teacher_folder.is_tuned(Path(name)) for name in others)
-
-
 def open_source(teacher: str | Path, folder: Path) -> Source:
     """Return the source that a user names. `folder` is where its vectors will be kept."""
     path = Path(teacher)

@@ -66,14 +66,6 @@ def kind_of_teacher(path: Path) -> str:
         return str(about["kind"])
 
 
-def is_tuned(path: Path) -> bool:
-    """Tell whether a path names a teacher folder whose teacher was fine-tuned on clicks."""
-    if not is_teacher_folder(path):
-        return False
-    with open_teacher_folder(path) as (_, about):
-        return str(about["identity"]).startswith(TUNED)
-
-
 def load(path: Path) -> StoredTeacher:
     """Open a teacher folder that holds vectors. They are memory-mapped."""
     with open_teacher_folder(path) as (opened, about):

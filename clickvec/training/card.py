@@ -39,8 +39,13 @@ def _teacher(teacher: dict[str, Any] | None) -> list[str]:
     return [
         "## Teacher", "",
         f"{clean(teacher['name'])}, for {teacher['titles']:,} titles. The model learned which texts are alike; the",
-        "teacher is not needed any more.", "",
+        f"teacher is not needed any more.{_agreement(teacher)}", "",
     ]  # fmt: skip
+
+
+def _agreement(teacher: dict[str, Any]) -> str:
+    share = teacher.get("agreement")  # models of earlier versions do not tell it
+    return "" if share is None else f" It agrees with {100 * share:.0f}% of the clicks."
 
 
 def _held_out(figures: dict[str, Any] | None) -> list[str]:

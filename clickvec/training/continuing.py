@@ -71,7 +71,7 @@ def continue_training(
     resume, overwrite = read_if_exists(if_exists)
     start, out = open_model(Path(model)), Path(out)
     # Errors come now, and not after reading a long log.
-    chosen = continued_recipe(start, **check_teachers(teacher), **settings)
+    chosen = continued_recipe(start, has_teacher=check_teachers(teacher), **settings)
     if teacher and not isinstance(teacher, Teacher):
         check_tuning(teacher, chosen.teacher_epochs)
     check_output_folder(out, resume, overwrite)
@@ -99,9 +99,7 @@ def continue_training(
     return Encoder(trained, out.resolve())
 
 
-def continued_recipe(
-    model: Model, *, has_teacher: bool = False, knows_clicks: bool = False, **options: Any  # noqa: ANN401
-) -> Recipe:  # fmt: skip
+def continued_recipe(model: Model, *, has_teacher: bool = False, **options: Any) -> Recipe:  # noqa: ANN401
     """Return the recipe for training a model further. `options` are those of `config.recipe`.
 
     Raise a ClickvecError if they would change the tower, or if the model was shrunk or does not tell its recipe.
@@ -111,15 +109,13 @@ def continued_recipe(
     first = config.stored_recipe(first_recipe(model))
     first = dataclasses.replace(first, whole_words=first.whole_words or has_words(model))
     if has_teacher and not first.teacher_weight:
-        taught = config.recipe(has_teacher=True, knows_clicks=knows_clicks)
+        taught = config.recipe(has_teacher=True)
         teaching = {name: getattr(taught, name) for name in ("teacher_weight", "teacher_gamma", "teacher_titles")}
         first = dataclasses.replace(first, **teaching)
     weight = first.teacher_weight if has_teacher else 0.0
     rate = RATE_SHARE * first.learning_rate
     first = dataclasses.replace(first, epochs=EPOCHS, learning_rate=rate, teacher_weight=weight, teacher_epochs=0)
     chosen = config.recipe(first, has_teacher=has_teacher, **options)
-    if chosen.teacher_epochs and not knows_clicks:
-        return continued_recipe(model, has_teacher=has_teacher, knows_clicks=True, **options)
     tower = {"max_words": model.max_words, "shared_tower": model.shared_tower, **dataclasses.asdict(model.tower)}
     tower["tower"] = tower.pop("kind")
     for name, value in tower.items():

@@ -5,6 +5,8 @@ model, and softmax(γ' R') with those of the teacher. The loss of the title is t
 second. In each minibatch the teacher teaches some random titles of the log and the catalogue.
 """
 
+import dataclasses
+import logging
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch.nn import functional
 
 from clickvec.config import Recipe
 
+log = logging.getLogger(__name__)
 HIDDEN = -1e4  # a score whose exponential is 0
 
 
@@ -32,6 +35,13 @@ def teacher_loss(
         cosines, targets, others, recipe.gamma, recipe.teacher_gamma
     )
     return recipe.teacher_weight * pairs / len(taught) * (per_title * known[taught]).sum()
+
+
+def weigh_teacher(recipe: Recipe, agreement: float) -> Recipe:
+    """Return the recipe with the weight that a teacher gets, given its agreement with the clicks, and log it."""
+    weight = recipe.teacher_weight * agreement
+    log.info("the teacher agrees with %.0f%% of the clicks, so its weight in the loss is %.2f", 100 * agreement, weight)
+    return dataclasses.replace(recipe, teacher_weight=weight)
 
 
 class Divergence(torch.autograd.Function):

@@ -29,11 +29,13 @@ from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model import folder
 from clickvec.model.folder import Model
 from clickvec.progress import Progress, ignore
+from clickvec.teacher.agreement import describe_teacher
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.click_weights import click_weights
 from clickvec.training.device import make_updater, pick_device
+from clickvec.training.distillation import weigh_teacher
 from clickvec.training.gate import Start, decide
 from clickvec.training.input_checks import check_inputs, with_words_of
 from clickvec.training.measuring import Dev, describe_epoch, dev_scores, held_out_figures
@@ -117,13 +119,14 @@ class Run:
         self.batches = math.ceil(self.pairs / recipe.batch_size)
         self.updates = self.batches * recipe.epochs
         self.towers = TowerPair(recipe, data.trigrams, device, start.model if start else None)
-        self.teacher, self._taught = teacher, teacher.facts() if teacher else {}
+        self.teacher, self._taught = teacher, describe_teacher(data, teacher) if teacher else {}
         self.sampler = Sampler(data, recipe, run_folder, has_teacher=teacher is not None)
         self.state = checkpoint.State()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = click_weights(data, recipe, run_folder)
-        self.updater = make_updater(data, recipe, self.towers, self.sampler, weights, self.updates, teacher, workers)
+        trusted = weigh_teacher(recipe, self._taught["agreement"]) if teacher else recipe
+        self.updater = make_updater(data, trusted, self.towers, self.sampler, weights, self.updates, teacher, workers)
         if workers.count > 1:
             workers.check_alike({"data folder or dev set": self._data_name, "setting": dataclasses.asdict(recipe)})
 

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, Unpack
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
@@ -16,7 +16,7 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.teacher.opening import Named, check_source, check_tuning, know_clicks, open_teacher
+from clickvec.teacher.opening import Named, check_source, check_tuning, open_teacher
 from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
@@ -74,7 +74,7 @@ def train(
     resume, overwrite = read_if_exists(if_exists)
     out = Path(out)
     # Errors come now, and not after reading a long log.
-    chosen = config.recipe(recipe, **check_teachers(teacher), **settings)
+    chosen = config.recipe(recipe, has_teacher=check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
     if teacher and not isinstance(teacher, Teacher):
         check_tuning(teacher, chosen.teacher_epochs)
@@ -135,19 +135,11 @@ def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> t
     )  # fmt: skip
 
 
-class TeacherFacts(TypedDict, total=False):
-    """What a recipe needs to know about teachers."""
-
-    has_teacher: bool
-    knows_clicks: bool
-
-
-def check_teachers(teacher: Teacher | Named | None) -> TeacherFacts:
-    """Return what the recipe needs to know about teachers. Raise if there is nothing of that name."""
-    if teacher is None or isinstance(teacher, Teacher):
-        return {"has_teacher": teacher is not None}
-    check_source(teacher)
-    return {"has_teacher": True, "knows_clicks": know_clicks(teacher)}
+def check_teachers(teacher: Teacher | Named | None) -> bool:
+    """Tell whether there is a teacher. Raise if there is nothing of that name."""
+    if teacher is not None and not isinstance(teacher, Teacher):
+        check_source(teacher)
+    return teacher is not None
 
 
 def read_teacher(

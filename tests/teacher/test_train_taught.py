@@ -38,9 +38,12 @@ def test_a_catalogue_without_a_teacher_changes_no_bit(tmp_path: Path) -> None:
 def test_the_log_and_the_catalogue_are_taught(tmp_path: Path) -> None:
     path = write_npy(tmp_path / "v.npy", TEXTS)
     encoder = clickvec.train(log(), tmp_path / "m", catalogue=CATALOGUE, teacher=path, **SMALL)
-    assert encoder.model.training["teacher"] == {"name": "v.npy", "titles": 7}
+    about = encoder.model.training["teacher"]
+    assert (about["name"], about["titles"]) == ("v.npy", 7)
     assert encoder.model.training["data"]["catalogue"] == 3
-    assert "v.npy, for 7 titles." in (tmp_path / "m" / "README.md").read_text()
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "v.npy, for 7 titles." in card
+    assert f"It agrees with {100 * about['agreement']:.0f}% of the clicks." in card
     assert len(teacher_folder.load(tmp_path / "m.teacher").teacher.titles) == 7
 
 

@@ -1,5 +1,6 @@
 """What a teacher adds to the loss, against hand-worked numbers and autograd; and training with a teacher."""
 
+import logging
 import math
 from pathlib import Path
 
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch")
 from interrupt import watch_updates  # noqa: E402
 
 from clickvec.training import loop, windows  # noqa: E402
-from clickvec.training.distillation import Divergence, teacher_loss  # noqa: E402
+from clickvec.training.distillation import Divergence, teacher_loss, weigh_teacher  # noqa: E402
 from clickvec.training.negatives import Sampler  # noqa: E402
 from clickvec.training.update import unit  # noqa: E402
 
@@ -38,6 +39,7 @@ def random_teacher(data: dataset.Dataset, seed: int = 0) -> Teacher:
     rows = [
         rng.integers(-100, 100, (len(texts.offsets) - 1, 8)).astype(np.int8) for texts in (data.queries, data.titles)
     ]
+    rows[0][data.pair_query] = rows[1][data.pair_title]  # it agrees with clicks, so that it gets some weight
     return Teacher("random", *rows, np.full(8, 0.004, np.float32))
 
 
@@ -114,7 +116,9 @@ def test_weights_do_not_depend_on_windows(name: str, settings: dict[str, object]
     assert len({model.fingerprint for model in models}) == 1
     untaught = loop.run_training(data, chosen, tmp_path / "untaught", device="cpu")
     assert untaught.fingerprint != models[0].fingerprint
-    assert models[0].training["teacher"] == {"name": "random", "titles": 19}
+    about = models[0].training["teacher"]
+    assert (about["name"], about["titles"]) == ("random", 19)
+    assert about["agreement"] > 0.2
     assert "teacher" not in untaught.training
 
 
@@ -141,7 +145,7 @@ def test_the_teacher_is_learnt(tmp_path: Path) -> None:
     rows = np.eye(4, dtype=np.int8)[[direction[colour] for colour in titles]] * 100
     queries = np.zeros((len(data.queries.offsets) - 1, 4), np.int8)  # it knows none
     teacher = Teacher("colours", queries, rows, np.full(4, 0.01, np.float32))
-    chosen = recipe(has_teacher=True, **(SMALL | {"epochs": 60, "teacher_weight": 3.0}))
+    chosen = recipe(has_teacher=True, **(SMALL | {"epochs": 60, "teacher_weight": 15.0}))
 
     def margin(taught: Teacher | None) -> float:
         encoder = Encoder(loop.run_training(data, chosen, tmp_path / str(taught is None), device="cpu", teacher=taught))
@@ -149,6 +153,13 @@ def test_the_teacher_is_learnt(tmp_path: Path) -> None:
         return float((crimson - navy) @ (red - blue))
 
     assert margin(teacher) > margin(None) + 0.5
+
+
+def test_the_weight_is_multiplied_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "clickvec"):
+        weighed = weigh_teacher(recipe(has_teacher=True, teacher_weight=2.0), 0.25)
+    assert weighed.teacher_weight == 0.5
+    assert caplog.messages == ["the teacher agrees with 25% of the clicks, so its weight in the loss is 0.50"]
 
 
 # --- settings -----------------------------------------------------------------------------------------------------

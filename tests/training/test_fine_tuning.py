@@ -12,13 +12,12 @@ from fake_teacher import CATALOGUE, QUERIES, TITLES, tiny_data, write_npy
 from tiny_bert import write_tiny_bert
 
 import clickvec
-from clickvec import config
 from clickvec.data import ClickLog
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.errors import ClickvecError, Interrupted
 from clickvec.storage.arrays import read_arrays, read_metadata, write_arrays
 from clickvec.teacher import teacher_folder
-from clickvec.teacher.opening import folder_of, know_clicks, open_teacher
+from clickvec.teacher.opening import folder_of, open_teacher
 from clickvec.teacher.taught_texts import TaughtTexts
 from clickvec.teacher.token_source import TokenSource, write_tokens
 
@@ -28,7 +27,6 @@ for library in ("transformers", "sentence_transformers", "tokenizers"):
         pytest.skip(f"no {library} here", allow_module_level=True)
 
 from clickvec.training import tuned_teacher  # noqa: E402
-from clickvec.training.continuing import continued_recipe  # noqa: E402
 from clickvec.training.fine_tuning import Tuner, Tuning  # noqa: E402
 from clickvec.training.tuned_teacher import open_tuned  # noqa: E402
 
@@ -155,8 +153,6 @@ def test_the_tuned_vectors_are_kept(bert: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(tuned_teacher, "_tune", lambda *_: pytest.fail("it was tuned already"))
     for teacher in (str(bert), folder_of(beside)):
         np.testing.assert_array_equal(open_tuned(data, texts, teacher, beside, FAST).titles, first.titles)
-    assert know_clicks(folder_of(beside))
-    assert not know_clicks(str(bert))
 
 
 def test_tokens_can_be_tuned_where_they_lie(bert: Path, tmp_path: Path) -> None:
@@ -220,19 +216,6 @@ def test_another_encoder_is_refused_before_anything_is_written(bert: Path, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
-def test_the_recipe_of_a_tuned_teacher(bert: Path, tmp_path: Path) -> None:
-    def weight(*settings: str) -> float:
-        return config.recipe(has_teacher=True, settings=settings).teacher_weight
-
-    assert (weight(), weight("teacher_epochs=0"), weight("teacher_epochs=2")) == (0.3, 0.3, 1.0)
-    log = ClickLog(list(QUERIES), list(TITLES), np.ones(len(QUERIES)))
-    encoder = clickvec.train(log, tmp_path / "m", cells=8, epochs=1, device="cpu", dev=None)
-    facts = {"has_teacher": True, "knows_clicks": False}
-    further = continued_recipe(encoder.model, **facts, teacher_epochs=2)
-    assert (further.teacher_weight, further.teacher_titles) == (1.0, 768)
-    assert continued_recipe(encoder.model, **facts).teacher_weight == 0.3
-
-
 def test_what_cannot_be_tuned(bert: Path, tmp_path: Path) -> None:
     def data_and(teacher: str | Path | list[str | Path]) -> tuple[Dataset, Texts, Any, Path, Tuning]:
         return *tiny_data(), teacher, tmp_path / "d", FAST
@@ -258,5 +241,4 @@ def test_train_with_a_tuned_teacher(bert: Path, tmp_path: Path) -> None:
     ok("train", log, "--teacher", bert, "--set", "teacher_epochs=2", *options)
     encoder = clickvec.Encoder.load(model)
     assert encoder.model.training["teacher"]["name"] == "tiny-bert, fine-tuned"
-    assert encoder.model.training["recipe"]["batch_size"] == 2048  # a setting for teachers that know clicks
     assert "fine-tuned" in (model / "README.md").read_text()

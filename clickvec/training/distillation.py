@@ -17,6 +17,7 @@ from torch.nn import functional
 from clickvec.config import Recipe
 
 log = logging.getLogger(__name__)
+UNKNOWN_AGREEMENT = 0.2  # of a teacher that knows the texts of no pair; its weight of 0.3 has harmed no log
 HIDDEN = -1e4  # a score whose exponential is 0
 
 
@@ -37,10 +38,14 @@ def teacher_loss(
     return recipe.teacher_weight * pairs / len(taught) * (per_title * known[taught]).sum()
 
 
-def weigh_teacher(recipe: Recipe, agreement: float) -> Recipe:
+def weigh_teacher(recipe: Recipe, agreement: float | None) -> Recipe:
     """Return the recipe with the weight that a teacher gets, given its agreement with the clicks, and log it."""
-    weight = recipe.teacher_weight * agreement
-    log.info("the teacher agrees with %.0f%% of the clicks, so its weight in the loss is %.2f", 100 * agreement, weight)
+    weight = recipe.teacher_weight * (UNKNOWN_AGREEMENT if agreement is None else agreement)
+    if agreement is None:
+        known = "The teacher has vectors for no query with its clicked title, so nothing can be compared"
+    else:
+        known = f"The teacher agrees with {100 * agreement:.0f}% of the clicks"
+    log.info("%s; its weight in the loss is %.2f.", known, weight)
     return dataclasses.replace(recipe, teacher_weight=weight)
 
 

@@ -155,11 +155,22 @@ def test_the_teacher_is_learnt(tmp_path: Path) -> None:
     assert margin(teacher) > margin(None) + 0.5
 
 
-def test_the_weight_is_multiplied_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("agreement", "weight", "message"),
+    [
+        (0.25, 0.5, "The teacher agrees with 25% of the clicks; its weight in the loss is 0.50."),
+        (0.0, 0.0, "The teacher agrees with 0% of the clicks; its weight in the loss is 0.00."),
+        (None, 0.4, "The teacher has vectors for no query with its clicked title, so nothing can be compared; "
+         "its weight in the loss is 0.40."),
+    ],
+)  # fmt: skip
+def test_the_weight_depends_on_the_agreement(
+    agreement: float | None, weight: float, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "clickvec"):
-        weighed = weigh_teacher(recipe(has_teacher=True, teacher_weight=2.0), 0.25)
-    assert weighed.teacher_weight == 0.5
-    assert caplog.messages == ["the teacher agrees with 25% of the clicks, so its weight in the loss is 0.50"]
+        weighed = weigh_teacher(recipe(has_teacher=True, teacher_weight=2.0), agreement)
+    assert weighed.teacher_weight == pytest.approx(weight)
+    assert caplog.messages == [message]
 
 
 # --- settings -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 A variant is a name, a colon, and what changes over the recipe `default`: `teacher`, and settings. Each is trained with
 --seeds seeds. The table has NDCG@1, @3 and @10 on the judged set, means over the seeds, and NDCG@10, MRR@10 and
-Recall@100 on the clicks that DATA holds out for dev, over all its titles, with p of the difference in NDCG@10 from the
+Recall@100 on the clicks that DATA holds out for dev, over all its titles; p is of the difference in NDCG@10 from the
 first variant (randomisation test over queries, after averaging seeds). The time of training is that of the fastest
 seed; the teacher's vectors are there before the second seed. --test measures test in place of dev; --dev is then the
 judged test set. A cell that is in DIR already is not trained again, so several processes can share the work: --part
@@ -134,23 +134,23 @@ class Trainer:
 
 def print_table(run: Trainer, variants: list[str], seeds: int) -> None:
     """Print what is there of the table."""
-    head = ["variant", "seeds", f"judged {' / '.join(JUDGED)}", f"clicks {' / '.join(CLICKS)}", "p", "training, s"]
-    print(f"\n| {' | '.join([*head, 'MB, int8'])} |\n|{'---|' * (len(head) + 1)}")
-    first: np.ndarray | None = None
+    kinds = (("judged", JUDGED), ("clicks", CLICKS))
+    head = [f"{kind} {' / '.join(names)} | p" for kind, names in kinds]
+    print(f"\n| variant | seeds | {' | '.join(head)} | training, s | MB, int8 |\n|{'---|' * 8}")
+    first: dict[str, np.ndarray] = {}
     for name in variants:
         files = [file for seed in range(1, seeds + 1) if (file := run.file(name, seed)).exists()]
         if not files:
             continue
         values = {key: np.mean([np.load(file)[key] for file in files], axis=0) for key in np.load(files[0]).files}
-        clicks = values["clicks NDCG@10"]
-        first = clicks if first is None else first
-        p = "" if first is clicks else f"{randomisation_test(clicks, first):.4f}"
-        cells = [
-            " / ".join(f"{values[f'{kind} {one}'].mean():.2f}" for one in names)
-            for kind, names in (("judged", JUDGED), ("clicks", CLICKS))
-        ]
+        first = first or values
+        cells = []
+        for kind, names in kinds:
+            key = f"{kind} NDCG@10"
+            cells.append(" / ".join(f"{values[f'{kind} {one}'].mean():.2f}" for one in names))
+            cells.append("" if first is values else f"{randomisation_test(values[key], first[key]):.4f}")
         seconds = min(json.loads((file.parent / "seconds.json").read_text()) for file in files)
-        print(f"| {name} | {len(files)} | {cells[0]} | {cells[1]} | {p} | {seconds:.0f} | {megabytes(files)} |")
+        print(f"| {name} | {len(files)} | {' | '.join(cells)} | {seconds:.0f} | {megabytes(files)} |")
 
 
 def megabytes(files: list[Path]) -> str:

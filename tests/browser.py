@@ -82,7 +82,7 @@ def _serving(files: dict[str, bytes]) -> Iterator[tuple[int, list[str]]]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(60)
 
 
 def on_paper(page: str) -> str:

@@ -74,7 +74,7 @@ def check_tells(message: str, *parts: str | Path) -> None:
 def program(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
     """Run a command as a program."""
     command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, **({"capture_output": True, "text": True} | options))
+    return subprocess.run(command, **({"capture_output": True, "text": True, "timeout": 300} | options))
 
 
 @contextlib.contextmanager
@@ -126,6 +126,6 @@ def in_a_terminal(*arguments: str | Path, **environment: str) -> str:
         with contextlib.suppress(OSError):  # when the other end is closed
             while more := os.read(ours, 65536):
                 read += more
-        assert running.wait() == 0
+        assert running.wait(60) == 0
     os.close(ours)
     return read.decode().replace("\r\n", "\n")

@@ -158,7 +158,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)
         if process.stdout:
             process.stdout.close()
 

@@ -96,7 +96,7 @@ class Program:
         is_started = self._started.wait(30)
         if not is_started or not self.port:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(60)
             self._reader.join(5)
             raise AssertionError("".join(self.lines))
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30, trust_env=False)

@@ -189,7 +189,7 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
         else:
             with pytest.raises(ClickvecError, match="larger than"):
                 recipe(file=pipe)
-        writer.join()
+        writer.join(60)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_the_python_block_runs(site: Path, tmp_path: Path) -> None:
     code += (
         "\nassert len(hits) == 2 and hits[0].id in (17, 18, 19) and vectors.shape == (3, 96), (hits, vectors.shape)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "BM25" in done.stdout
     assert (tmp_path / "my-index").is_dir()

@@ -198,7 +198,7 @@ def call_nccl() -> None:
     summed, parts = own.clone(), own.new_empty(3, 2)
     work = distributed.all_reduce(summed, async_op=True)
     assert work is not None
-    work.wait()
+    work.wait(60)
     distributed.all_gather(list(torch.split(parts, 3)), own)
     distributed.broadcast(own, 0)
     told = ["told"]

@@ -66,7 +66,7 @@ def test_help_imports_neither_numpy_nor_torch() -> None:
         "print(sorted({'numpy', 'torch', 'safetensors', 'matplotlib', 'bm25s'} & set(sys.modules)))\n"
     )
     for arguments in (["--help"], ["train", "--help"]):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300)
         assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
@@ -95,7 +95,7 @@ def test_a_reader_that_closes_the_pipe_is_not_an_error(indexed: Path, trained: P
     for command in commands:
         for reader in ("head -1", "true"):
             shell = f"{' '.join(PROGRAM)} {command} | {reader}; exit ${{PIPESTATUS[0]}}"
-            done = subprocess.run(["bash", "-c", shell], input=lines, capture_output=True, text=True)
+            done = subprocess.run(["bash", "-c", shell], input=lines, capture_output=True, text=True, timeout=300)
             assert (done.returncode, done.stderr) == (0, ""), shell
             assert len(done.stdout.splitlines()) <= 1
 
@@ -113,7 +113,7 @@ def test_invalid_utf8_arguments_and_a_closed_stdin(indexed: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["query"] == "\udcff pizza"
     closed = ["bash", "-c", f'{" ".join(PROGRAM)} search "{indexed}" <&-']
-    assert subprocess.run(closed, capture_output=True).returncode == 0
+    assert subprocess.run(closed, capture_output=True, timeout=300).returncode == 0
 
 
 # --- simulate, prepare, train ------------------------------------------------------------------------------------

@@ -622,7 +622,7 @@ def test_a_killed_run_can_be_restarted(site: Path, trained: Path, tmp_path: Path
     with started(*arguments, *LONG) as running:
         wait_for(checkpoint, running)
         running.kill()
-        running.communicate()
+        running.communicate(timeout=60)
     assert contents(tmp_path / "m") == before
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     (tmp_path / "m.run" / "checkpoint.tmp").write_bytes(b"half")

@@ -349,7 +349,7 @@ def test_edits_are_quoted_and_end_in_a_sentence(models: Path, title: int, first:
 
 def test_a_closed_output(models: Path) -> None:
     command = " ".join([*map(shlex.quote, [*PROGRAM, "explain", str(models / "lstm"), QUERY, TITLE]), ">&-"])
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert "standard output" in done.stderr
 

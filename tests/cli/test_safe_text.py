@@ -170,7 +170,7 @@ ENVIRONMENTS: tuple[dict[str, str], ...] = ({}, {"PYTHONIOENCODING": "latin-1"},
 
 def printed(*arguments: str | Path, stdin: bytes = b"", **environment: str) -> bytes:
     command = [*PROGRAM, *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, env=os.environ | environment)
+    done = subprocess.run(command, input=stdin, capture_output=True, env=os.environ | environment, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -27,7 +27,7 @@ def shell(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with redirected streams. The status is that of the command, also in a pipe."""
     command = f"{shlex.join([*program, *map(str, arguments)])} {redirect}; exit ${{PIPESTATUS[0]}}"
-    return subprocess.run(["bash", "-c", command], **{"capture_output": True, "text": True} | options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(["bash", "-c", command], **{"capture_output": True, "text": True, "timeout": 300} | options)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_the_verbs_use_the_cluster_at_an_address(nodes: TwoNodes, catalogue: Pat
 
     def run(*arguments: str | Path, at: str = address) -> subprocess.CompletedProcess[str]:
         command = [*PROGRAM, "cluster", *map(str, arguments), "--address", at]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     done = run("encode", model, *files, "--out", tmp_path / "vectors", "--json")
     assert (done.returncode, json.loads(done.stdout)["rows"]) == (0, TITLES), done.stderr

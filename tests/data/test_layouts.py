@@ -638,7 +638,7 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=pipe.write_text, args=('{"query": "q", "title": "t"}\n',))
     writer.start()
     assert read_clicks(pipe).queries == ["q"]
-    writer.join()
+    writer.join(60)
 
 
 def test_events_come_in_the_order_of_the_files(file: File) -> None:

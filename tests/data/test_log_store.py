@@ -173,7 +173,7 @@ def test_a_kill_while_appending_leaves_the_old_folder(tmp_path: Path, module: st
     before = write([("a", "b", 1.0, 0)], tmp_path / "data", on_disk=False)
     program = KILLED.format(module=module, name=name)
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", program, tmp_path / "data"], env=environment, check=False)
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "data"], env=environment, check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
     write([LAST], tmp_path / "data", on_disk=True, append=True)  # removes what the killed run left
@@ -207,7 +207,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_folder(tmp_path: Path, size: int
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", FULL, tmp_path / "data", str(size)],
-        env=environment, check=False, capture_output=True, text=True,
+        env=environment, check=False, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert re.fullmatch(r"cannot write \S+/data: .*File too large.*; what was there before is unchanged\n", done.stderr)
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before

@@ -133,7 +133,7 @@ def test_the_same_in_every_process() -> None:
         )
         for seed in ("1", "2")
     ]
-    (first, first_errors), (second, second_errors) = (run.communicate() for run in runs)
+    (first, first_errors), (second, second_errors) = (run.communicate(timeout=60) for run in runs)
     assert [run.returncode for run in runs] == [0, 0], first_errors + second_errors
     assert (first_errors, second_errors) == ("", "")
     assert first == second

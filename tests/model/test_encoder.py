@@ -340,6 +340,7 @@ def test_the_run_time_needs_no_torch(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.stderr == ""
     assert done.stdout == "a []\n"

@@ -474,7 +474,7 @@ with replacing(Path(sys.argv[2]), "config.json") as fresh:
 def test_a_killed_run_leaves_the_old_folder(tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "m")
     before = contents(path)
-    done = subprocess.run([sys.executable, "-c", KILLED, ROOT, str(path)], capture_output=True)
+    done = subprocess.run([sys.executable, "-c", KILLED, ROOT, str(path)], capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     assert contents(path) == before
     tiny_model(path, seed=1)

@@ -49,7 +49,9 @@ def compiles(*options: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", *options, "-x", "c", "-"]
         try:
-            made = subprocess.run([*command, "-o", f"{folder}/probe.so"], input=PROBE, capture_output=True, text=True)
+            made = subprocess.run(
+                [*command, "-o", f"{folder}/probe.so"], input=PROBE, capture_output=True, text=True, timeout=300
+            )
         except OSError:
             return False
         return made.returncode == 0 and Path(folder, "probe.so").exists()
@@ -150,7 +152,9 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
         "numpy.save(sys.argv[2], encoder.encode_document(sys.argv[3:])); print(lstm.kernel(), words.functions())"
     )
     call = [sys.executable, "-c", code, str(tmp_path / "model"), str(tmp_path / "off.npy"), *TEXTS]
-    done = subprocess.run(call, env={"CLICKVEC_COMPILED": "0"}, cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        call, env={"CLICKVEC_COMPILED": "0"}, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300
+    )
     assert done.stdout == "None None\n"
     ours = Encoder.load(tmp_path / "model").encode_document(TEXTS)
     np.testing.assert_allclose(np.load(tmp_path / "off.npy"), ours, rtol=0, atol=1e-6)

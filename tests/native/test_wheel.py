@@ -32,7 +32,7 @@ pytestmark = [
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
     options = ("--no-build-isolation", "--no-deps", "--no-index", "-w", str(out))
-    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True)
+    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True, timeout=300)
     (found,) = out.glob("*.whl")
     return found
 
@@ -44,7 +44,7 @@ def bare(wheel: Path) -> Path:
     venv.create(place, symlinks=True)  # without pip: ours installs into it
     python = str(place / "bin" / "python")
     options = ("--no-index", "--find-links", str(WHEELS), "--no-compile")
-    subprocess.run([*PIP, "--python", python, "install", *options, str(wheel)], check=True)
+    subprocess.run([*PIP, "--python", python, "install", *options, str(wheel)], check=True, timeout=300)
     return place / "bin"
 
 
@@ -52,7 +52,7 @@ def there(program: Path, *arguments: str | Path) -> subprocess.CompletedProcess[
     """Run a program of the environment, where the checkout is out of sight."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [str(program), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=clean, cwd=program.parents[1])
+    return subprocess.run(command, capture_output=True, text=True, env=clean, cwd=program.parents[1], timeout=300)
 
 
 def test_what_is_in_the_wheel(wheel: Path) -> None:

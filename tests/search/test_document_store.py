@@ -268,7 +268,7 @@ CLOSED_IN_USE = """
     from clickvec.search.documents.document import Document
 
     def use(store, thread, started, errors):
-        started.wait()
+        started.wait(60)
         try:
             for number in range(100_000):
                 store.add([Document(f"{thread} {number}", "x")])
@@ -286,7 +286,7 @@ CLOSED_IN_USE = """
         threads[0].join(0.004 * (turn % 6))
         store.close()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         assert len(errors) == 3 and all("is closed; open it again" in error for error in errors), errors
         with DocumentStore.open(path) as again:
             assert len(list(again)) == len(again)
@@ -318,7 +318,7 @@ CLOSED_IN_CHILD = """
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     stop.set()
-    thread.join()
+    thread.join(60)
 """
 
 
@@ -450,7 +450,7 @@ def test_the_version_changes_with_every_commit(store: DocumentStore) -> None:
     thread.start()
     while store.version() == versions[-1]:
         pass
-    thread.join()
+    thread.join(60)
     assert store.version() not in versions
 
 
@@ -467,7 +467,7 @@ def test_connections_end_with_their_thread(path: Path) -> None:
         for _ in range(20):
             thread = threading.Thread(target=store.state)
             thread.start()
-            thread.join()
+            thread.join(60)
         assert len(store._database._handles) <= 2
 
 

@@ -277,14 +277,14 @@ def test_two_processes_change_the_same_index(path: Path) -> None:
             index.close()
             assert ask(other, "add", ["c"], ["zebra four"]) == [1, True]  # there is no writer any more
             other.send_signal(signal.SIGKILL)
-            other.wait()
+            other.wait(60)
             with Index.open(path) as again:
                 assert {hit.id for hit in again.search("zebra", 3)} == {"b", 7, "c"}
                 again.add(["d"], ["zebra five"])
                 assert again.is_writer
         finally:
             other.kill()
-            other.communicate()
+            other.communicate(timeout=60)
 
 
 def test_a_writer_that_does_not_search_follows_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +414,7 @@ def test_many_changes_start_a_compaction_in_a_child(path: Path, monkeypatch: pyt
         assert isinstance(folder, LiveFolder)
         assert folder._compaction.thread
         index.add(["during"], ["giraffe"])
-        folder._compaction.thread.join()
+        folder._compaction.thread.join(60)
         after = {entry.name for entry in (path / "segments").iterdir()}
         assert len(after) == 1
         assert after != before
@@ -433,7 +433,7 @@ def test_a_killed_compaction_leaves_nothing(path: Path) -> None:
     while child.poll() is None and len(list((path / "segments").iterdir())) < 2:
         time.sleep(0.001)
     child.kill()
-    child.communicate()
+    child.communicate(timeout=60)
     with Index.open(path) as index:
         assert (list(index), index.search("hotels")) == expected
     (path / "segments" / ".000009-0.0123456789abcdef.partial").mkdir()
@@ -454,7 +454,7 @@ def test_a_compaction_imports_nothing_from_the_current_directory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     child = start_child(path)
-    output, errors = child.communicate()
+    output, errors = child.communicate(timeout=60)
     assert child.returncode == 0, errors
     assert json.loads(output)["change"] == "swap"
 

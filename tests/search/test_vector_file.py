@@ -162,7 +162,7 @@ def test_titles_from_a_pipe_are_read_once(few: Path) -> None:
     text, pipe = (few / "titles.txt").read_text(), few / "pipe"
     thread = feed(pipe, text)
     ok("encode", few / "model", pipe, "--out", few / "piped.npy")
-    thread.join()
+    thread.join(60)
     ok("encode", few / "model", few / "titles.txt", "--out", few / "whole.npy")
     assert (few / "piped.npy").read_bytes() == (few / "whole.npy").read_bytes()
 

@@ -132,7 +132,7 @@ def test_titles_are_added_while_others_are_searched() -> None:
         delta.add([f"red car number {number}"])
     finished.set()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert not wrong
 
 

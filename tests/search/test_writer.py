@@ -228,7 +228,7 @@ def test_the_socket_of_a_killed_writer_does_not_matter(tmp_path: Path) -> None:
     with writer_process(tmp_path) as process:
         send_changes(tmp_path, {"add": [["a", "x", None]]})
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(60)
         assert (tmp_path / "writer.sock").exists()
         with pytest.raises(NoWriterError):
             send_changes(tmp_path, {"delete": ["a"]})

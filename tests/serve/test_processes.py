@@ -255,7 +255,7 @@ def test_a_port_that_is_taken_is_told(write_index: Path) -> None:
 
 def test_it_imports_no_torch(read_index: Path) -> None:
     code = "import sys, clickvec.serve.supervisor, clickvec.cli.serve_verb; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=300).returncode == 0
 
 
 def _run(*arguments: object) -> "subprocess.CompletedProcess[str]":

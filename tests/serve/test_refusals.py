@@ -129,7 +129,7 @@ def test_bodies_count_until_their_requests_are_answered(
         until(lambda: service.service._running == 1)
         assert error(service.post("/search", body))[:2] == (429, "too_many_requests")
         release.set()
-        thread.join()
+        thread.join(60)
         assert service.post("/search", body).status_code == 200
         assert service.service.body_bytes == 0
 
@@ -177,7 +177,7 @@ def test_too_many_requests_get_429_and_finished_ones_free_their_place(read_index
         assert service.client.get("/healthz").status_code == 200
         release.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         assert service.post("/search", {"query": "a"}).status_code == 200
         assert service.service._running == 0
 

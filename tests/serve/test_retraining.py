@@ -44,7 +44,7 @@ def test_no_request_fails_or_mixes_models_while_they_are_swapped(write_index: Pa
             so_far = len(answers)
             until(lambda so_far=so_far: len(answers) > so_far + 3)
         is_over.set()
-        asking.join()
+        asking.join(60)
     assert len(expected) == 4
     assert set(answers) == expected
 

@@ -48,7 +48,7 @@ def replaced_all_the_time(write: Callable[[int], object]) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join()
+        thread.join(60)
 
 
 @pytest.mark.parametrize("swaps", [True, False])
@@ -103,7 +103,7 @@ def test_a_folder_that_is_set_aside_for_a_moment_is_waited_for(tmp_path: Path) -
         try:
             assert open_model(path).fingerprint
         finally:
-            timer.join()
+            timer.join(60)
 
 
 def test_a_folder_that_a_killed_run_set_aside_is_named_and_put_back(
@@ -175,7 +175,7 @@ def test_a_file_of_another_version_of_the_same_size_is_refused(tmp_path: Path) -
     save_old_index(encoder, ["two rooms", "one hotel"], tmp_path / "other")
     for name in ("vectors.npy", "documents.jsonl"):
         mixed = tmp_path / f"mixed-{name}"
-        subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True)
+        subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True, timeout=300)
         (mixed / name).write_bytes((tmp_path / "other" / name).read_bytes())
         assert (mixed / name).stat().st_size == (tmp_path / "index" / name).stat().st_size
         with pytest.raises(ClickvecError, match=f"{name}.*another version.*index.json"):

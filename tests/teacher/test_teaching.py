@@ -156,7 +156,10 @@ def test_a_killed_run_continues(tmp_path: Path) -> None:
     here = Path(__file__).parent
     path = os.pathsep.join(map(str, (here, here.parent, here.parents[1])))
     ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "d.teacher")], env={**os.environ, "PYTHONPATH": path}, check=False
+        [sys.executable, "-c", KILLED, str(tmp_path / "d.teacher")],
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+        timeout=300,
     )
     assert ended.returncode == -signal.SIGKILL
     source = FakeSource()

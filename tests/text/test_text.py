@@ -289,6 +289,7 @@ def test_ids_do_not_depend_on_the_hash_seed() -> None:
             capture_output=True,
             check=True,
             text=True,
+            timeout=300,
         ).stdout
         for seed in ("0", "1", "4321")
     }

@@ -291,7 +291,10 @@ def test_the_number_of_threads_changes_nothing(kernel: Kernel, monkeypatch: pyte
 def test_it_can_be_turned_off() -> None:
     code = "from clickvec.training.cpu import compiled; print(compiled.kernel())"
     call, clean = [sys.executable, "-c", code], {**os.environ, "CLICKVEC_COMPILED": "0"}
-    assert subprocess.run(call, env=clean, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "None\n"
+    assert (
+        subprocess.run(call, env=clean, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
+        == "None\n"
+    )
 
 
 def speed_advice(tmp_path: Path, cells: int, caplog: pytest.LogCaptureFixture) -> list[str]:

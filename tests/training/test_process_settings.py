@@ -25,5 +25,5 @@ def test_threads_of_a_program_spin_shortly_unless_the_user_says_otherwise(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    done = subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == expected

@@ -195,7 +195,7 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(site: Path, data: dataset
     while not (tmp_path / "model.run" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     running.kill()
-    running.communicate()
+    running.communicate(timeout=60)
     assert (tmp_path / "model.run" / "checkpoint.safetensors").exists()
     assert "--resume" in refused(*train)
     ok(*train, "--resume")
@@ -212,7 +212,7 @@ def test_training_from_a_data_folder_needs_numpy_and_torch_alone(
     blocked = f"import sys; sys.modules.update(dict.fromkeys({others})); "
     code = blocked + "import clickvec; clickvec.train(*sys.argv[1:3], dev=sys.argv[3], cells=8, epochs=1)"
     arguments = [str(tmp_path / "data"), str(tmp_path / "model"), str(site / "dev.tsv.gz")]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "NDCG@10" in folder.open_model(tmp_path / "model").training["kept"]["dev"]
 
@@ -359,7 +359,9 @@ def test_the_same_log_gives_the_same_bytes_whatever_the_order_of_hashes(site: Pa
             f"train {out}/data --out {out}/model --set cells=8 --set epochs=1",
         )
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        subprocess.run([sys.executable, "-c", code, *verbs], check=True, capture_output=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", code, *verbs], check=True, capture_output=True, env=environment, timeout=300
+        )
         prints.append(folder.open_model(out / "model", verify=True).fingerprint)
     assert prints[0] == prints[1]
     for name in ("data.safetensors", "trigrams.txt", "data.json"):

@@ -107,7 +107,9 @@ def workers_of(parent: int) -> list[int]:
 def whole(data: Path) -> folder.Model:
     """The model of a run of two workers that nothing interrupts."""
     out = data.with_name("whole")
-    subprocess.run(torchrun(data, "--out", out, *SETTINGS, "--set", "epochs=40"), check=True, capture_output=True)
+    subprocess.run(
+        torchrun(data, "--out", out, *SETTINGS, "--set", "epochs=40"), check=True, capture_output=True, timeout=300
+    )
     return folder.open_model(out)
 
 
@@ -132,7 +134,7 @@ def test_a_killed_worker_stops_the_run_and_the_same_command_resumes_it(
     assert not (tmp_path / "broken").exists()
     before = json.loads((tmp_path / "broken.run" / "metrics.jsonl").read_text().splitlines()[-1])["epoch"]
     assert before < 40
-    done = subprocess.run(broken, capture_output=True, text=True, check=True)
+    done = subprocess.run(broken, capture_output=True, text=True, check=True, timeout=300)
     assert f"epoch {before}/40" not in done.stderr
     assert folder.open_model(tmp_path / "broken").fingerprint == whole.fingerprint
     assert not (tmp_path / "broken.run").exists()
@@ -155,7 +157,7 @@ def test_ctrl_c_stops_all_workers_and_saves(data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_errors_are_told_once_and_the_first_worker_alone_prints_the_result(data: Path, tmp_path: Path) -> None:
     def failed(*arguments: str | Path) -> str:
-        done = subprocess.run(torchrun(*arguments), capture_output=True, text=True, check=False)
+        done = subprocess.run(torchrun(*arguments), capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 1
         (told,) = said(done.stderr)
         return told
@@ -163,7 +165,7 @@ def test_errors_are_told_once_and_the_first_worker_alone_prints_the_result(data:
     (tmp_path / "log.tsv").write_text("query\ttitle\n")
     check_tells(failed(tmp_path / "log.tsv", "--out", tmp_path / "model"), "log.tsv", "data folder", "prepare")
     command = torchrun(data, "--out", tmp_path / "model", *SETTINGS, "--set", "epochs=1", "--json")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert json.loads(done.stdout)["epoch"] == 1
     check_tells(failed(data, "--out", tmp_path / "model", *SETTINGS), "already holds a model", "--overwrite")
 
@@ -172,9 +174,9 @@ def test_errors_are_told_once_and_the_first_worker_alone_prints_the_result(data:
 def test_without_torchrun_it_is_clickvec_train(data: Path, tmp_path: Path) -> None:
     settings = (*SETTINGS, "--set", "epochs=2")
     program = [sys.executable, "-m", "clickvec.training", data, "--out", tmp_path / "one", *settings]
-    subprocess.run(program, check=True, capture_output=True)
+    subprocess.run(program, check=True, capture_output=True, timeout=300)
     ok("train", data, "--out", tmp_path / "other", *settings)
     assert folder.open_model(tmp_path / "one").fingerprint == folder.open_model(tmp_path / "other").fingerprint
-    again = subprocess.run(program, capture_output=True, text=True, check=False)
+    again = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
     assert again.returncode == 1
     assert said(again.stderr) == [refused("train", data, "--out", tmp_path / "one", *settings)]

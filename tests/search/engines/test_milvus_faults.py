@@ -43,10 +43,10 @@ def test_a_server_killed_during_writes_loses_nothing_that_was_acknowledged(encod
                 while acknowledged < 5:
                     acknowledged = int(adding.stdout.readline())
                 server.server_proc.kill()
-                server.server_proc.wait()
+                server.server_proc.wait(60)
                 rest = [int(line) for line in adding.stdout.read().split()]  # the writer ends with an error
                 acknowledged = rest[-1] if rest else acknowledged
-                assert adding.wait() == 1
+                assert adding.wait(60) == 1
             with pytest.raises(ClickvecError, match=r"milvus://root@127.0.0.1:\d+ .*does not answer"):
                 index.search("hotel", mode="vectors")
             with pytest.raises(ClickvecError, match=r"does not answer.*repeating it is safe"):

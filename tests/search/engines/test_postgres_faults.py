@@ -96,7 +96,7 @@ def test_killed_writers_and_builders_leave_a_whole_index(postgres: Any, encoder:
         with pytest.raises(ClickvecError, match="another process is building"):
             Index.create(location, encoder, [], overwrite=True)
         building.kill()
-        building.wait()
+        building.wait(60)
     with Index.open(location) as index:
         assert index.get("first")
         assert index.get("new1") is None

@@ -4,9 +4,25 @@ A message says in one or two sentences what is wrong, where, and how to fix it. 
 with status 1.
 """
 
+import re
+
+# The user name may hold no colon. The password of a database ends at the last @, because people forget to quote it.
+_PASSWORD = re.compile(
+    r"\b((?:postgres(?:ql)?|milvus):/{1,2}[^\s/:@]*:)\S*@|\b([a-z][a-z0-9+.-]*:/{1,2}[^\s/:@]*:)[^\s/@]+@"
+)
+_PARAMETER = re.compile(r"([?&]password=)[^\s&]+")
+
+
+def without_passwords(text: str) -> str:
+    """Return a text with *** for each password of an address in it."""
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1\2***@", text)) if "@" in text or "password=" in text else text
+
 
 class ClickvecError(Exception):
-    """An error that the user can fix. The message says what is wrong, where, and how to fix it."""
+    """An error that the user can fix. The message says what is wrong, where, and how to fix it, without passwords."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(without_passwords(part) if isinstance(part, str) else part for part in args))
 
 
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it

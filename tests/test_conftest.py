@@ -1,7 +1,6 @@
 """How the tests run: what the last lines say, which examples the property tests try, and signals."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path

@@ -4,6 +4,7 @@ Exit 0: success. 1: bad data or a bad model, explained in one sentence. 2: wrong
 that stopped the program, so 130 for Ctrl-C. Each verb imports what it needs when it runs, so that `--help` is fast.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,5 +101,6 @@ for lab_verb in (lab_verbs.simulate, lab_verbs.compare):
 def main() -> None:
     """Run the command line."""
     streams.open_streams()
+    sys.excepthook = streams.print_traceback
     stop_on_signals()
     app()

@@ -27,15 +27,6 @@ def input_option(text: str, *names: str) -> Any:  # noqa: ANN401
     return typer.Option(*names, parser=input_path, help=text)
 
 
-def folder_alone(path: Path) -> Path:
-    """Return a path. Refuse an address, without repeating it: it may hold a password."""
-    if path.parts and path.parts[0].rstrip(":") in ("postgres", "postgresql", "milvus") and ":" in path.parts[0]:
-        raise typer.BadParameter(
-            "this verb needs a folder; search, explain, evaluate, index, serve and export take an address"
-        )
-    return path
-
-
 Out = Annotated[Path, typer.Option(help="Where to write the result.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite the result of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -44,7 +35,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted r
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
-ModelOrIndex = Annotated[Path, typer.Argument(callback=folder_alone, help="A model folder or an index folder.")]
+ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
 IndexLocation = Annotated[
     str, typer.Argument(metavar="INDEX", help="An index folder, or the address of an index in a database.")
 ]

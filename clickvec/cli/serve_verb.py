@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, Device, folder_alone, print_outcome
+from clickvec.cli.inputs import AsJson, Device, print_outcome
 from clickvec.cli.streams import print_message, print_result
 from clickvec.errors import ClickvecError, missing_extra
 
@@ -148,7 +148,7 @@ def _check_origin(origin: str, is_safe: bool) -> None:
 
 
 def retrain(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", callback=folder_alone, help="An index folder.")],
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
     clicks: Annotated[
         list[Path] | None, typer.Option(help="A further click log, besides that of the service. Repeatable.")
     ] = None,

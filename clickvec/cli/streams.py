@@ -13,9 +13,12 @@ import json
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
+from types import TracebackType
 from typing import TextIO
 
+from clickvec.errors import without_passwords
 from clickvec.text.printable import COLOURS, clean, clean_lines, is_terminal
 
 _REDRAW = "\r\x1b[K"  # return to the start of the line and erase it
@@ -113,8 +116,13 @@ def _write(write: Callable[[TextIO], object]) -> None:
 
 
 def print_message(text: str) -> None:
-    """Print one line to stderr."""
-    _write_error(f"{clean(text)}\n")
+    """Print one line to stderr, without passwords."""
+    _write_error(f"{clean(without_passwords(text))}\n")
+
+
+def print_traceback(kind: type[BaseException], error: BaseException, stack: TracebackType | None) -> None:
+    """Print the traceback of an unknown error, which is a bug. Its message may hold a password."""
+    _write_error(clean_lines(without_passwords("".join(traceback.format_exception(kind, error, stack)))))
 
 
 def redraw_line(text: str, *, keep: bool = False) -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from clickvec.cli import streams
 from clickvec.cli.streams import OutputError, ReaderClosedError
 from clickvec.errors import ClickvecError, Interrupted
+from clickvec.storage.outputs import check_path
 
 # Depending on its version, typer uses click or a copy of its own.
 _ClickError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -34,7 +36,21 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
         with streams.printing_parser_output():  # --help
-            return super().parse_args(ctx, args)
+            rest: list[str] = super().parse_args(ctx, args)
+        _check_paths(ctx)
+        return rest
+
+
+def _check_paths(ctx: Any) -> None:  # noqa: ANN401
+    """Refuse the address of a database for each argument and option that is a path."""
+    for parameter in ctx.command.params:
+        value = ctx.params.get(parameter.name)
+        for path in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(path, Path):
+                try:
+                    check_path(path, next(iter(parameter.opts), parameter.name))
+                except ClickvecError as error:
+                    raise typer.BadParameter(str(error), ctx) from None
 
 
 class Verbs(TyperGroup):

@@ -1,5 +1,6 @@
 """The guard before every write: never write into a folder of ours, nor over what a command reads."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,9 +15,21 @@ KINDS = {
     "vectors.json": (("shard-00000.parquet",), "a folder of vectors"),
 }
 
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")  # what a path starts with that was the address of a database
+
+
+def check_path(path: Path, name: str = "this") -> None:
+    """Refuse an address where a path is meant. As a path, it would write a password into the name of a folder."""
+    if len(path.parts) > 1 and _SCHEME.fullmatch(path.parts[0]):
+        raise ClickvecError(
+            f"{name} needs a folder or a file and not an address ({path.parts[0]}//...); search, explain, evaluate, "
+            "index, serve and export take the address of an index"
+        )
+
 
 def check_output(out: Path, reads: Iterable[Path | None] = ()) -> None:
     """Refuse an output inside a model, index or data folder, and one that would change what the command reads."""
+    check_path(out)
     check_outside(out)
     target = resolve(out)
     for path in reads:

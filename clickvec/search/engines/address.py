@@ -50,6 +50,10 @@ class Address:
         """Show no password."""
         return f"Address({self.shown})"
 
+    def __getstate__(self) -> dict[str, str]:
+        """Pickle no password: the server takes that of PGPASSWORD or ~/.pgpass."""
+        return vars(self) | {"url": _without_secret(self.url), "words": _without_secret(self.words), "password": ""}
+
 
 def parse_address(text: str) -> Address:
     """Return the parts of an address. Raise ClickvecError, without the password, if it is none."""
@@ -96,6 +100,14 @@ def _shown(parts: SplitResult, kind: str, port: int | None) -> str:
     """Return an address without password and parameters."""
     user = f"{parts.username}@" if parts.username else ""
     return f"{kind}://{user}{parts.hostname or ''}{f':{port}' if port else ''}{parts.path}"
+
+
+def _without_secret(url: str) -> str:
+    """Return an address that works, without its password."""
+    start, at, rest = url.rpartition("@")
+    scheme, _, user = start.partition("://")
+    url = f"{scheme}://{user.partition(':')[0]}@{rest}" if at else url
+    return re.sub(r"([?&])password=[^&]*", r"\1", url)
 
 
 def _bad(kind: str, reason: str) -> ClickvecError:

@@ -193,7 +193,7 @@ class PostgresIndex:
         return PostgresIndex(self.connections.address)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the address, with its password."""
+        """Pickle the address, without its password: the process that reads it needs PGPASSWORD or ~/.pgpass."""
         return PostgresIndex, (self.connections.address,)
 
 

@@ -1,11 +1,18 @@
 """Addresses of databases, and what is told about wrong ones. No server is needed."""
 
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
 import pytest
-from command import refused, wrong_usage
+from command import refused, run
 
 from clickvec.errors import ClickvecError
 from clickvec.search.engines.address import is_address, parse_address, short_name, without_password
 from clickvec.search.index import Index
+from clickvec.storage.outputs import check_output
 
 
 def test_the_parts_of_an_address() -> None:
@@ -44,11 +51,77 @@ def test_a_bad_address_is_told_without_its_password(address: str, told: str) -> 
     assert "cret" not in str(error.value)
 
 
-@pytest.mark.parametrize("verb", ["info", "retrain"])
-def test_verbs_that_need_a_folder_refuse_an_address(verb: str) -> None:
-    message = wrong_usage(verb, "postgresql://u:cret@h/db")
-    assert "needs a folder" in message
-    assert "cret" not in message
+DATABASE = "postgresql://bob:hun@ter2@h/db"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("info", DATABASE), ("retrain", DATABASE), ("up", "x", "--out", DATABASE), ("up", DATABASE),
+        ("prepare", "x", "--out", DATABASE), ("train", "x", "--catalogue", DATABASE, "--out", "m"),
+        ("serve", "x", "--access-log", DATABASE), ("report", "m", "--out", DATABASE),
+    ],
+)  # fmt: skip
+def test_paths_are_no_addresses(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.status == 2
+    assert "needs a folder" in done.err
+    assert "ter2" not in done.out + done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_is_no_output_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClickvecError, match="needs a folder") as error:
+        check_output(Path(DATABASE))
+    assert "ter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"cannot open {DATABASE} today", "cannot open postgresql://bob:***@h/db today"),
+        ("postgres:/bob:cret@h/db", "postgres:/bob:***@h/db"),
+        ("postgresql://h/db?user=u&password=cret&sslmode=x", "postgresql://h/db?user=u&password=***&sslmode=x"),
+        ("milvus://u:a@h?words=postgresql://b:c@i/db", "milvus://u:***@i/db"),
+        ("https://u:cret@h/log.tsv", "https://u:***@h/log.tsv"),
+        ("http://h:80/a?mail=b@c", "http://h:80/a?mail=b@c"),
+    ],
+)
+def test_no_message_shows_a_password(text: str, told: str) -> None:
+    error = ClickvecError(text)
+    assert str(error) == told
+    assert repr(error) == f"ClickvecError({told!r})"
+
+
+def test_wrong_usage_shows_no_password() -> None:
+    assert "ter2" not in run("info", "m", DATABASE).err
+    assert "ter2" not in run("index", "build", "m", "c", f"--too={DATABASE}").err
+
+
+def test_an_unknown_error_shows_no_password() -> None:
+    script = f"""
+        import sys
+        from clickvec.cli import streams
+        sys.excepthook = streams.print_traceback
+        raise RuntimeError({DATABASE!r})
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "RuntimeError: postgresql://bob:***@h/db" in done.stderr
+    assert "ter2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "address", [DATABASE, "milvus://bob:hunter2@h?words=F", "milvus://h?words=postgresql://bob:hunter2@h/db"]
+)
+def test_a_pickled_address_has_no_password(address: str) -> None:
+    pickled = pickle.dumps(parse_address(address))
+    assert b"ter2" not in pickled
+    assert pickle.loads(pickled).name == "clickvec"
 
 
 def test_a_server_that_is_not_there() -> None:

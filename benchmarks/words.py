@@ -3,8 +3,9 @@
     python benchmarks/words.py --clicks dbpedia/clicks_redirects.tsv.gz --queries dbpedia/test.tsv.gz
 
 Prints the seconds to index the titles, the size on disk, and the milliseconds to find 100 titles, in CPU time of one
-core. Titles with extra words (codes, hyphens) are left out, so that all index the same words. If there are too few
-titles, pairs of them are joined. Checks that all scores agree with those of bm25s.
+core. The baselines need `pip install bm25s numba tantivy`. Titles with extra words (codes, hyphens) are left out, so
+that all index the same words. If there are too few titles, pairs of them are joined. Checks that all scores agree with
+those of bm25s.
 """
 
 import argparse
@@ -140,7 +141,7 @@ def report(name: str, queries: Sequence[str], search: Callable[[str], object]) -
 
 
 class Bm25s:
-    """bm25s over the same words, in NumPy."""
+    """bm25s over the same words, compiled by numba as its authors advise."""
 
     def __init__(self, titles: Sequence[str]) -> None:
         import bm25s
@@ -148,27 +149,22 @@ class Bm25s:
         start = time.process_time()
         numbers = self._numbers = {}
         corpus = [[numbers.setdefault(indexed(word), len(numbers)) for word in plain_words(title)] for title in titles]
-        self._index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
+        self._index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numba")
         self._index.index((corpus, numbers), show_progress=False)
         seconds = time.process_time() - start
         size = sum(array.nbytes for array in self._index.scores.values() if isinstance(array, np.ndarray))
         print(f"bm25s     index {seconds:5.1f} s  {size / 1e6:4.0f} MB")
 
     def measure(self, queries: Sequence[str]) -> None:
-        """Print the times of queries, with and without looking for the best of the scores."""
-        report("bm25s", queries[:SLOW], self.search)
-        report("bm25s, only the scores", queries[:SLOW], self.scores)
-
-    def scores(self, query: str) -> np.ndarray:
-        """Return the scores of all titles."""
-        known = [self._numbers[word] for word in map(indexed, plain_words(query)) if word in self._numbers]
-        return self._index.get_scores_from_ids(known) if known else np.zeros(K, np.float32)
+        """Print the times of queries. numba compiles at the first one, which is not measured."""
+        report("bm25s, numba", queries, self.search)
 
     def search(self, query: str) -> np.ndarray:
         """Return the best scores."""
-        from bm25s.selection import topk
-
-        return topk(self.scores(query), k=K, backend="numpy", sorted=True)[0]
+        known = [word for word in map(indexed, plain_words(query)) if word in self._numbers]
+        if not known:
+            return np.zeros(K, np.float32)
+        return self._index.retrieve([known], k=K, show_progress=False, n_threads=1).scores[0]
 
 
 class Tantivy:

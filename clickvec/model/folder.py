@@ -169,7 +169,7 @@ def _format_of(model: Model) -> int:
 
 def check_format(number: object, newest: int, path: Path, kind: str) -> None:
     """Refuse a folder without a format, or of a newer format than this version knows."""
-    if not isinstance(number, int):
+    if type(number) is not int or number < 1:
         raise ClickvecError(f"{path} is not a {kind} folder of clickvec: it names no format")
     if number > newest:
         raise ClickvecError(f"{path} has {kind} format {number}, newer than {newest}: update clickvec")

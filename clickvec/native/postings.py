@@ -30,6 +30,8 @@ class Postings:
 
     def __init__(self, positions: Positions, codes: Codes) -> None:
         self.positions, self.codes = ready(positions, np.int32), ready(codes, np.uint16)
+        if len(self.positions) != len(self.codes):  # C reads as many of both
+            raise ValueError(f"there are {len(self.positions)} positions and {len(self.codes)} codes")
         self.addresses = _address(self.positions), _address(self.codes)
 
     def __len__(self) -> int:

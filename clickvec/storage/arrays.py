@@ -119,6 +119,16 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
+def check_texts(content: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    """Raise ValueError unless the offsets rise from 0 to the end and divide the content into texts in UTF-8."""
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(content) or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"the offsets of texts do not rise from 0 to {len(content)}")
+    inside = offsets[offsets < len(content)]
+    if (content[inside] & 0xC0 == 0x80).any():
+        raise ValueError("a text begins within a character")
+    content.tobytes().decode("utf-8", "surrogatepass")  # raises a ValueError
+
+
 def map_file(file: BinaryIO) -> NDArray[np.uint8]:
     """Return the bytes of a file, memory-mapped. They stay readable if the file is closed, renamed or removed."""
     empty = not file.seek(0, 2)

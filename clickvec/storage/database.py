@@ -18,6 +18,7 @@ from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
 BUSY_SECONDS = 10.0  # how long to wait for another process that writes
+_LONGEST_PATH = 500  # bytes; SQLite allows 512, with the endings of its own files
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR)
 
@@ -47,6 +48,8 @@ class Database:
 
     def __init__(self, path: Path | None, writing: bool) -> None:
         """Open a database. An existing file must be one that `create` has made."""
+        if path is not None:
+            _check_length(path)
         self.path, self.writing, self._is_closed = path, writing, False
         self._identity: tuple[int, int] | None = None
         self._memory: _Handle | None = None
@@ -56,6 +59,7 @@ class Database:
     def create(cls, path: Path | None, schema: str, version: int) -> "Database":
         """Create a database with these tables. Raise if the file exists."""
         if path is not None:
+            _check_length(path)
             try:
                 path.open("xb").close()
             except OSError as error:
@@ -307,6 +311,16 @@ class Database:
         if primary in _DAMAGED:
             return self.damaged(str(error))
         return ClickvecError(f"{self.name}: {error} (SQLite)")
+
+
+def _check_length(path: Path) -> None:
+    """Raise if SQLite cannot open a path, which it would not explain."""
+    length = len(os.fsencode(path.absolute()))
+    if length > _LONGEST_PATH:
+        raise ClickvecError(
+            f"the path {str(path)[:60]}... has {length} bytes, and SQLite opens {_LONGEST_PATH} at most; "
+            "move it to a shorter path"
+        )
 
 
 def _stamp(path: Path) -> _Stamp:

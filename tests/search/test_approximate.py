@@ -1,7 +1,8 @@
-"""Approximate search: compared with exact search, also with masks, and after saving."""
+"""Approximate search: compared with exact search, also with masks, and after it was stored."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,10 @@ def search(request: pytest.FixtureRequest) -> ApproximateSearch:
         vectors = to_int8(vectors)[0]  # type: ignore[assignment]
         return ApproximateSearch.build(vectors, inverse_lengths(vectors))
     return ApproximateSearch.build(vectors)
+
+
+def reopened(search: ApproximateSearch) -> ApproximateSearch:
+    return ApproximateSearch.from_arrays(search.arrays(), search.exact.vectors, search.exact.scales, search.settings)
 
 
 def recall(
@@ -89,34 +94,58 @@ def test_a_mask_costs_no_recall(search: ApproximateSearch, share: float, monkeyp
     assert recall(search, queries, 10, allowed) > (0.9 if share else -1)
 
 
-def test_what_is_saved_opens_and_finds_the_same(search: ApproximateSearch, tmp_path: Path) -> None:
-    path = tmp_path / "vectors.faiss"
-    search.save(path)
-    opened = ApproximateSearch.open(path, search.exact.vectors, search.exact.scales, search.settings)
+def test_what_is_stored_opens_and_finds_the_same(search: ApproximateSearch) -> None:
+    opened = reopened(search)
     assert opened.recall == search.recall
     queries = clustered(50, 16, seed=1)[:-1]
     allowed = np.arange(6_000) % 2 == 0
     for mask in (None, allowed):
         for one, two in zip(search.nearest(queries, 5, mask), opened.nearest(queries, 5, mask), strict=True):
             assert [values.tolist() for values in one] == [values.tolist() for values in two]
-    content = path.read_bytes()
-    for damaged in (b"", content[:100], content[: len(content) // 2], b"nonsense" * 100):
-        path.write_bytes(damaged)
-        with pytest.raises(ClickvecError, match=r"vectors\.faiss.*build the index again"):
-            ApproximateSearch.open(path, search.exact.vectors, search.exact.scales, search.settings)
 
 
-def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda arrays: arrays.pop("codes"),
+        lambda arrays: arrays.update(centroids=arrays["centroids"].astype(np.float64)),
+        lambda arrays: arrays.update(centroids=arrays["centroids"][1:]),
+        lambda arrays: arrays.update(centroids=arrays["centroids"] * np.float32(np.nan)),
+        lambda arrays: arrays.update(codebook=arrays["codebook"][:-1]),
+        lambda arrays: arrays.update(codebook=np.full_like(arrays["codebook"], np.inf)),
+        lambda arrays: arrays.update(sizes=arrays["sizes"][:-1]),
+        lambda arrays: arrays.update(sizes=-arrays["sizes"]),
+        lambda arrays: arrays.update(sizes=np.full_like(arrays["sizes"], 2**62)),
+        lambda arrays: arrays.update(sizes=np.roll(arrays["sizes"] + np.arange(len(arrays["sizes"])), 1)),
+        lambda arrays: arrays.update(positions=arrays["positions"] + 2),
+        lambda arrays: arrays.update(positions=-arrays["positions"]),
+        lambda arrays: arrays.update(codes=arrays["codes"][:-1]),
+        lambda arrays: arrays.update(codes=arrays["codes"][:0]),
+    ],
+)
+def test_arrays_of_another_shape_or_range_never_reach_faiss(
+    search: ApproximateSearch, hostile: Callable[[dict[str, Any]], object]
+) -> None:
+    arrays = search.arrays()
+    hostile(arrays)
+    with pytest.raises(ValueError, match=r"list|array|NaN"):
+        ApproximateSearch.from_arrays(arrays, search.exact.vectors, search.exact.scales, search.settings)
+
+
+@pytest.mark.parametrize("name", ["lists", "recall"])
+@pytest.mark.parametrize("value", [None, "x", True, -1, 1e9, 10**30, []])
+def test_settings_of_another_type_or_range_are_refused(search: ApproximateSearch, name: str, value: object) -> None:
+    settings = search.settings | {name: value}
+    with pytest.raises(ValueError, match="settings"):
+        ApproximateSearch.from_arrays(search.arrays(), search.exact.vectors, search.exact.scales, settings)
+
+
+def test_the_same_seed_gives_the_same_arrays() -> None:
     vectors = clustered(2_000, 7)
-    for name in ("one", "two"):
-        ApproximateSearch.build(vectors, seed=3).save(tmp_path / name)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_is_an_error(search: ApproximateSearch) -> None:
-    with pytest.raises(OSError, match="No space"):
-        search.save(Path("/dev/full"))
+    one, two = (ApproximateSearch.build(vectors, seed=3).arrays() for _ in range(2))
+    assert {name: array.tobytes() for name, array in one.items()} == {
+        name: array.tobytes() for name, array in two.items()
+    }
 
 
 def test_threads_may_share_a_search(search: ApproximateSearch) -> None:
@@ -131,14 +160,13 @@ def test_threads_may_share_a_search(search: ApproximateSearch) -> None:
 
 
 @pytest.mark.parametrize("distinct", [0, 1, 3])
-def test_titles_that_are_equal_or_have_no_vector(distinct: int, tmp_path: Path) -> None:
+def test_titles_that_are_equal_or_have_no_vector(distinct: int) -> None:
     vectors = np.zeros((3_000, 16), np.float32)
     if distinct:
         vectors[:2_000] = clustered(50, 16)[np.arange(2_000) % distinct]
     search = ApproximateSearch.build(vectors)
     assert search.recall == 1
-    search.save(tmp_path / "vectors.faiss")
-    opened = ApproximateSearch.open(tmp_path / "vectors.faiss", vectors, None, search.settings)
+    opened = reopened(search)
     for query in (vectors[:1], clustered(60, 16)[50:51]):
         ((_, scores),) = opened.nearest(query, 10)
         ((_, best),) = opened.exact.nearest(query, 10)

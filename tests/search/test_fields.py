@@ -103,5 +103,5 @@ def test_long_names_are_left_out() -> None:
 def test_damaged_arrays_are_an_error() -> None:
     arrays = Fields.build([{"a": "text"}]).arrays()
     for name in ("about", "texts", "offsets"):
-        with pytest.raises(ClickvecError, match="damaged"):
+        with pytest.raises(ValueError, match="damaged"):
             Fields.from_arrays(arrays | {name: arrays[name][:1]})

@@ -1,5 +1,6 @@
 """Segments: each derived file that is damaged or missing is named and refused, or built again by the writer."""
 
+import json
 import logging
 import shutil
 import time
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child import run_script
+from forged import Arrays, forge_arrays, forge_segment, segment_folder
+from numpy.typing import NDArray
 from tiny import TEXTS, tiny
 
 from clickvec.errors import ClickvecError
@@ -24,14 +28,9 @@ FILES = ("segment.json", "seqs.npy", "vectors.npy", "scales.npy", "words.safeten
 
 @pytest.fixture
 def path(encoder: Encoder, tmp_path: Path) -> Path:
-    documents = (Document(number, title, {"n": number}) for number, title in enumerate(TEXTS))
+    documents = (Document(number, title, {"n": number, "name": title}) for number, title in enumerate(TEXTS))
     Index.create(tmp_path / "index", encoder, documents, vectors="int8").close()
     return tmp_path / "index"
-
-
-def segment_folder(path: Path) -> Path:
-    (folder,) = (path / "segments").iterdir()
-    return folder
 
 
 def flip(file: Path, at: int) -> None:
@@ -108,6 +107,93 @@ def test_a_large_segment_is_checked_in_the_background(tmp_path: Path, monkeypatc
         assert index.search("hotel 7", 1, mode="words")[0].id == 7
 
 
+HOSTILE_WORDS: dict[str, Callable[[Arrays], object]] = {
+    "fewer codes than positions": lambda words: words.update(codes=words["codes"][:1]),
+    "fewer lengths than titles": lambda words: words.update(lengths=words["lengths"][:1]),
+    "positions behind the last title": lambda words: words.update(positions=words["positions"] + 100_000_000),
+    "negative positions": lambda words: words.update(positions=-1 - words["positions"]),
+    "offsets behind the end": lambda words: words.update(offsets=words["offsets"] * 1_000_000),
+    "offsets that fall": lambda words: words.update(offsets=words["offsets"][::-1].copy()),
+    "letters that are no text": lambda words: words.update(letters=words["letters"] | 128),
+    "numbers of words that do not exist": lambda words: words.update(deletions=words["deletions"] | 0xFFFFFF),
+    "a length below zero": lambda words: words.update(total_length=-words["total_length"]),
+}
+HOSTILE_FIELDS: dict[str, Callable[[Arrays], object]] = {
+    "codes of values that do not exist": lambda fields: fields.update(bytes=fields["bytes"] | 200),
+    "offsets behind the end": lambda fields: fields.update(offsets=fields["offsets"] * 1_000_000),
+    "codes in place of numbers": lambda fields: fields.update(numbers=fields["numbers"].view(np.int64)),
+    "texts that are none": lambda fields: fields.update(texts=fields["texts"] | 128),
+    "no documents": lambda fields: fields.update(about=about_as(fields, count=0)),
+    "too many documents": lambda fields: fields.update(about=about_as(fields, count=10**12)),
+}
+
+
+def about_as(fields: Arrays, **values: object) -> NDArray[np.uint8]:
+    about = json.loads(fields["about"].tobytes()) | values
+    return np.frombuffer(json.dumps(about).encode(), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *((pytest.param("words.safetensors", change, id=name)) for name, change in HOSTILE_WORDS.items()),
+        *((pytest.param("fields.safetensors", change, id=name)) for name, change in HOSTILE_FIELDS.items()),
+    ],
+)
+@pytest.mark.parametrize("is_large", [False, True])
+def test_arrays_that_lead_outside_each_other_are_refused_before_the_first_search(
+    name: str, change: Callable[[Arrays], object], is_large: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's checksums are right, and those of a large segment are compared in the background."""
+    monkeypatch.setattr(segment, "CHECKED_BYTES", 0 if is_large else 2**28)
+    forge_arrays(path, name, change)
+    with pytest.raises(DamagedSegmentError, match=name.partition(".")[0]):
+        Index.open(path)
+    with Index.open(path, writing=True) as writer:  # builds it again
+        assert writer.search("hotels in shanghai", 1, mode="words")[0].id == 0
+
+
+def test_a_foreign_segment_with_too_few_codes_does_not_end_the_process(encoder: Encoder, tmp_path: Path) -> None:
+    """C reads a code for each position. So many titles have the word that it would read far behind the codes."""
+    titles = (Document(number, "hotel") for number in range(60_000))
+    Index.create(tmp_path / "index", encoder, titles, search="exact").close()
+    forge_arrays(tmp_path / "index", "words.safetensors", lambda words: words.update(codes=words["codes"][:0]))
+    run_script(
+        """
+        import sys
+        from clickvec.errors import ClickvecError
+        from clickvec.search.index import Index
+        from clickvec.search.segments import segment
+
+        segment.CHECKED_BYTES = 0
+        try:
+            Index.open(sys.argv[1]).search("hotel", mode="words")
+        except ClickvecError as error:
+            sys.exit(0 if "damaged" in str(error) else str(error))
+        sys.exit("it was searched")
+        """,
+        tmp_path / "index",
+    )
+
+
+@pytest.mark.parametrize("name", ["count", "last_seq", "last_deletion", "vectors", "approximate", "files"])
+@pytest.mark.parametrize("value", [None, "x", "S1000000000", True, -1, 1.5, 10**30, [], {"a": 1}])
+def test_a_segment_record_with_a_wrong_type_is_refused(name: str, value: object, path: Path) -> None:
+    if name == "approximate" and value is None:
+        return
+    forge_segment(path, lambda about: about.update({name: value}))
+    with pytest.raises(DamagedSegmentError, match="segment"):
+        Index.open(path)
+
+
+def test_a_folder_with_a_strange_name_among_the_segments_is_left_alone(path: Path) -> None:
+    for name in ("²²²-x", "²²²²²²-x", "000_01", "x"):
+        (path / "segments" / name).mkdir()
+    with Index.open(path, writing=True) as index:
+        index.compact()
+        assert index.search("hotels in shanghai", 1, mode="words")[0].id == 0
+
+
 def test_titles_of_the_same_words_get_the_same_vector_in_any_batch(encoder: Encoder) -> None:
     titles = [f"{text} {number}" for number in range(3) for text in TEXTS]
     together = encode_titles(encoder, titles, "float32")
@@ -154,8 +240,8 @@ def test_an_approximate_segment(tmp_path: Path) -> None:
         assert common > 60
         approximate.compact()
         assert approximate.recall > 0.9
-    flip(segment_folder(paths["approximate"]) / "approximate.faiss", 5000)
-    with pytest.raises(DamagedSegmentError, match=r"approximate\.faiss"):
+    flip(segment_folder(paths["approximate"]) / "approximate.safetensors", 5000)
+    with pytest.raises(DamagedSegmentError, match=r"approximate\.safetensors"):
         Index.open(paths["approximate"])
     with Index.open(paths["approximate"], writing=True) as again:
         assert again.recall is not None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clickvec.native.postings import Codes, Positions, Postings, sort_postings
 from clickvec.search.lexical.spelling import RecentSpelling, Spelling
 from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
+from clickvec.storage.arrays import check_texts
 
 Hashes = NDArray[np.uint64]
 MOST = 255  # the largest frequency and length in a code
@@ -97,9 +98,9 @@ class WordSegment:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "WordSegment":
-        """Return the segment with these arrays, which may be memory-mapped. Nothing of them is read.
+        """Return the segment with these arrays, which may be memory-mapped. Use `check` before it is searched.
 
-        Raise ValueError if an array is missing or has another type.
+        Raise ValueError if an array is missing or has another type. Nothing else of the arrays is read.
         """
         for name, dtype in _DTYPES.items():
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != 1:
@@ -132,6 +133,9 @@ class WordSegment:
         ):
             if len(values) and not (values.min() >= 0 and values.max() < end):
                 raise ValueError(f"the array {name} has values outside of 0 to {end - 1}")
+        if not 0 <= self.total_length < 2**53:
+            raise ValueError(f"the array total_length has {self.total_length}")
+        check_texts(self.letters, self.letter_offsets)
 
     def postings(self, hashes: Sequence[int]) -> list[Postings]:
         """Return the postings of each of these words. Those of many words are kept: each new view asks for them."""

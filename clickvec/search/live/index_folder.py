@@ -12,6 +12,7 @@ that they do not name was left by a process that was killed, and the next writer
 """
 
 import contextlib
+import re
 import secrets
 import shutil
 import time
@@ -24,7 +25,7 @@ from clickvec.model.encoder import BATCH_SIZE, Encoder
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
-from clickvec.search.live.view import Settings
+from clickvec.search.live.view import SEARCHES, Settings
 from clickvec.search.live.writer import lock_holder, take_lock
 from clickvec.search.segments.building import Plan, write_segment
 from clickvec.search.segments.segment import Coverage, Segment, empty_segment, open_segment
@@ -32,7 +33,6 @@ from clickvec.storage import files, temporary
 from clickvec.storage.snapshot import open_folder
 
 INDEX_FORMAT = 4
-SEARCHES = ("auto", "exact", "approximate")
 MARKER, DOCUMENTS, MODELS, SEGMENTS = "index.json", "documents.sqlite", "models", "segments"
 _OLD_FILES = ("vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model")
 _FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, "lock", "writer.sock")
@@ -184,7 +184,8 @@ class IndexFolder:
 
     def write_segment(self, plan: Plan, fingerprint: str, progress: Progress | None = None) -> tuple[str, int]:
         """Write a new segment folder and return its name and checksum. It is not in use yet."""
-        numbers = [int(entry.name[:6]) for entry in self.inside(SEGMENTS).iterdir() if entry.name[:6].isdigit()]
+        names = (entry.name for entry in self.inside(SEGMENTS).iterdir())
+        numbers = [int(name[:6]) for name in names if re.match("[0-9]{6}", name)]
         name = f"{1 + max(numbers, default=0):06d}-{secrets.token_hex(4)}"  # another process may build one too
         with files.filling(self.inside(SEGMENTS, name), self.name) as fresh:
             return name, write_segment(plan, fresh, fingerprint, progress)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder, Vectors
-from clickvec.model.shrink import StoredVectors
+from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import K1, B
 from clickvec.search.lexical.word_search import Words
@@ -31,7 +31,9 @@ Mask = NDArray[np.bool_]
 _MASKS = 16  # filters whose mask a view remembers
 
 
-_FOLDER_NAME = re.compile(r"[\w-]*")
+SEARCHES = ("auto", "exact", "approximate")
+_FOLDER_NAME = re.compile(r"[\w-]{0,100}", re.ASCII)
+_MOST_K1 = 1000.0
 
 
 class Settings(NamedTuple):
@@ -41,7 +43,7 @@ class Settings(NamedTuple):
     segment: str = ""  # the name of its folder; "" if there is none yet
     segment_crc32: int = 0  # of its segment.json
     vectors: str = "float32"
-    search: str = "auto"  # or exact, or approximate
+    search: str = "auto"  # one of SEARCHES
     fusion: dict[str, Any] | None = None  # None: the default
     fusion_report: dict[str, Any] | None = None  # how it was chosen
     k1: float = K1
@@ -51,13 +53,30 @@ class Settings(NamedTuple):
     def of(cls, state: Mapping[str, Any]) -> "Settings":
         """Return the settings that a store holds. Those of a newer version are ignored.
 
-        Raise if they name a folder elsewhere: it would be opened, and removed when it is no longer in use.
+        Raise if a value has another type or range: the index may be a stranger's, and every value is used as it is. The
+        folders that it names are opened, and removed when they are no longer in use, so they must be inside the index.
         """
         settings = cls(**{name: state[name] for name in cls._fields if name in state})
-        for name in (settings.model, settings.segment):
-            if not isinstance(name, str) or not _FOLDER_NAME.fullmatch(name):
-                raise ClickvecError(f"the index names the folder {name!r:.100}, which is not in it; build it again")
+        is_right = {
+            "model": isinstance(settings.model, str) and _FOLDER_NAME.fullmatch(settings.model),
+            "segment": isinstance(settings.segment, str) and _FOLDER_NAME.fullmatch(settings.segment),
+            "segment_crc32": type(settings.segment_crc32) is int and 0 <= settings.segment_crc32 < 2**32,
+            "vectors": settings.vectors in VECTOR_TYPES,
+            "search": settings.search in SEARCHES,
+            "fusion": settings.fusion is None or Fusion.from_json(settings.fusion),
+            "fusion_report": isinstance(settings.fusion_report, dict | None),
+            "k1": _is_between(settings.k1, 0, _MOST_K1),
+            "b": _is_between(settings.b, 0, 1),
+        }
+        for name, is_valid in is_right.items():
+            if not is_valid:
+                value = f"{getattr(settings, name)!r:.100}"
+                raise ClickvecError(f"the index has the setting {name} {value}, which is not valid; build it again")
         return settings
+
+
+def _is_between(value: object, least: float, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
 class View:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.storage.arrays import check_texts
+
 MAX_LENGTH = 256  # characters of a string in a filter
 Scalar = str | bool | int | float
 Mask = NDArray[np.bool_]
@@ -67,8 +69,10 @@ class Numbers:
         value = float(self.values[number])
         if abs(value) >= _EXACT:  # these are the first and the last numbers
             text = self.large[number if value < 0 else number - len(self) + len(self.large)]
-            exact: int | float = json.loads(text)
-            return exact
+            try:
+                return int(text)
+            except ValueError:  # it is not an integer
+                return value
         return int(value) if value.is_integer() else value
 
 
@@ -84,6 +88,22 @@ class Field:
     ) -> None:
         self.count, self.codes, self.rows, self.numbers, self.strings = count, codes, rows, numbers, strings
         self.missing = _BOOLS + len(numbers) + len(strings)  # one more than the largest code of a value
+
+    def check(self) -> None:
+        """Raise ValueError if the arrays do not fit each other. All of them are read."""
+        numbers, rows, codes = self.numbers, self.rows, self.codes
+        if len(numbers.large) != np.count_nonzero(np.abs(numbers.values) >= _EXACT):
+            raise ValueError("numbers are missing")
+        for texts in (numbers.large, self.strings):
+            check_texts(texts.content, texts.offsets)
+        if len(codes) != (self.count if rows is None else len(rows)):
+            raise ValueError(f"it has {len(codes)} codes")
+        if len(codes) and not 0 <= codes.min() <= codes.max() <= self.missing:
+            raise ValueError(f"it has codes outside of 0 to {self.missing}")
+        if rows is None or not len(rows):
+            return
+        if not 0 <= rows.min() <= rows.max() < self.count or (rows[1:] < rows[:-1]).any():
+            raise ValueError(f"its rows do not rise from 0 to {self.count - 1}")
 
     def has_bools(self) -> bool:
         """Tell whether a value is a bool."""

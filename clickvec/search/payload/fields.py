@@ -110,32 +110,48 @@ class Fields:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Fields":
-        """Return the fields of stored arrays, which may be memory-mapped."""
+        """Return the fields of stored arrays, which may be memory-mapped. Use `check` before they are read.
+
+        Raise ValueError if an array is missing or has another type.
+        """
         try:
             about = parse_json(arrays["about"].tobytes())
             count = int(about["count"])
 
-            def take(where: tuple[str, int, int]) -> NDArray[Any]:
+            def take(where: tuple[str, int, int], *names: str) -> NDArray[Any]:
                 name, first, end = where
-                if name not in _DTYPES or not 0 <= first <= end <= len(arrays[name]):
+                if name not in names or arrays[name].dtype != _DTYPES[name] or arrays[name].ndim != 1:
+                    raise ValueError(f"{name} has another type")
+                if not 0 <= first <= end <= len(arrays[name]):
                     raise ValueError(f"{name} from {first} to {end}")
                 return arrays[name][first:end]
+
+            def texts(where: Sequence[tuple[str, int, int]]) -> Texts:
+                return Texts(take(where[1], "texts"), take(where[0], "offsets"))
 
             fields = {
                 path: Field(
                     count,
-                    take(entry["codes"]),
-                    None if entry["rows"] is None else take(entry["rows"]),
-                    Numbers(take(entry["numbers"]), Texts(take(entry["large"][1]), take(entry["large"][0]))),
-                    Texts(take(entry["strings"][1]), take(entry["strings"][0])),
+                    take(entry["codes"], "bytes", "codes"),
+                    None if entry["rows"] is None else take(entry["rows"], "rows"),
+                    Numbers(take(entry["numbers"], "numbers"), texts(entry["large"])),
+                    texts(entry["strings"]),
                 )
                 for path, entry in about["fields"].items()
             }
             return cls(count, fields, bool(about["complete"]))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise ClickvecError(
-                f"the payload fields of the index are damaged ({error}); build the index again"
-            ) from None
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ValueError(f"the payload fields are damaged ({error})") from None
+
+    def check(self, count: int) -> None:
+        """Read all arrays. Raise ValueError if they are not of `count` documents or do not fit each other."""
+        if self.count != count:
+            raise ValueError(f"the fields are those of {self.count} documents instead of {count}")
+        for path, field in self._fields.items():
+            try:
+                field.check()
+            except ValueError as error:
+                raise ValueError(f"the field {path!r:.100}: {error}") from None
 
 
 class GrowingFields:

@@ -121,7 +121,7 @@ def _write_approximate(plan: Plan, folder: Path, sample: list[str], progress: Pr
     scales = None if plan.vector_type == "float32" else np.load(folder / "scales.npy")
     queries = plan.encoder.encode_query(sample)
     search = ApproximateSearch.build(vectors, scales, queries=queries, progress=progress)
-    search.save(folder / APPROXIMATE)
+    write_arrays(folder / APPROXIMATE, search.arrays())
     return search.settings
 
 

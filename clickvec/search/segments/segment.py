@@ -7,7 +7,7 @@ A segment folder holds
     scales.npy               float32 (titles,): the factor that scales each int8 vector to length 1
     words.safetensors        the postings (see `lexical/word_segment.py`)
     fields.safetensors       the fields of the payloads (see `payload/fields.py`)
-    approximate.faiss        the approximate search, if there is one
+    approximate.safetensors  the approximate search, if there is one (see `vectors/approximate.py`)
 A folder is never changed after it was written. It can always be built again from the documents.
 """
 
@@ -15,6 +15,7 @@ import logging
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,12 @@ from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
 from clickvec.storage.snapshot import Snapshot, open_folder, sample
 
-MARKER, WORDS, FIELDS, APPROXIMATE = "segment.json", "words.safetensors", "fields.safetensors", "approximate.faiss"
+MARKER, WORDS, FIELDS, APPROXIMATE = (
+    "segment.json",
+    "words.safetensors",
+    "fields.safetensors",
+    "approximate.safetensors",
+)
 FILES = (MARKER, "seqs.npy", "vectors.npy", "scales.npy", WORDS, FIELDS, APPROXIMATE)
 CHECKED_BYTES = 256 * 2**20  # a smaller segment is checked byte for byte when it is opened, a larger one afterwards
 _BLOCK = 2**20
@@ -114,7 +120,7 @@ class Segment:
             raise DamagedSegmentError(self._damage)
 
     def check_later(self, opened: Snapshot, recorded: dict[str, Any]) -> None:
-        """Check every byte in a background thread."""
+        """Compare the checksum of every byte in a background thread. Until then, wrong scores are possible, no more."""
         contents = {name: map_file(opened.file(name)) for name in recorded}
 
         def check() -> None:
@@ -122,10 +128,6 @@ class Segment:
                 if checksum(content) != recorded[name]["crc32"]:
                     self._damage = damaged(opened.path / name, "its checksum disagrees")
                     return
-            try:
-                self.words.check(len(self))
-            except ValueError as error:
-                self._damage = damaged(opened.path / WORDS, str(error))
 
         self._checking = threading.Thread(target=check, name="clickvec-check", daemon=True)
         self._checking.start()
@@ -158,7 +160,7 @@ def _read(opened: Snapshot, about_crc: int, fingerprint: str, dimensions: int) -
     data = opened.file(MARKER).read()
     if zlib.crc32(data) != about_crc:
         raise DamagedSegmentError(damaged(path / MARKER, "its checksum disagrees"))
-    about = parse_json(data)
+    about = _checked(parse_json(data))
     recorded, count = about["files"], about["count"]
     is_small = sum(entry["bytes"] for entry in recorded.values()) <= CHECKED_BYTES
     for name, entry in recorded.items():
@@ -170,31 +172,55 @@ def _read(opened: Snapshot, about_crc: int, fingerprint: str, dimensions: int) -
         )
     vectors = opened.array("vectors.npy", about["vectors"], (count, dimensions))
     scales = None if about["vectors"] == VECTOR_TYPES[0] else opened.array("scales.npy", "float32", (count,))
-    segment = Segment(
-        opened.array("seqs.npy", "int64", (count,)),
-        vectors,
-        scales,
-        WordSegment.from_arrays(opened.arrays(WORDS)),
-        Fields.from_arrays(opened.arrays(FIELDS)),
-        Coverage(about["last_seq"], about["last_deletion"]),
-        _open_approximate(path, vectors, scales, about["approximate"]),
-    )
-    if is_small:
-        segment.words.check(count)
-    else:
+    seqs = opened.array("seqs.npy", "int64", (count,))
+    # What searches rely on is checked before the first one: a stranger's file can have the right checksum.
+    with _naming(path / "seqs.npy"):
+        if (seqs[1:] <= seqs[:-1]).any():
+            raise ValueError("the sequence numbers do not rise")
+    with _naming(path / WORDS):
+        words = WordSegment.from_arrays(opened.arrays(WORDS))
+        words.check(count)
+    with _naming(path / FIELDS):
+        fields = Fields.from_arrays(opened.arrays(FIELDS))
+        fields.check(count)
+    with _naming(path / APPROXIMATE):
+        approximate = _open_approximate(opened, vectors, scales, about["approximate"])
+    coverage = Coverage(about["last_seq"], about["last_deletion"])
+    segment = Segment(seqs, vectors, scales, words, fields, coverage, approximate)
+    if not is_small:
         segment.check_later(opened, recorded)
     return segment
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn the errors of what a file holds into one that names it."""
+    try:
+        yield
+    except (ValueError, LookupError) as error:
+        raise DamagedSegmentError(damaged(path, str(error))) from None
+
+
+def _checked(about: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return what segment.json holds. Raise ValueError if a value has the wrong type or range."""
+    numbers = [about[name] for name in ("count", "last_seq", "last_deletion")]
+    numbers += [entry[name] for entry in about["files"].values() for name in ("bytes", "crc32")]
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
+        raise ValueError(f"{MARKER} holds a number that is none")
+    if about["vectors"] not in VECTOR_TYPES or not isinstance(about["approximate"], dict | None):
+        raise ValueError(f"{MARKER} names vectors that do not exist")
+    return dict(about)
+
+
 def _open_approximate(
-    path: Path, vectors: StoredVectors, scales: Vectors | None, settings: dict[str, Any] | None
+    opened: Snapshot, vectors: StoredVectors, scales: Vectors | None, settings: dict[str, Any] | None
 ) -> ApproximateSearch | None:
     if settings is None:
         return None
     if find_spec("faiss") is None:
-        _log.warning("%s is searched exactly, which is slow: %s", path, missing_extra("faiss", "search"))
+        _log.warning("%s is searched exactly, which is slow: %s", opened.path, missing_extra("faiss", "search"))
         return None
-    return ApproximateSearch.open(path / APPROXIMATE, vectors, scales, settings)
+    return ApproximateSearch.from_arrays(opened.arrays(APPROXIMATE), vectors, scales, settings)
 
 
 def _difference(opened: Snapshot, name: str, recorded: dict[str, Any], is_small: bool) -> str | None:

@@ -3,11 +3,18 @@
 k-means divides the titles into lists, and a search reads only the lists that are nearest to the query. There, each
 vector is a code of 4 bits for every two dimensions, compared by table lookups in registers (product quantisation, "fast
 scan"). The best candidates are scored again with the stored vectors, so the scores are those of `exact.py`.
+
+faiss never reads a file, which may be a stranger's: its contents are stored as arrays, and their shapes and ranges are
+checked before faiss gets them.
+    centroids    float32 (lists, dimensions): the centres of the lists
+    codebook     float32 (16 * dimensions,): what a code of 4 bits stands for
+    sizes        int64 (lists,): the number of vectors in each list
+    positions    int32 (vectors,): the positions of their titles, list after list
+    codes        uint8: their codes in the blocks of 32 that faiss reads, list after list
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,10 +36,16 @@ _SAMPLE = 500  # queries that measure the recall
 _FEW_ALLOWED, _SHARE_ALLOWED = 20_000, 1 / 16  # if fewer titles are allowed, exact search is faster
 _NEARLY_ALL = 0.9  # if this share is allowed, others are dropped after the search, which is faster than during it
 _BLOCK_TITLES = 65_536
+_DTYPES = {
+    "centroids": np.float32, "codebook": np.float32, "sizes": np.int64, "positions": np.int32, "codes": np.uint8,
+}  # fmt: skip
 
 
 class ApproximateSearch:
-    """Finds most of the nearest titles by reading a part of them. Threads may share it. Use `build` or `open`."""
+    """Finds most of the nearest titles by reading a part of them. Threads may share it.
+
+    Use `build` or `from_arrays`.
+    """
 
     def __init__(self, index: Any, exact: ExactSearch, lists: int, recall: float) -> None:  # noqa: ANN401
         self.exact, self.recall = exact, recall
@@ -55,16 +68,14 @@ class ApproximateSearch:
         with. Without them, a random sample of the titles is used. The same seed and number of threads give the same
         index.
         """
-        faiss = import_faiss()
         count, dimensions = vectors.shape
         if count < LEAST_TITLES:
             raise ClickvecError(
                 f"approximate search needs at least {LEAST_TITLES:,} titles, but there are {count:,}; use exact search"
             )
         exact, rng, report = ExactSearch(vectors, scales), np.random.default_rng(seed), progress or ignore
-        lists = 2 ** round(math.log2(count) / 2)  # about the square root
-        codes = dimensions if dimensions % 2 else dimensions // 2
-        index = faiss.index_factory(dimensions, f"IVF{lists},PQ{codes}x4fs", faiss.METRIC_INNER_PRODUCT)
+        index = _new_index(count, dimensions)
+        lists = index.nlist
         index.cp.niter, index.cp.seed, index.cp.spherical = 8, seed + 1, True
         index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, _TRAINING_TITLES
         report("training the lists", 0, None)
@@ -81,32 +92,72 @@ class ApproximateSearch:
         search._choose_lists(measured[measured.any(axis=1)][:_SAMPLE], recall, report)
         return search
 
-    def save(self, path: Path) -> None:
-        """Write the faiss index. Store the vectors, their scales and `settings` elsewhere."""
-        # faiss itself would not notice that the last bytes did not fit on the disk.
-        content = import_faiss().serialize_index(self._index)
-        with path.open("wb") as file:
-            file.write(content.data)
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to store; `from_arrays` opens them. Store the vectors, scales and `settings` elsewhere."""
+        faiss, lists = import_faiss(), self._index.nlist
+        inside = faiss.downcast_InvertedLists(self._index.invlists)
+        sizes = np.array([inside.list_size(number) for number in range(lists)], np.int64)
+        positions, codes = [np.zeros(0, np.int32)], [np.zeros(0, np.uint8)]
+        for number, size in enumerate(sizes.tolist()):
+            if size:
+                positions.append(faiss.rev_swig_ptr(inside.get_ids(number), size).astype(np.int32))
+                length = _blocks(size, inside.n_per_block) * inside.block_size
+                codes.append(np.array(faiss.rev_swig_ptr(inside.get_codes(number), length)))
+        return {
+            "centroids": faiss.downcast_index(self._index.quantizer).reconstruct_n(0, lists),
+            "codebook": faiss.vector_to_array(self._index.pq.centroids),
+            "sizes": sizes,
+            "positions": np.concatenate(positions),
+            "codes": np.concatenate(codes),
+        }
 
     @classmethod
-    def open(
-        cls, path: Path, vectors: StoredVectors, scales: Vectors | None, settings: Mapping[str, Any]
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        vectors: StoredVectors,
+        scales: Vectors | None,
+        settings: Mapping[str, Any],
     ) -> "ApproximateSearch":
-        """Open what `save` has written, memory-mapped. `settings` are those of the search that was saved."""
-        faiss = import_faiss()
-        try:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_READ_ONLY | getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
-            lists, recall = int(settings["lists"]), float(settings["recall"])
-            if index.d != vectors.shape[1] or index.ntotal > len(vectors) or not 0 < lists <= index.nlist:
-                raise ValueError("it belongs to other vectors")
-        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = str(error).rsplit(": ", 1)[-1][:100]
-            raise ClickvecError(f"{path} is damaged ({reason}); build the index again") from None
+        """Return the search with these arrays and settings. Raise ValueError if they do not belong to the vectors."""
+        faiss, (count, dimensions) = import_faiss(), vectors.shape
+        index = _new_index(count, dimensions)
+        inside = faiss.downcast_InvertedLists(index.invlists)
+        found = {name: _array(arrays, name) for name in _DTYPES}
+        sizes, positions, codes = found["sizes"], found["positions"], found["codes"]
+        if sizes.shape != (index.nlist,) or (sizes < 0).any() or (sizes > count).any() or sizes.sum() != len(positions):
+            raise ValueError("the sizes of the lists do not add up")
+        lengths = _blocks(sizes, inside.n_per_block) * inside.block_size
+        shapes = {"centroids": (index.nlist, dimensions), "codebook": (16 * dimensions,), "codes": (lengths.sum(),)}
+        for name, shape in shapes.items():
+            if found[name].shape != shape:
+                raise ValueError(f"the array {name} has the shape {found[name].shape} instead of {shape}")
+        if len(positions) and not 0 <= positions.min() <= positions.max() < count:
+            raise ValueError(f"the array positions has values outside of 0 to {count - 1}")
+        if not (np.isfinite(found["centroids"]).all() and np.isfinite(found["codebook"]).all()):
+            raise ValueError("the centroids or the codebook hold NaN or infinity")
+        lists, recall = settings["lists"], settings["recall"]
+        if type(lists) is not int or type(recall) is not float or not (0 < lists <= index.nlist and 0 <= recall <= 1):
+            raise ValueError(f"its settings are {dict(settings)!s:.100}")
+        faiss.downcast_index(index.quantizer).add(np.ascontiguousarray(found["centroids"]))
+        faiss.copy_array_to_vector(np.ascontiguousarray(found["codebook"]), index.pq.centroids)
+        index.is_trained, ids = True, positions.astype(np.int64)
+        for number, (size, end, last) in enumerate(
+            zip(sizes.tolist(), np.cumsum(sizes).tolist(), np.cumsum(lengths).tolist(), strict=True)
+        ):
+            if size:
+                inside.add_entries(
+                    number,
+                    size,
+                    faiss.swig_ptr(ids[end - size :]),
+                    faiss.swig_ptr(codes[last - int(lengths[number]) :]),
+                )
+        index.ntotal = len(ids)
         return cls(index, ExactSearch(vectors, scales), lists, recall)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `open` must be told, as JSON: how many lists a search reads, and the recall that was measured."""
+        """What `from_arrays` must be told, as JSON: how many lists a search reads, and the recall that was measured."""
         return {"lists": self._lists, "recall": self.recall}
 
     def nearest(
@@ -182,6 +233,25 @@ def recall_of(found: Iterable[Vectors], nearest: Iterable[Vectors]) -> float:
         if len(best):
             hits, total = hits + int((scores >= best[-1]).sum()), total + len(best)
     return hits / total if total else 1.0
+
+
+def _new_index(count: int, dimensions: int) -> Any:  # noqa: ANN401
+    """Return an empty index of faiss for so many vectors."""
+    faiss = import_faiss()
+    lists = 2 ** round(math.log2(max(1, count)) / 2)  # about the square root
+    codes = dimensions if dimensions % 2 else dimensions // 2
+    return faiss.index_factory(dimensions, f"IVF{lists},PQ{codes}x4fs", faiss.METRIC_INNER_PRODUCT)
+
+
+def _blocks(size: Any, in_block: int) -> Any:  # noqa: ANN401
+    """Return in how many blocks so many vectors are."""
+    return -(-size // in_block)
+
+
+def _array(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in arrays or arrays[name].dtype != _DTYPES[name] or arrays[name].ndim != 1 + (name == "centroids"):
+        raise ValueError(f"the array {name} is missing or has the wrong type")
+    return arrays[name]
 
 
 def import_faiss() -> Any:  # noqa: ANN401

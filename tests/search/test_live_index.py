@@ -544,3 +544,21 @@ def test_create_refuses(encoder: Encoder, path: Path, tmp_path: Path) -> None:
     with Index.open(path) as index:
         assert len(index) == len(TITLES)
     assert not (tmp_path / "x").exists()
+
+
+def test_scores_depend_on_the_living_documents_alone(encoder: Encoder, tmp_path: Path) -> None:
+    """Not on the process, nor on what was replaced or deleted before."""
+    titles = [f"{text} {number}" for number, text in enumerate((*TEXTS, *TEXTS))]
+    with Index.create(
+        tmp_path / "index", encoder, [Document(str(at), title) for at, title in enumerate(titles)]
+    ) as index:
+        for _ in range(20):
+            index._live.add([Document("3", "how do you paint a philadelphia bathtub")])
+            index._live.add([Document("gone", "hotels hotels hotels in shanghai philadelphia")])
+        index.delete(["gone", "5"])
+        with Index.open(tmp_path / "index") as later:
+            anew = Index.create(tmp_path / "anew", encoder, list(index))
+            for query in (*TEXTS, "philadlpha", "hotls"):
+                expected = [tuple(hit) for hit in anew.search(query, 20)]
+                assert [tuple(hit) for hit in index.search(query, 20)] == expected
+                assert [tuple(hit) for hit in later.search(query, 20)] == expected

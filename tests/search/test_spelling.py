@@ -73,11 +73,18 @@ def test_a_word_in_no_title_stands_for_the_nearest_words(query: str, expected: l
     assert stands_for(TITLES, query) == expected
 
 
-def test_two_and_three_edits_are_found_in_a_segment() -> None:
-    words = Words([WordSegment.build(TITLES)])
-    assert words.terms("philadlpha")[0].words == ("philadelphia",)
-    assert words.terms("filadelpia")[0].words == ("philadelphia",)  # three edits: a word of ten letters may have them
-    assert words.terms("filadelpya")[0].words == ()
+def test_two_and_three_edits_are_found() -> None:
+    assert stands_for(TITLES, "philadlpha") == [("philadelphia",)]
+    assert stands_for(TITLES, "filadelpia") == [("philadelphia",)]  # three edits: a word of ten letters may have them
+    assert stands_for(TITLES, "filadelpya") == [()]
+
+
+def test_of_many_words_that_share_trigrams_the_same_are_compared_wherever_they_are() -> None:
+    titles = [f"terminat{chr(97 + at % 26)}{chr(97 + at // 26)}" for at in range(400)]
+    assert len(stands_for(titles, "termimaxyz")[0]) <= MOST_NEAR
+    for query in ("terminxxqa", "tarminatqaq", "xxrminatab"):
+        halves = Words([WordSegment.build(titles[::2]), WordDelta(titles[1::2])])
+        assert [term.words for term in halves.terms(query)] == stands_for(titles, query)
 
 
 def test_a_corrected_word_weighs_less_and_is_not_known() -> None:

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clickvec.evaluation.bm25 import BM25
+from clickvec.search.lexical import word_search
 from clickvec.search.lexical.query_terms import MOST_TERMS
 from clickvec.search.lexical.word_search import Words
 from clickvec.search.lexical.word_segment import WordDelta, WordSegment
@@ -112,6 +115,38 @@ def test_a_delta_gives_the_scores_of_a_segment_while_it_grows() -> None:
     for query in QUERIES:
         after, whole = Words([delta]), Words([WordSegment.build(TITLES)])
         assert after.terms(query) == whole.terms(query)
+
+
+VOCABULARY = ["shanghai", "shanghay", "terminator", "termination", "philadelphia", "red", "rod", "reds", "sunglasses"]
+VOCABULARY += ["sun", "glasses", "AB-1234", "iphone", "7", "movie", "spider", "man", "spiderman", "上海酒店", "naïve"]
+MISSPELLED = ["philadlpha", "terminatr", "sunglases", "shanghia", "spider man", "rad", "ab123", "moive", "7 iphone"]
+title_lists = st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=4).map(" ".join), max_size=25)
+
+
+@given(title_lists, st.data())
+def test_words_depend_on_the_living_titles_alone(titles: list[str], data: st.DataObject) -> None:
+    alive = np.array(data.draw(st.lists(st.booleans(), min_size=len(titles), max_size=len(titles))), np.bool_)
+    cut, much_less = data.draw(st.integers(0, len(titles))), data.draw(st.sampled_from([0, 16, 1_000]))
+    delta = WordDelta(titles[cut:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_search, "_MUCH_LESS", much_less)  # both ways of counting
+        words = Words([WordSegment.build(titles[:cut]), delta], alive=alive)
+        delta.add(["philadelphia terminator"])  # later titles do not count
+        living = [title for title, lives in zip(titles, alive, strict=True) if lives]
+        anew = Words([WordSegment.build(living)])
+        assert (len(words), words.mean_length) == (len(anew), anew.mean_length)
+        for query in (*VOCABULARY, *MISSPELLED):
+            assert words.terms(query) == anew.terms(query)
+            positions, scores = words.best(words.terms(query), 30)
+            expected, values = anew.best(anew.terms(query), 30)
+            assert positions.tolist() == np.flatnonzero(alive)[expected].tolist()
+            np.testing.assert_array_equal(scores, values)
+
+
+def test_a_long_title_counts_the_same_wherever_it_is() -> None:
+    titles = ["red " * 1_000, "red car"]
+    segment, delta = Words([WordSegment.build(titles)]), Words([WordDelta(titles)])
+    assert segment.mean_length == delta.mean_length == (255 + 2) / 2
 
 
 def test_titles_are_added_while_others_are_searched() -> None:

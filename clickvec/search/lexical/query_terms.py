@@ -113,7 +113,7 @@ class QueryTerms(ABC):
         if not can_be_corrected(word):
             return {}
         edits = 1
-        near = {other for other in self._near(word, 1) if is_one_edit(word, other)}
+        near = self._in_titles({other for other in self._near(word, 1) if is_one_edit(word, other)})
         if not near:
             halves = self._halves(word)
             if halves:
@@ -122,10 +122,14 @@ class QueryTerms(ABC):
             others = list(self._near(word, most)) if most > 1 else []
             edits_of = distances(word, others)
             edits = int(edits_of.min(initial=most))
-            near = {others[row] for row in np.flatnonzero(edits_of == edits).tolist()}
-        titles = dict(zip(near, self._title_counts(list(near)), strict=True))
-        words = sorted((other for other in near if titles[other]), key=lambda other: (-titles[other], other))
+            near = self._in_titles({others[row] for row in np.flatnonzero(edits_of == edits).tolist()})
+        words = sorted(near, key=lambda other: (-near[other], other))
         return {other: 1 - edits / max(len(word), len(other)) for other in words[:MOST_NEAR]}
+
+    def _in_titles(self, words: Collection[str]) -> dict[str, int]:
+        """Return the number of titles with each of these words, without those that no title has."""
+        counts = zip(words, self._title_counts(list(words)), strict=True)
+        return {word: count for word, count in counts if count}
 
     def _halves(self, word: str) -> tuple[str, ...]:
         """Return the two words of the index that a word consists of, if it does: the two that more titles contain."""

@@ -5,7 +5,7 @@ at distance 1 are found because they become equal when a letter of either is lef
 the letter trigrams of `#word#` that they share.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ _LETTER_BITS = np.uint64(21)
 
 Letters = NDArray[np.uint64]
 Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int32]  # of words
 
 
 class Spelling:
@@ -76,45 +77,89 @@ class Spelling:
         numbers = np.unique(np.concatenate(ranges) & np.uint64(0xFFFFFFFF))
         return [int(number) for number in numbers]
 
-    def shared_trigrams(self, word: str, most_edits: int) -> list[int]:
-        """Return the numbers of the words that share the most trigrams, of nearly the same length.
+    def with_trigrams(self, keys: Hashes) -> list[Numbers]:
+        """Return the numbers of the words with each trigram."""
+        found = []
+        for key, row in zip(keys.tolist(), np.searchsorted(self._trigrams, keys).tolist(), strict=True):
+            has_words = row < len(self._trigrams) and int(self._trigrams[row]) == key
+            ends = self._trigram_offsets[row : row + 2].tolist() if has_words else (0, 0)
+            found.append(self._trigram_words[ends[0] : ends[1]])
+        return found
 
-        Frequent trigrams are left out if there are many words with the others: they tell little and take long.
-        """
-        keys = np.unique(_trigrams(_letters([word], len(word)))[0])
-        rows = np.searchsorted(self._trigrams, keys)
-        rows = rows[np.isin(keys, self._trigrams[rows[rows < len(self._trigrams)]])]
-        starts, ends = self._trigram_offsets[rows], self._trigram_offsets[rows + 1]
-        rarest = np.argsort(ends - starts, kind="stable")
-        used = rarest[: 1 + int(np.searchsorted(np.cumsum((ends - starts)[rarest]), _READ))]
-        lists = [self._trigram_words[starts[row] : ends[row]] for row in used.tolist()]
-        entries = np.sort(np.concatenate([np.zeros(0, np.int32), *lists]))
-        first = _first_of_each(entries)
-        numbers, shared = entries[first], np.diff(first, append=len(entries))
-        sizes = self._sizes[numbers].astype(np.int64)
-        is_near = np.abs(sizes - len(word)) <= most_edits
-        numbers, dice = numbers[is_near], 2 * shared[is_near] / (sizes[is_near] + len(word))
-        if len(dice) > _COMPARED:
-            most = np.argpartition(-dice, _COMPARED)[:_COMPARED]
-            numbers = numbers[most]
-        return [int(number) for number in numbers]
+    def lengths(self, numbers: Numbers) -> NDArray[np.int64]:
+        """Return the number of letters of each word."""
+        return self._sizes[numbers].astype(np.int64)
 
 
 class RecentSpelling:
-    """The words of a vocabulary that grows, by what is left of them without a letter. Only distance 1 is found."""
+    """The words of a vocabulary that grows, by what is left of them without a letter, and by their trigrams."""
 
     def __init__(self) -> None:
-        self._words: dict[str, list[str]] = {}
+        self._shortened: dict[str, list[str]] = {}
+        self._trigrams: dict[int, list[int]] = {}
+        self._lengths: dict[int, int] = {}
 
-    def add(self, word: str) -> None:
-        """Add a word that is new."""
+    def add(self, word: str, number: int) -> None:
+        """Add a word that is new, and its number."""
         if _can_be_near(word):
+            self._lengths[number] = len(word)
             for key in _without_a_letter(word):
-                self._words.setdefault(key, []).append(word)
+                self._shortened.setdefault(key, []).append(word)
+            for trigram in set(trigrams(word).tolist()):
+                self._trigrams.setdefault(trigram, []).append(number)
 
     def one_deletion(self, word: str) -> set[str]:
         """Return the words that may be at distance 1."""
-        return {near for key in _without_a_letter(word) for near in self._words.get(key, ())}
+        return {near for key in _without_a_letter(word) for near in self._shortened.get(key, ())}
+
+    def with_trigrams(self, keys: Hashes) -> list[Numbers]:
+        """Return the numbers of the words with each trigram."""
+        return [np.array(self._trigrams.get(key, ()), np.int32) for key in keys.tolist()]
+
+    def lengths(self, numbers: Numbers) -> NDArray[np.int64]:
+        """Return the number of letters of each word."""
+        return np.array([self._lengths[number] for number in numbers.tolist()], np.int64)
+
+
+def rarest_lists(lists: Sequence[Numbers]) -> list[Numbers]:
+    """Return the lists of words of the rarest trigrams.
+
+    Frequent trigrams are left out if there are many words with the others: they tell little and take long.
+    """
+    counts = np.array([len(words) for words in lists], np.int64)
+    rarest = np.argsort(counts, kind="stable")
+    used = rarest[: 1 + int(np.searchsorted(np.cumsum(counts[rarest]), _READ))]
+    return [lists[row] for row in used.tolist()]
+
+
+def share_most(
+    word: str,
+    most_edits: int,
+    lists: Sequence[Numbers],
+    lengths: Callable[[Numbers], NDArray[np.int64]],
+    hashes: Callable[[Numbers], Hashes],
+) -> Numbers:
+    """Return the numbers of the words that share the most trigrams, of nearly the same length; ties by their hash.
+
+    `lists` are the words with each trigram of `word`. The functions take rising numbers.
+    """
+    entries = np.sort(np.concatenate([np.zeros(0, np.int32), *rarest_lists(lists)]))
+    first = _first_of_each(entries)
+    numbers, shared = entries[first], np.diff(first, append=len(entries))
+    sizes = lengths(numbers)
+    is_near = np.abs(sizes - len(word)) <= most_edits
+    numbers, dice = numbers[is_near], 2 * shared[is_near] / (sizes[is_near] + len(word))
+    if len(dice) <= _COMPARED:
+        return numbers
+    least = np.partition(dice, -_COMPARED)[-_COMPARED]
+    better, tied = numbers[dice > least], numbers[dice == least]
+    last = _COMPARED - len(better) - 1
+    return np.concatenate((better, tied[np.argpartition(hashes(tied), last)[: last + 1]]))
+
+
+def trigrams(word: str) -> Hashes:
+    """Return the different trigrams of a word, as rising numbers."""
+    return np.unique(_trigrams(_letters([word], len(word)))[0])
 
 
 def most_edits(word: str) -> int:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.native.postings import Codes, Positions, Postings, sort_postings
-from clickvec.search.lexical.spelling import RecentSpelling, Spelling
+from clickvec.search.lexical.spelling import Numbers, RecentSpelling, Spelling
 from clickvec.search.lexical.word_tokens import extra_words, indexed, plain_words, title_words, word_hash
 from clickvec.storage.arrays import check_texts
 
 Hashes = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
 MOST = 255  # the largest frequency and length in a code
 _TITLES_AT_ONCE = 10_000
 _KEPT = 10_000  # words whose postings are known
@@ -43,7 +44,7 @@ class WordSegment:
         self.lengths: NDArray[np.uint8] = arrays["lengths"]  # of the titles, at most 255
         self.letters: NDArray[np.uint8] = arrays["letters"]  # the words in UTF-8, in the order of their hashes
         self.letter_offsets: NDArray[np.int64] = arrays["letter_offsets"]
-        self.total_length = int(arrays["total_length"][0])  # words of all titles
+        self.total_length = int(arrays["total_length"][0])  # words of all titles, of each at most 255
         self.spelling = Spelling(arrays)
         self._known: dict[int, Postings] = {}
 
@@ -73,8 +74,7 @@ class WordSegment:
         vocabulary = [distinct[number] for number in order.tolist()]
         del ids, distinct
         encoded = [word.encode("utf-8", "surrogatepass") for word in vocabulary]
-        length = np.array(lengths, np.int64)
-        clipped = np.minimum(length, MOST).astype(np.uint8)
+        clipped = np.minimum(np.array(lengths, np.int64), MOST).astype(np.uint8)
         offsets, positions, codes = sort_postings(
             rank[np.array(tokens, np.int32)], np.array(counts, np.int32), clipped, len(order)
         )
@@ -87,7 +87,7 @@ class WordSegment:
                 "lengths": clipped,
                 "letters": np.frombuffer(b"".join(encoded), np.uint8),
                 "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
-                "total_length": np.array([length.sum()], np.int64),
+                "total_length": np.array([clipped.sum(dtype=np.int64)]),
                 **Spelling.build(vocabulary, np.diff(offsets)),
             }
         )
@@ -152,13 +152,39 @@ class WordSegment:
                 known[value] = NO_POSTINGS
         return [known[value] for value in hashes]
 
-    def near(self, word: str, most_edits: int) -> list[str]:
-        """Return words that may be as near to a word as this, the most frequent or the most alike first."""
-        one = most_edits == 1
-        numbers = self.spelling.one_deletion(word) if one else self.spelling.shared_trigrams(word, most_edits)
-        return [self._word(int(self.spelling.rows[number])) for number in numbers]
+    def near(self, word: str) -> list[str]:
+        """Return the words that may be at distance 1."""
+        return [self.word(number) for number in self.spelling.one_deletion(word)]
 
-    def _word(self, row: int) -> str:
+    def hashes_of(self, numbers: Numbers) -> Hashes:
+        """Return the hashes of words that have these numbers in `spelling`."""
+        return self.hashes[self.spelling.rows[numbers]]
+
+    def are_alive(self, numbers: Numbers, alive: Mask) -> Mask:
+        """Return whether a living title, one of `alive`, has each of the words with these numbers in `spelling`."""
+        return self._are_alive(self.spelling.rows[numbers], alive)
+
+    def has_alive(self, hashes: Hashes, alive: Mask) -> Mask:
+        """Return whether a living title has each of these words."""
+        rows = np.minimum(np.searchsorted(self.hashes, hashes), max(0, len(self.hashes) - 1))
+        found = self.hashes[rows] == hashes if len(self.hashes) else np.zeros(len(hashes), np.bool_)
+        found[found] = self._are_alive(rows[found], alive)
+        return found
+
+    def _are_alive(self, rows: NDArray[Any], alive: Mask) -> Mask:
+        at, ends = self.offsets[rows], self.offsets[rows + 1]
+        found = np.zeros(len(rows), np.bool_)
+        remaining = np.arange(len(rows))  # words of which no living title is found yet
+        while len(remaining):
+            found[remaining] = alive.take(self.positions[at[remaining]], mode="clip")
+            remaining = remaining[~found[remaining]]
+            at[remaining] += 1
+            remaining = remaining[at[remaining] < ends[remaining]]
+        return found
+
+    def word(self, number: int) -> str:
+        """Return the word that has this number in `spelling`."""
+        row = int(self.spelling.rows[number])
         letters = self.letters[int(self.letter_offsets[row]) : int(self.letter_offsets[row + 1])]
         return letters.tobytes().decode("utf-8", "surrogatepass")
 
@@ -171,9 +197,10 @@ class WordDelta:
 
     def __init__(self, titles: Iterable[str] = ()) -> None:
         self._postings: dict[int, _Growing] = {}
-        self._spelling = RecentSpelling()
+        self._words: list[tuple[str, int]] = []  # and their hashes, in the order in which they came
+        self.spelling = RecentSpelling()
         self._lengths = _Growing()
-        self.total_lengths = [0]  # words of the first n titles
+        self.total_lengths = [0]  # words of the first n titles, of each at most 255
         self.add(titles)
 
     def __len__(self) -> int:
@@ -190,10 +217,11 @@ class WordDelta:
                 growing = self._postings.get(value)
                 if growing is None:
                     growing = self._postings[value] = _Growing()
-                    self._spelling.add(word)
+                    self._words.append((word, value))
+                    self.spelling.add(word, len(self._words) - 1)
                 growing.append(position, min(count, MOST) << 8 | clipped)
             self._lengths.append(position, clipped)
-            self.total_lengths.append(self.total_lengths[-1] + length)  # now the title counts
+            self.total_lengths.append(self.total_lengths[-1] + clipped)  # now the title counts
 
     def postings(self, hashes: Sequence[int], count: int) -> list[Postings]:
         """Return the postings of each of these words in the first `count` titles."""
@@ -203,9 +231,26 @@ class WordDelta:
             found.append(NO_POSTINGS if growing is None else growing.before(count))
         return found
 
-    def near(self, word: str, most_edits: int) -> list[str]:
-        """Return words that may be at distance 1. Words that are further away are found after the next compaction."""
-        return list(self._spelling.one_deletion(word)) if most_edits == 1 else []
+    def near(self, word: str) -> list[str]:
+        """Return the words that may be at distance 1."""
+        return list(self.spelling.one_deletion(word))
+
+    def hashes_of(self, numbers: Numbers) -> Hashes:
+        """Return the hashes of words that have these numbers in `spelling`."""
+        return np.array([self._words[number][1] for number in numbers.tolist()], np.uint64)
+
+    def are_alive(self, numbers: Numbers, alive: Mask) -> Mask:
+        """Return whether a living title, one of `alive`, has each of the words with these numbers in `spelling`."""
+        return self.has_alive(self.hashes_of(numbers), alive)
+
+    def has_alive(self, hashes: Hashes, alive: Mask) -> Mask:
+        """Return whether a living title has each of these words."""
+        postings = self.postings(hashes.tolist(), len(alive))
+        return np.array([bool(alive[one.positions].any()) for one in postings], np.bool_)
+
+    def word(self, number: int) -> str:
+        """Return the word that has this number in `spelling`."""
+        return self._words[number][0]
 
     def lengths(self, count: int) -> NDArray[np.uint8]:
         """Return the lengths of the first `count` titles."""

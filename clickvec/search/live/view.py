@@ -133,10 +133,10 @@ class View:
 
     @cached_property
     def words(self) -> Words:
-        """BM25 over all titles of the view."""
+        """BM25 over the living titles of the view."""
         parts = (self.segment.words, self.delta.words)
         sizes = (len(self.segment), len(self._delta_seqs))
-        return Words(parts, self.settings.k1, self.settings.b, sizes)
+        return Words(parts, self.settings.k1, self.settings.b, sizes, self.alive)
 
     @property
     def version(self) -> tuple[str, str]:

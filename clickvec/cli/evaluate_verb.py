@@ -14,18 +14,22 @@ from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_output, check_run_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from clickvec.data import Columns, JudgedQuery
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.neural import Settings
     from clickvec.evaluation.ranker import Ranker
     from clickvec.evaluation.result import Evaluation
+    from clickvec.evaluation.run_file import RunFile
 
 
 def evaluate(
     models: Annotated[
-        list[str] | None, typer.Argument(help="Model folders, or bm25 for the baseline; none with --index.")
+        list[str] | None,
+        typer.Argument(
+            help="Model folders, bm25 for the baseline, TREC run files of other engines. With --index: runs."
+        ),
     ] = None,
     index: Annotated[
         str | None,
@@ -49,7 +53,10 @@ def evaluate(
     """Measure models on a judged set (NDCG@1, @3, @10) or on held-out clicks (MRR@10, Recall@100, NDCG@10).
 
     All figures are in per cent. Held-out clicks are measured over all titles of --held-out and --catalogue, with 95%
-    confidence intervals; so is an index, over its own titles.
+    confidence intervals; so is an index, over its own titles. p compares each system with the best one.
+
+    A run file (query_id Q0 doc_id rank score tag) holds what another engine returned, by the ids of --judged. Run files
+    alone are measured as trec_eval does; --judged may then be qrels without texts.
     """
     titles, models = titles or (catalogue if queries else None), models or []
     _check_usage(models, index, judged, held_out, run, catalogue if titles is None else None)
@@ -62,7 +69,7 @@ def evaluate(
             raise ClickvecError(f"--about {about} is a file; name a folder")
     columns = inputs.read_columns(column_names, no_header, given)
     if index:
-        result = _of_index(index, judged, held_out or [], dev, queries, titles, max_bad, columns)
+        result = _of_index(index, models, judged, held_out or [], dev, queries, titles, max_bad, columns)
     elif judged:
         result = _on_judged_set(models, judged, dev, queries, titles, catalogue, run, max_bad, columns)
     else:
@@ -71,6 +78,7 @@ def evaluate(
         print_json(result.as_json(intervals=bool(index or not judged)))
     else:
         print_evaluation(result, intervals=bool(index or not judged))
+        print_result("\n".join(["", *result.notes]))
     if about:
         from clickvec.cli.up_measures import write_evaluation
 
@@ -98,10 +106,15 @@ def _check_usage(
     run: Path | None,
     catalogue: Path | None,
 ) -> None:
-    if index and (models or catalogue or run):
+    from clickvec.evaluation.run_file import is_run_file
+
+    runs = [name for name in models if is_run_file(name)]
+    if index and (len(models) > len(runs) or catalogue or run):
         raise typer.BadParameter("--index brings its model and titles; leave out models, --catalogue and --run")
+    if runs and not judged:
+        raise typer.BadParameter(f"{runs[0]} is a run file, which is measured by ids; give --judged, a judged set")
     if not index and not models:
-        raise typer.BadParameter("give a model folder, bm25 or --index")
+        raise typer.BadParameter("give a model folder, bm25, a run file or --index")
     twice = next((name for name in models if models.count(name) > 1), None)
     if twice:
         raise typer.BadParameter(f"{twice} is given twice; give each model once")
@@ -127,13 +140,18 @@ def _on_judged_set(
     from clickvec.evaluation import judged_lists
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.metrics import write_run
+    from clickvec.evaluation.run_file import is_run_file
 
-    judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles)
+    by_ids = all(map(is_run_file, models)) and catalogue is None
+    judged_set = inputs.read_judged_set(judged, max_bad, columns, queries, titles, by_ids)
     tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
     searched = inputs.read_catalogue(catalogue, max_bad, columns) if catalogue else None
     columns.check_used()
     corpus = [*(title.title for title in searched or ()), *(text for query in judged_set for text in query.titles)]
-    rankers = make_rankers(models, lambda settings: BM25(corpus, **settings), tuning, corpus)
+    rankers = make_rankers(models, lambda settings: BM25(corpus, **settings), tuning, corpus, max_bad)
+    known = {str(title.id) for title in searched} if searched else None
+    for ranker in rankers:
+        _tell_unknown(ranker, judged_set, known)
     result = judged_lists.evaluate(rankers, judged_set, catalogue=searched, progress=Bar())
     if run:
         write_run(run, judged_lists.rank_lists(rankers[0], judged_set), "_".join(rankers[0].name.split()))
@@ -159,8 +177,21 @@ def _on_held_out_clicks(
     return measure(rankers, test, Bar())
 
 
+def _tell_unknown(system: "Ranker", judged: "Iterable[JudgedQuery]", known: set[str] | None) -> None:
+    """Say which queries and documents of a run file, or of the judged set, have no counterpart."""
+    from clickvec.evaluation.run_file import RunFile
+
+    if isinstance(system, RunFile):
+        queries = list(judged)
+        doc_ids = known or {doc_id for query in queries for doc_id in query.doc_ids}
+        of = "catalogue" if known else "judged set"
+        for line in system.unknown({query.query_id for query in queries}, doc_ids, of):
+            print_message(line)
+
+
 def _of_index(
     path: str,
+    runs: list[str],
     judged: Path | None,
     logs: list[Path],
     dev: Path | None,
@@ -178,6 +209,9 @@ def _of_index(
     with Index.open(path) as index:
         source = inputs.read_judged_set(judged, max_bad, columns, queries, titles) if judged else None
         tuning = inputs.read_judged_set(dev, max_bad, columns).rows if dev else None
+        others = [_read_run(name, max_bad) for name in runs]
+        for other in others:
+            _tell_unknown(other, source or (), {str(document.id) for document in index})
         test = index_queries(index, source or inputs.read_log(logs, max_bad, columns))
         columns.check_used()
         bm25 = None
@@ -190,9 +224,18 @@ def _of_index(
             name = "BM25 (tuned)" if settings else "BM25"
             bm25 = BM25((document.title for document in index), name=name, **(settings or {}))
             print_message(f"{name}: {describe_settings(settings or {})}; {by}")
-        result = measure_index(index, test, bm25, Bar())
+        result = measure_index(index, test, bm25, Bar(), runs=others)
         print_message(f"{without_password(path)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
     return result
+
+
+def _read_run(name: str, max_bad: float) -> "RunFile":
+    """Read a run file and report its bad lines."""
+    from clickvec.evaluation.run_file import RunFile
+
+    run = RunFile.read(name, max_bad)
+    inputs.report_bad_lines(run.bad)
+    return run
 
 
 def make_rankers(
@@ -200,14 +243,19 @@ def make_rankers(
     bm25: "Callable[[Settings], BM25]",
     tuning: "Sequence[JudgedQuery] | None",
     titles: "Sequence[str]",
+    max_bad: float = 0.01,
 ) -> "list[Ranker]":
     """Return the systems of the command line. Tune BM25 on a judged set, or use the settings that a model carries."""
     from clickvec.evaluation.bm25 import describe_settings
     from clickvec.evaluation.judged_lists import is_bm25, make_ranker
     from clickvec.evaluation.neural import stored_settings
+    from clickvec.evaluation.run_file import is_run_file
     from clickvec.evaluation.tuning import tune_on_lists
 
-    rankers = {name: make_ranker(name) for name in models if not is_bm25(name)}
+    rankers: dict[str, Ranker] = {
+        name: _read_run(name, max_bad) if is_run_file(name) else make_ranker(name)
+        for name in models if not is_bm25(name)
+    }  # fmt: skip
     if len(rankers) < len(models):
         settings = tune_on_lists(tuning, titles, Bar()) if tuning else stored_settings(rankers.values())
         by = "" if settings is None else ", tuned on dev" if tuning else ", tuned when the model was trained"

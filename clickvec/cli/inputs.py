@@ -235,14 +235,19 @@ def is_data_folder(path: Path) -> bool:
 
 
 def read_judged_set(
-    path: Path, max_bad: float, columns: "Columns", queries: Path | None = None, titles: Path | None = None
-) -> "Judged":
-    """Read a judged set from one file, or TREC qrels with their queries and titles, and report its bad lines."""
+    path: Path, max_bad: float, columns: "Columns", queries: Path | None = None, titles: Path | None = None,
+    by_ids: bool = False,
+) -> "Judged":  # fmt: skip
+    """Read a judged set from one file, or TREC qrels with their queries and titles, and report its bad lines.
+
+    With `by_ids`, qrels need no texts.
+    """
     from clickvec.data import read_judged, read_qrels
+    from clickvec.data.judged import is_qrels
 
     if (queries is None) != (titles is None):
         raise typer.BadParameter("TREC qrels need both --queries and --catalogue")
-    if queries and titles:
+    if queries or (by_ids and is_qrels(path)):
         judged = read_qrels(path, queries, titles, max_bad, columns)
     else:
         judged = read_judged(path, max_bad, columns)

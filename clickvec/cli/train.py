@@ -174,6 +174,6 @@ def _print_figures(figures: dict[str, Any]) -> None:
     print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
     queries = counted(figures["queries"], "held-out query", "held-out queries")
     print_message(
-        f"{queries} over {counted(figures['titles'], 'title')}, in per cent, with 95% confidence intervals; BM25 is "
-        f"tuned on other held-out queries ({describe_settings(figures['bm25'])})"
+        f"{queries} over {counted(figures['titles'], 'title')}, in per cent, with 95% confidence intervals; p is of "
+        f"NDCG@10 against the best; BM25 is tuned on other held-out queries ({describe_settings(figures['bm25'])})"
     )

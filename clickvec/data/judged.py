@@ -97,32 +97,43 @@ def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = O
 
 def read_qrels(
     qrels: str | Path,
-    queries: str | Path,
-    titles: str | Path,
+    queries: str | Path | None = None,
+    titles: str | Path | None = None,
     max_bad: float = MAX_BAD,
     columns: Columns = OWN_NAMES,
 ) -> Judged:
     """Read a judged set from TREC qrels (`qid 0 docid grade`), a file of query_id, query and one of doc_id, title.
 
-    A negative grade counts as 0, as in trec_eval. `max_bad` applies to each file by itself.
+    Without these files, ids take the place of texts: enough to measure run files. A negative grade counts as 0, as in
+    trec_eval. `max_bad` applies to each file by itself.
     """
     bad, name = BadLines(), name_of(Path(qrels))
     lines = list(qrels_lines(file_lines(Path(qrels), bad), name, bad))
     bad.check(name, max_bad, len(lines), "judgement")
-    texts, bad_queries = _texts(queries, _QUERIES, {query_id for _, query_id, _, _ in lines}, max_bad, columns)
-    names, bad_titles = _texts(titles, _TITLES, {doc_id for _, _, doc_id, _ in lines}, max_bad, columns)
+    query_ids, doc_ids = {line[1] for line in lines}, {line[2] for line in lines}
+    texts, bad_queries = _texts(queries, _QUERIES, query_ids, max_bad, columns)
+    names, bad_titles = _texts(titles, _TITLES, doc_ids, max_bad, columns)
     rows = _JudgedRows(bad)
     for number, query_id, doc_id, grade in lines:
         if query_id not in texts:
-            bad.add(name, number, "unknown query", f"query {query_id} is not in {name_of(Path(queries))}")
+            bad.add(name, number, "unknown query", f"query {query_id} is not in {name_of(Path(queries or ''))}")
         elif doc_id not in names:
-            bad.add(name, number, "unknown title", f"title {doc_id} is not in {name_of(Path(titles))}")
+            bad.add(name, number, "unknown title", f"title {doc_id} is not in {name_of(Path(titles or ''))}")
         else:
             rows.add(name, number, (query_id, texts[query_id], doc_id, names[doc_id]), grade)
     judged = rows.judged(name, max_bad)
     bad.merge(bad_queries)
     bad.merge(bad_titles)
     return judged
+
+
+def is_qrels(path: Path) -> bool:
+    """Tell whether a file starts like TREC qrels: four fields, of which the last is a whole number."""
+    if not path.is_file():
+        return False
+    first = next((line for _, lines in file_lines(path, BadLines()) for line in lines if line), "")
+    fields = first.split()
+    return len(fields) == 4 and parse_grade(fields[3], lowest=-(10**9)) is not None
 
 
 def qrels_lines(blocks: Iterable[LineBlock], name: str, bad: BadLines) -> Iterator[tuple[int, str, str, int]]:
@@ -143,9 +154,11 @@ def qrels_lines(blocks: Iterable[LineBlock], name: str, bad: BadLines) -> Iterat
 
 
 def _texts(
-    path: str | Path, schema: Schema, wanted: set[str], max_bad: float, columns: Columns
+    path: str | Path | None, schema: Schema, wanted: set[str], max_bad: float, columns: Columns
 ) -> tuple[dict[str, str], BadLines]:
     """Return the texts of the wanted ids only: a catalogue may be far larger than the judged set."""
+    if path is None:
+        return dict(zip(wanted, wanted, strict=True)), BadLines()
     bad, texts, read = BadLines(), dict[str, str](), 0
     source = open_source(path, bad, columns)
     for _, (key, text) in records(source, schema):

@@ -14,7 +14,7 @@ from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import ndcg_of_found, recall_at, reciprocal_rank
 from clickvec.evaluation.ranker import Ranker
-from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.result import CATALOGUE, Evaluation
 from clickvec.progress import Progress
 from clickvec.text.tokens import canonical
 
@@ -94,7 +94,7 @@ def measure(
     if not test.queries:
         raise ClickvecError("there are no held-out queries to measure")
     values = np.stack([_values(ranker, test, progress) for ranker in rankers])
-    return Evaluation(names, MEASURES, test.queries, 0, values, sum(map(len, test.clicked)))
+    return Evaluation(names, MEASURES, (CATALOGUE,) * 3, test.queries, 0, values, sum(map(len, test.clicked)))
 
 
 def _values(ranker: Ranker, test: Collection, progress: Progress | None) -> NDArray[np.float64]:

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, JudgedQuery
+from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, collection, judged_collection
 from clickvec.evaluation.index_queries import DEPTH, MEASURES, IndexQueries, values_of, values_table
 from clickvec.evaluation.index_ranker import Hybrid as Hybrid
 from clickvec.evaluation.neural import Settings
-from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.result import CATALOGUE, Evaluation
+from clickvec.evaluation.run_file import RunFile
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.progress import Progress, ignore
 from clickvec.search.index import Index
@@ -23,16 +25,23 @@ _AT_ONCE = 64  # queries between two reports of progress
 
 def measure_index(
     index: Index, queries: IndexQueries, bm25: BM25 | None = None, progress: Progress | None = None,
-    modes: Sequence[str] = MODES,
+    modes: Sequence[str] = MODES, runs: Sequence[RunFile] = (),
 ) -> Evaluation:  # fmt: skip
-    """Let an index search for all queries in each mode, and `bm25` over its titles, and return the measures."""
+    """Let an index search for all queries in each mode, and `bm25` over its titles, and return the measures.
+
+    Runs of other engines are measured beside them, if the ids of judged titles are those of the index.
+    """
+    if runs and not queries.by_id:
+        raise ClickvecError(f"{runs[0].name} cannot be compared: the judged set has other ids than the index")
     rows = {mode: _values(index, queries, mode, progress) for mode in modes}
     if bm25 is not None:
         rows[bm25.name] = _baseline_values(index, queries, bm25, progress)
+    for run in runs:
+        rows[run.name] = values_table(values_of(run.returned(one.query_id), one.gains) for one in queries.queries)
     relevant = sum(len(query.gains) for query in queries.queries)
     ids = tuple(query.query_id for query in queries.queries)
     values = np.stack(list(rows.values()))
-    return Evaluation(tuple(rows), MEASURES, ids, queries.left_out, values, relevant, queries.absent)
+    return Evaluation(tuple(rows), MEASURES, (CATALOGUE,) * 3, ids, queries.left_out, values, relevant, queries.absent)
 
 
 def tuned_settings(index: Index, dev: Sequence[JudgedQuery] | ClickLog, progress: Progress | None = None) -> Settings:

@@ -13,10 +13,20 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, collection, measure
 from clickvec.evaluation.index_ranker import Hybrid
-from clickvec.evaluation.metrics import Ranking, Scores, ndcg, rank_order, recall_at, reciprocal_rank, with_relevant
+from clickvec.evaluation.metrics import (
+    Ranking,
+    Scores,
+    ndcg,
+    ndcg_of_gains,
+    rank_order,
+    recall_at,
+    reciprocal_rank,
+    with_relevant,
+)
 from clickvec.evaluation.neural import Neural, stored_settings
 from clickvec.evaluation.ranker import Ranker
-from clickvec.evaluation.result import Evaluation
+from clickvec.evaluation.result import CATALOGUE, LISTS, Evaluation
+from clickvec.evaluation.run_file import NOT_RETURNED, RunFile, is_run_file
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 from clickvec.search.documents.document import Document
@@ -25,7 +35,7 @@ from clickvec.search.index import Index
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-System = Ranker | Encoder | Index | str | Path  # a string is a model folder or "bm25"
+System = Ranker | Encoder | Index | str | Path  # a string is a model folder, a TREC run file or "bm25"
 CATALOGUE_MEASURES = ("Recall@100", "MRR@10")
 TITLES_AT_ONCE = 100_000  # judged titles whose vectors are in memory together
 
@@ -40,16 +50,19 @@ def evaluate(
 ) -> Evaluation:
     """Measure systems on a judged set by NDCG at the cutoffs, in per cent.
 
-    A system is an `Encoder`, an `Index` (hybrid search), the path of a model folder, "bm25" or a `Ranker`. Give one
-    system, a list, or a dictionary that names them. `judged` is a judged set or its path. Queries without a relevant
-    title (grade 1 or more) are not measured. BM25 has the settings that one of the models carries, if held-out clicks
-    have tuned it.
+    A system is an `Encoder`, an `Index` (hybrid search), the path of a model folder or of a TREC run file, "bm25"
+    or a `Ranker`. Give one system, a list, or a dictionary that names them. `judged` is a judged set or its path.
+    Queries without a relevant title (grade 1 or more) are not measured. BM25 has the settings that one of the
+    models carries, if held-out clicks have tuned it.
 
     With a `catalogue` (titles with ids, or a path), each system also searches the whole catalogue. This adds Recall@100
     and MRR@10; titles without a grade count as not relevant. An `Index` brings its own titles as the catalogue.
 
     `judged` may also be a click log that the systems were not trained on. They are then measured by MRR@10, Recall@100
     and NDCG@10 over all titles of the log and the catalogue; `.intervals` of the result are their confidence intervals.
+
+    Run files alone are measured on all that their engine returned. Beside other systems and without a catalogue, their
+    judged titles are ranked.
     """
     named = _named(systems)
     if catalogue is None:
@@ -68,19 +81,28 @@ def evaluate(
     corpus = [*(title.title for title in known or ()), *(title for query in everything for title in query.titles)]
     names, rankers = _rankers(named, corpus)
     measures = [f"NDCG@{k}" for k in cutoffs]
+    scopes = [LISTS] * len(measures)
     if min(cutoffs) < 1:
         raise ClickvecError(f"cannot measure {measures[0]}; the cutoffs are whole numbers from 1 up")
-    values = np.stack([_ndcg(ranker, queries, cutoffs, progress) for ranker in rankers])
+    runs = [ranker for ranker in rankers if isinstance(ranker, RunFile)]
+    if len(runs) == len(rankers):
+        scopes = [CATALOGUE] * len(measures)
+        values = np.stack([_ndcg_of_all(run, queries, cutoffs) for run in runs])
+    else:
+        values = np.stack([_ndcg(ranker, queries, cutoffs, progress) for ranker in rankers])
     absent = 0
-    if known is not None:
-        searched = [_recall(ranker, queries, known, progress) for ranker in rankers]
+    if known is not None or len(runs) == len(rankers):
+        searched = [_recall(ranker, queries, known or (), progress) for ranker in rankers]
         values = np.concatenate((values, np.stack(searched)), axis=1)
         measures += CATALOGUE_MEASURES
+        scopes += [CATALOGUE] * len(CATALOGUE_MEASURES)
+    if known is not None:
         ids = {str(title.id) for title in known}
         absent = sum(len(_relevant(query) - ids) for query in queries)
     return Evaluation(
         systems=names,
         measures=tuple(measures),
+        ranked=tuple(scopes),
         query_ids=tuple(query.query_id for query in queries),
         left_out=len(everything) - len(queries),
         values=values,
@@ -118,6 +140,8 @@ def _encoders(rankers: Iterable[Ranker]) -> list[Ranker]:
 def make_ranker(system: System) -> Ranker:
     """Return the ranker of a system that is not BM25."""
     match system:
+        case str() | Path() if is_run_file(system):
+            return RunFile.read(system)
         case str() | Path():
             return Neural(Encoder.load(system), str(system))
         case Encoder():
@@ -130,6 +154,8 @@ def make_ranker(system: System) -> Ranker:
 
 def rank_lists(ranker: Ranker, judged: Iterable[JudgedQuery], progress: Progress | None = None) -> list[Ranking]:
     """Score the judged titles of every query, as `write_run` takes them; also queries without a relevant title."""
+    if isinstance(ranker, RunFile):
+        return [ranker.of_judged(query) for query in judged]
     queries, rankings = list(judged), list[Ranking]()
     report, label = progress or ignore, f"ranking with {ranker.name}"
     report(label, 0, len(queries))
@@ -172,8 +198,23 @@ def _ndcg(
     """Return (cutoffs, queries), in per cent, as a contiguous array: the last bit of a mean depends on the layout."""
     columns = []
     for query, ranking in zip(queries, rank_lists(ranker, queries, progress), strict=True):
-        grades = query.grades[rank_order(ranking.scores, ranking.doc_ids)]
-        columns.append([100 * ndcg(grades, k) for k in cutoffs])
+        order = rank_order(ranking.scores, ranking.doc_ids)
+        if isinstance(ranker, RunFile):
+            gains = np.exp2(query.grades.astype(np.float64)) - 1
+            found = gains[order[ranking.scores[order] > NOT_RETURNED]]
+            columns.append([100 * ndcg_of_gains(found, gains, k) for k in cutoffs])
+        else:
+            columns.append([100 * ndcg(query.grades[order], k) for k in cutoffs])
+    return np.ascontiguousarray(np.array(columns).T)
+
+
+def _ndcg_of_all(run: RunFile, queries: Sequence[JudgedQuery], cutoffs: Sequence[int]) -> NDArray[np.float64]:
+    """Return (cutoffs, queries), in per cent. Titles that an engine returned and nobody judged keep their ranks."""
+    columns = []
+    for query in queries:
+        gains = dict(zip(query.doc_ids, (np.exp2(query.grades.astype(np.float64)) - 1).tolist(), strict=True))
+        found = [gains.get(doc_id, 0.0) for doc_id in run.returned(query.query_id)]
+        columns.append([100 * ndcg_of_gains(found, list(gains.values()), k) for k in cutoffs])
     return np.ascontiguousarray(np.array(columns).T)
 
 
@@ -181,8 +222,11 @@ def _recall(
     ranker: Ranker, queries: Sequence[JudgedQuery], catalogue: Sequence[Title | Document], progress: Progress | None
 ) -> NDArray[np.float64]:
     """Return (catalogue measures, queries), in per cent."""
-    ids, titles = [str(title.id) for title in catalogue], [title.title for title in catalogue]
-    results = ranker.search([query.query for query in queries], ids, titles, 100, progress)
+    if isinstance(ranker, RunFile):
+        results: Sequence[Sequence[str]] = [ranker.returned(query.query_id) for query in queries]
+    else:
+        ids, titles = [str(title.id) for title in catalogue], [title.title for title in catalogue]
+        results = ranker.search([query.query for query in queries], ids, titles, 100, progress)
     if len(results) != len(queries):
         raise ClickvecError(f"{ranker.name} was asked {len(queries)} queries and gave {len(results)} lists")
     columns = []

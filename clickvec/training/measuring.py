@@ -13,6 +13,7 @@ from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection,
 from clickvec.evaluation.index_measures import Hybrid
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
+from clickvec.evaluation.result import p_text
 from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
@@ -111,8 +112,8 @@ def figures_table(figures: dict[str, Any]) -> list[list[str]]:
     rows = []
     for system in figures["systems"]:
         cells = (f"{system[name]:.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in system["intervals"].items())
-        rows.append([system["system"], *cells])
-    return [["held-out clicks", *first["intervals"]], *rows]
+        rows.append([system["system"], *cells, *([p_text(system["p"])] if "p" in system else [])])
+    return [["held-out clicks", *first["intervals"], *(["p"] if "p" in first else [])], *rows]
 
 
 def describe_epoch(row: dict[str, Any], epochs: int) -> str:

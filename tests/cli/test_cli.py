@@ -258,14 +258,18 @@ def means(*arguments: str | Path) -> dict[str, dict[str, Any]]:
 def test_evaluate_prints_one_table(site: Path, trained: Path, model_folder: Path) -> None:
     arguments = ("evaluate", trained, model_folder, "bm25", "--judged", site / "test.tsv.gz")
     done = run(*arguments)
-    header, _, *rows = done.out.splitlines()
-    assert header.split() == ["system", "NDCG@1", "NDCG@3", "NDCG@10"]
+    table, notes = done.out.split("\n\n")
+    header, _, *rows = table.splitlines()
+    assert header.split() == ["system", "NDCG@1", "NDCG@3", "NDCG@10", "p"]
+    assert "its judged titles alone" in notes
+    assert "p: randomisation test of NDCG@10 against" in notes
     assert done.err.splitlines()[-1] == "20 queries"
     check_tells(done.err, "BM25", "k1", "--dev")
     found = means(*arguments[1:])
     assert [row.split()[0] for row in rows] == list(found) == [str(trained), str(model_folder), "BM25"]
     for row in rows:
-        name, *numbers = row.split()
+        name, *numbers, p = row.split()
+        assert p == ("best" if found[name]["p"] is None else f"{found[name]['p']:.3f}")
         assert numbers == [f"{found[name][measure]:.1f}" for measure in ("NDCG@1", "NDCG@3", "NDCG@10")]
     for word in ("queries", "left_out"):
         assert word in json.loads(ok(*arguments, "--json"))
@@ -310,7 +314,8 @@ def test_qrels_give_the_same_result_as_one_judged_file(site: Path, trained: Path
         assert means(trained, "bm25", "--judged", tmp_path / f"qrels{end}", *beside) == one
     files = ("--queries", tmp_path / "queries.tsv", "--catalogue", site / "titles.tsv.gz")
     searched = means(trained, "bm25", "--judged", tmp_path / "qrels", *files)
-    assert {name: searched[str(trained)][name] for name in one[str(trained)]} == one[str(trained)]
+    of_lists = ("NDCG@1", "NDCG@3", "NDCG@10")
+    assert [searched[str(trained)][name] for name in of_lists] == [one[str(trained)][name] for name in of_lists]
     assert "Recall@100" in searched[str(trained)]
     assert means(trained, "bm25", "--judged", unpacked(site / "test.tsv.gz", tmp_path / "test.tsv")) == one
 
@@ -328,6 +333,9 @@ def test_trec_eval_agrees_on_the_run_file(system: str, site: Path, trained: Path
     for k in (1, 3, 10):
         mean = np.mean([100 * query[f"ndcg_cut_{k}"] for query in theirs.values()])
         assert next(iter(ours.values()))[f"NDCG@{k}"] == pytest.approx(mean, abs=1e-6)
+    measured = means(tmp_path / "new" / "run", name, "--judged", site / "test.tsv.gz")  # a run is a system too
+    file, system = measured.values()
+    assert file | {"p": None} == pytest.approx(system | {"p": None})
     again = means(name, "--judged", site / "test.tsv.gz", "--run", tmp_path / "new" / "run")  # a run may be replaced
     assert again == ours
 

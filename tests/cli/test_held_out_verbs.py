@@ -37,8 +37,10 @@ def model(tmp_path: Path) -> Path:
 
 def test_evaluate_measures_over_the_catalogue(model: Path, log: Path, titles: Path) -> None:
     arguments = ("evaluate", model, "bm25", "--held-out", log, "--catalogue", titles)
-    head, _, *rows = ok(*arguments).splitlines()
-    assert head.split() == ["system", "MRR@10", "Recall@100", "NDCG@10"]
+    table, notes = ok(*arguments).split("\n\n")
+    head, _, *rows = table.splitlines()
+    assert head.split() == ["system", "MRR@10", "Recall@100", "NDCG@10", "p"]
+    assert notes.startswith("MRR@10, Recall@100, NDCG@10: each query ranks the whole catalogue.\np: ")
     assert all("[" in row for row in rows)
     facts = json.loads(ok(*arguments, "--json"))
     assert (facts["queries"], facts["relevant"]) == (3, 4)

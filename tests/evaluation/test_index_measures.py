@@ -143,8 +143,10 @@ def test_evaluate_an_index(stored: Path, tmp_path: Path) -> None:
     log.write_text("query\ttitle\nbest pizza\tbest pizza\nwine\tred wine\nwine\tgone\n")
     done = run("evaluate", "--index", stored, "--held-out", log)
     assert done.status == 0, done.err
-    head, _, *rows = done.out.splitlines()
-    assert head.split() == ["system", "MRR@10", "Recall@100", "NDCG@10"]
+    table, notes = done.out.split("\n\n")
+    head, _, *rows = table.splitlines()
+    assert head.split() == ["system", "MRR@10", "Recall@100", "NDCG@10", "p"]
+    assert "the whole catalogue" in notes
     assert [row.split()[0] for row in rows] == ["hybrid", "words", "vectors", "BM25"]
     assert all("[" in row for row in rows)
     assert "2 queries, 1 of 3 relevant titles not in the catalogue" in done.err
@@ -160,5 +162,5 @@ def test_wrong_uses_of_evaluate_with_an_index(stored: Path, tmp_path: Path) -> N
     held_out = ("--held-out", log)
     assert "--index brings its model" in wrong_usage("evaluate", "bm25", "--index", stored, *held_out)
     assert "--index brings its model" in wrong_usage("evaluate", "--index", stored, *held_out, "--catalogue", log)
-    assert "give a model folder, bm25 or --index" in wrong_usage("evaluate", *held_out)
+    assert "give a model folder, bm25, a run file or --index" in wrong_usage("evaluate", *held_out)
     assert "index" in refused("evaluate", "--index", tmp_path / "none", *held_out)

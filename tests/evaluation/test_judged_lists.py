@@ -67,9 +67,9 @@ def test_means_in_per_cent_and_values_of_each_query() -> None:
     assert result.mean("length", "NDCG@1") == pytest.approx(50)
     assert result.means.shape == (2, 3)
     assert result.as_table() == [
-        ["system", "NDCG@1", "NDCG@3", "NDCG@10"],
-        ["length", "50.0", "81.5", "81.5"],
-        ["shortness", "50.0", "79.3", "79.3"],
+        ["system", "NDCG@1", "NDCG@3", "NDCG@10", "p"],
+        ["length", "50.0", "81.5", "81.5", "best"],
+        ["shortness", "50.0", "79.3", "79.3", "1.000"],
     ]
 
 
@@ -77,6 +77,7 @@ def test_json() -> None:
     result = json.loads(json.dumps(evaluate([ByLength()], JUDGED, cutoffs=(1,)).as_json(per_query=True)))
     assert result == {
         "queries": 2, "left_out": 1, "relevant": 3, "absent": 0, "query_ids": ["1", "2"],
+        "ranked": {"NDCG@1": "judged titles"},
         "systems": [{"system": "length", "NDCG@1": 50.0, "per_query": {"NDCG@1": [100.0, 0.0]}}],
     }  # fmt: skip
     assert "query_ids" not in evaluate([ByLength()], JUDGED).as_json()
@@ -290,6 +291,7 @@ def test_the_result_prints_as_a_table() -> None:
         "system  NDCG@1  NDCG@3  NDCG@10",
         "-------------------------------",
         "length    50.0    81.5     81.5",
+        "NDCG@1, NDCG@3, NDCG@10: each query ranks its judged titles alone.",
     ]
 
 

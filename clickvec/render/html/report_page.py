@@ -82,7 +82,7 @@ def _ranking(ranking: Ranking) -> Html:
         table(caption, head, rows, numeric=range(1, len(head))),
         tag("p", f"By {MEASURE}, the model beats {BASELINE} on {counted(higher, 'query', 'queries')}, loses on "
             f"{lower:,} and ties on {same:,}."),
-        note(f"{BASELINE}: {ranking.bm25}."),
+        note(f"{' '.join(evaluation.notes)} {BASELINE}: {ranking.bm25}."),
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """The exceptions that a user is meant to read: bad input, a bad file, a missing extra.
 
 A message says in one or two sentences what is wrong, where, and how to fix it. The command line prints it and exits
-with status 1.
+with status 1. Programs tell errors apart by their types, never by their words: a message may quote the input.
 """
 
+import errno
 import re
 
 # The user name may hold no colon. The password of a database ends at the last @, because people forget to quote it.
@@ -25,8 +26,25 @@ class ClickvecError(Exception):
         super().__init__(*(without_passwords(part) if isinstance(part, str) else part for part in args))
 
 
+class UnavailableError(ClickvecError):
+    """The request may be right, but cannot be carried out now: a file is damaged, a server is silent.
+
+    The service answers 503 and not 422, and tells its log the message, which names files of its machine.
+    """
+
+
+class DiskFullError(UnavailableError):
+    """A disk or a quota is full. Nothing was changed."""
+
+
 class Interrupted(ClickvecError):  # noqa: N818 - not an error: the user asked for it
     """The user stopped a run, which has saved its state."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether an error says that a disk or a quota is full."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or isinstance(error, DiskFullError)
 
 
 def missing_extra(module: str, extra: str) -> ClickvecError:

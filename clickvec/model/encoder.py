@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model import forward
 from clickvec.model.about import describe_tower
 from clickvec.model.fast import FastTower
@@ -261,7 +261,7 @@ class _Reader:
 
 def _check_finite(is_finite: bool) -> None:
     if not is_finite:
-        raise ClickvecError("a weight of the model is NaN or infinite; check it with: clickvec info MODEL --verify")
+        raise UnavailableError("a weight of the model is NaN or infinite; check it with: clickvec info MODEL --verify")
 
 
 def _zero_unknown(vectors: forward.Array, token_ids: Ragged, known: NDArray[np.bool_]) -> forward.Array:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickvec.config import MAX_COUNT, Tower
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model import forward
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
@@ -122,21 +122,21 @@ def read_model(opened: Snapshot, verify: bool = False) -> Model:
         fingerprint = str(config["fingerprint"])
         _check_kinds(config)
         if fingerprint != _fingerprint(config):
-            raise ClickvecError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
+            raise UnavailableError(f"{path}/config.json was changed: its fingerprint disagrees; copy the folder again")
         if set(config["files"]) != set(_HASHED):
             raise ValueError("files")
         opened.check(config["files"], "config.json")
         opened.check(config.get("samples", {}), "config.json")  # earlier versions wrote none
         for name in _HASHED if verify else ("trigrams.txt",):  # it is small, and needed anyway
             if opened.sha256(name) != config["files"][name]["sha256"]:
-                raise ClickvecError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
+                raise UnavailableError(f"{path}/{name} was changed: its hash disagrees; copy the folder again")
         model = Model(
             tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
             opened.arrays("weights.safetensors"), config["training"], fingerprint,
             opened.text("metrics.jsonl"), opened.text("README.md"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ClickvecError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
+        raise UnavailableError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
     _check_weights(model, path)
     if verify:
         _check_finite(model.weights, path)
@@ -147,7 +147,7 @@ def _read_tower(fields: dict[str, Any], path: Path) -> Tower:
     try:
         return Tower(**fields)
     except ClickvecError as error:
-        raise ClickvecError(f"{path}/config.json is damaged: {error}; copy the folder again") from None
+        raise UnavailableError(f"{path}/config.json is damaged: {error}; copy the folder again") from None
 
 
 def _check_kinds(config: Mapping[str, Any]) -> None:
@@ -170,9 +170,9 @@ def _format_of(model: Model) -> int:
 def check_format(number: object, newest: int, path: Path, kind: str) -> None:
     """Refuse a folder without a format, or of a newer format than this version knows."""
     if type(number) is not int or number < 1:
-        raise ClickvecError(f"{path} is not a {kind} folder of clickvec: it names no format")
+        raise UnavailableError(f"{path} is not a {kind} folder of clickvec: it names no format")
     if number > newest:
-        raise ClickvecError(f"{path} has {kind} format {number}, newer than {newest}: update clickvec")
+        raise UnavailableError(f"{path} has {kind} format {number}, newer than {newest}: update clickvec")
 
 
 def _check_weights(model: Model, path: Path) -> None:
@@ -186,13 +186,13 @@ def _check_weights(model: Model, path: Path) -> None:
         if model.weights[name].dtype == np.int8:
             expected[f"{name}.scale"] = (len(model.trigrams),)
         elif model.weights[name].dtype.kind != "f" or f"{name}.scale" in model.weights:
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{path}: {name} is {model.weights[name].dtype}, but only int8 has a scale; copy the folder again"
             )
     for name, shape in expected.items():
         actual = model.weights[name].shape if name in model.weights else "nothing"
         if actual != shape:
-            raise ClickvecError(f"{path}: {name} should have the shape {shape}, but has {actual}; copy it again")
+            raise UnavailableError(f"{path}: {name} should have the shape {shape}, but has {actual}; copy it again")
     # The input matrices are large and are not read here. The encoder finds NaN in them when it computes a vector.
     _check_finite({name: w for name, w in model.weights.items() if not name.endswith(".input")}, path)
 
@@ -200,7 +200,7 @@ def _check_weights(model: Model, path: Path) -> None:
 def _check_finite(weights: Mapping[str, forward.Array], path: Path) -> None:
     for name, weight in weights.items():
         if not np.isfinite(weight).all():
-            raise ClickvecError(f"{path}: {name} holds a NaN or infinite weight; train the model again")
+            raise UnavailableError(f"{path}: {name} holds a NaN or infinite weight; train the model again")
 
 
 def _bytes_and_hash(path: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.model import folder, shrink
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
@@ -48,7 +48,7 @@ class OldDocuments:
         self._offsets = opened.array("documents.offsets.npy", "int64", (count + 1,))
         self._lines = np.asarray(map_file(opened.file("documents.jsonl")))
         if self._offsets[0] != 0 or self._offsets[-1] != len(self._lines):
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{opened.path}/documents.jsonl and documents.offsets.npy disagree; build the index again"
             )
 
@@ -83,7 +83,9 @@ class OldDocuments:
                 raise TypeError
             return Document(value["id"], value["title"], value.get("payload"))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ClickvecError(f"documents.jsonl is damaged at line {position + 1}; build the index again") from None
+            raise UnavailableError(
+                f"documents.jsonl is damaged at line {position + 1}; build the index again"
+            ) from None
 
 
 def open_old_view(path: Path, encoder: Encoder | None = None) -> View:
@@ -98,16 +100,16 @@ def open_old_view(path: Path, encoder: Encoder | None = None) -> View:
                 raise ValueError(f"vectors: {vector_type!r}" if count >= 0 else f"count: {count}")
             opened.check(about["files"], _MARKER)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ClickvecError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
+            raise UnavailableError(f"{path}/{_MARKER} lacks or misspells {error}; build the index again") from None
         own, whose = opened.folder("model"), "the model in it" if encoder is None else "the given encoder"
         encoder = encoder or Encoder(folder.read_model(own), own.path.resolve())
         if encoder.fingerprint != fingerprint:
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{path} is an index of another model: it was built with {fingerprint}, but {whose} is "
                 f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
             )
         if dimensions != encoder.dimensions:
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{path}/{_MARKER} says {dimensions} dimensions, but its model has {encoder.dimensions}"
             )
         vectors = opened.array("vectors.npy", vector_type, (count, dimensions))
@@ -155,7 +157,7 @@ class OldIndex:
         """Do nothing: the files are mapped, not open."""
 
     def _refuse(self, *arguments: object, **values: object) -> NoReturn:
-        raise ClickvecError(f"{self.path} has an old format that is only read; build the index again to change it")
+        raise UnavailableError(f"{self.path} has an old format that is only read; build the index again to change it")
 
     add = delete = set_state = compact = use_model = _refuse
 

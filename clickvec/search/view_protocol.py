@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
@@ -159,7 +159,7 @@ class HybridAtOnce(Protocol):
         """Return positions, scores, matches and cosines of the candidates, best first."""
 
 
-class EngineError(ClickvecError):
+class EngineError(UnavailableError):
     """A database does not answer, or refuses. The request may be right."""
 
 

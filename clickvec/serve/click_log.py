@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import DiskFullError
 
 USED = ".used.jsonl"  # ending of a log that a model was trained on
 
@@ -65,7 +65,7 @@ class ClickLog:
                     raise
                 if written < len(lines):  # the disk is full
                     os.ftruncate(file, size)
-                    raise ClickvecError(f"the click was not logged: {self.path} cannot grow; the disk may be full")
+                    raise DiskFullError(f"the click was not logged: {self.path} cannot grow; the disk may be full")
                 return
             finally:
                 os.close(file)

@@ -38,11 +38,14 @@ class Counters:
         """Return the number of requests of an endpoint, over all workers."""
         return int(self._buckets(endpoint).sum())
 
-    def within(self, endpoint: str, share: float) -> float:
-        """Return within how many seconds this share of the requests was answered: the bound of a bucket."""
+    def within(self, endpoint: str, share: float) -> float | None:
+        """Return within how many seconds this share of the requests was answered: the bound of a bucket.
+
+        Return None if that is longer than the longest bound.
+        """
         counts = np.cumsum(self._buckets(endpoint))
         bucket = int(np.searchsorted(counts, share * counts[-1]))
-        return BUCKETS[min(bucket, len(BUCKETS) - 1)]
+        return BUCKETS[bucket] if bucket < len(BUCKETS) else None
 
     def _buckets(self, endpoint: str) -> NDArray[np.float64]:
         counts: NDArray[np.float64] = self._values[:, self.endpoints[endpoint], len(STATUSES) + 1 : -1].sum(axis=0)

@@ -1,23 +1,20 @@
 """One endpoint: check the key, read and validate the body, do the work in a thread, send the answer."""
 
 import asyncio
-import errno
 import json
 import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from functools import cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from clickvec.errors import ClickvecError
-from clickvec.search.live.writer import SilentWriterError
-from clickvec.search.segments.segment import DamagedSegmentError
-from clickvec.search.view_protocol import EngineError
+from clickvec.errors import ClickvecError, UnavailableError, is_disk_full
+from clickvec.serve.limits import Settings
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import ErrorBody, ErrorResponse, Pending
 from clickvec.serve.service import STUDIES, Service
@@ -148,12 +145,14 @@ def _work_and_leave(service: Service, endpoint: Endpoint, call: Call) -> Text:
 def _work(service: Service, endpoint: Endpoint, call: Call) -> Text:
     try:
         answer = endpoint.answer(service, call)
+    except RefusalError as error:
+        error.message = without_paths(error.message, service.settings, call)
+        raise
     except (ClickvecError, OSError, sqlite3.Error) as error:
-        if is_bad_input(error, service.settings.index):
-            raise RefusalError(422, _sentence(str(error))) from error
+        if not _is_unavailable(error):
+            raise RefusalError(422, without_paths(_sentence(str(error)), service.settings, call)) from error
         log.error("%s failed: %s", endpoint.name, error)
-        is_full = "disk is full" in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
-        reason = "its disk is full" if is_full else "its log tells why"
+        reason = "its disk is full" if is_disk_full(error) else "its log tells why"
         raise RefusalError(503, f"The service cannot do this now; {reason}.") from error
     return answer if isinstance(answer, Text) else Text(to_json(answer), JSON)
 
@@ -166,13 +165,29 @@ def to_json(answer: object) -> bytes:
         return json.dumps(msgspec.to_builtins(answer), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def is_bad_input(error: BaseException, index: Path) -> bool:
-    """Tell whether the request is wrong, and not a file of the index or the disk, which errors name by their paths."""
-    if isinstance(error, DamagedSegmentError | EngineError | SilentWriterError | OSError | sqlite3.Error):
-        return False
-    if any(f"{index / name}" in str(error) for name in ("documents.sqlite", "segments", "models", "lock")):
-        return False
-    return error.__context__ is None or is_bad_input(error.__context__, index)
+def _is_unavailable(error: BaseException) -> bool:
+    """Return whether an error, or what it comes from, is not the fault of the request."""
+    if isinstance(error, UnavailableError | OSError | sqlite3.Error):
+        return True
+    return error.__context__ is not None and _is_unavailable(error.__context__)
+
+
+def without_paths(text: str, settings: Settings, call: Call) -> str:
+    """Return what is told to a client without the folders of this machine, unless its request has named them."""
+    sent = f"{call.body} {call.parameters}"
+    for path in _server_paths(settings):
+        if path in text and path not in sent:
+            text = text.replace(path, path.rpartition("/")[2])
+    return text
+
+
+@cache
+def _server_paths(settings: Settings) -> list[str]:
+    """Return the paths of the service's files and of the folders that they are in, the longest first."""
+    given = [path for path in (settings.index, settings.click_log, settings.about, settings.access_log) if path]
+    absolute = [path.resolve() for path in given] + [path.absolute() for path in given]
+    folders = {str(path) for path in given} | {str(part) for path in absolute for part in (path, *path.parents)}
+    return sorted((path for path in folders if "/" in path and path != "/"), key=len, reverse=True)
 
 
 def _sentence(text: str) -> str:

@@ -6,12 +6,15 @@ those protect passwords that people choose.
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from clickvec.errors import ClickvecError
+from clickvec.storage.files import replacing_file
+from clickvec.storage.outputs import check_output_file
 
 PREFIX = "cv_"  # lets scanners of secrets recognise a key
 SHORTEST = 24  # characters of a key that the user has chosen
@@ -60,11 +63,17 @@ def read_keys(path: Path | None, variable: str, value: str | None) -> Keys:
 
 
 def new_key(path: Path) -> str:
-    """Make a key, append its hash to a file that only the user can read, and return the key."""
+    """Make a key, append its hash to a file that only the user can read, and return the key.
+
+    The file is replaced at once as a whole, so that nobody else can have it open. Raise if it is a link, or none.
+    """
+    if path.is_symlink():
+        raise ClickvecError(f"{path} is a link; give the file that it leads to")
+    check_output_file(path)
+    content = path.read_bytes() if path.exists() else b""
+    content += b"\n" if content and not content.endswith(b"\n") else b""
     key = PREFIX + secrets.token_urlsafe(32)
-    path.touch(mode=0o600)
-    content = path.read_bytes()
-    with path.open("a", encoding="utf-8") as file:
-        file.write("\n" if content and not content.endswith(b"\n") else "")
-        file.write(hashlib.sha256(key.encode()).hexdigest() + "\n")
+    with replacing_file(path) as fresh:
+        os.fchmod(fresh.fileno(), 0o600)
+        fresh.write(content + hashlib.sha256(key.encode()).hexdigest().encode() + b"\n")
     return key

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.storage.disk_arrays import DiskArray
 from clickvec.storage.json_files import MAX_BYTES, parse_json
 
@@ -66,7 +66,7 @@ def read_arrays(file: BinaryIO, name: str) -> dict[str, NDArray[Any]]:
                 values = np.array(values)
             arrays[key] = values.view(dtype).reshape(shape)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise ClickvecError(f"{name} is truncated or damaged at {key}; copy or make it again") from None
+            raise UnavailableError(f"{name} is truncated or damaged at {key}; copy or make it again") from None
     return arrays
 
 
@@ -86,7 +86,7 @@ def _safetensors_header(file: BinaryIO, name: str) -> tuple[dict[str, Any], int]
             raise ValueError
         return header, 8 + size
     except (ValueError, OSError):
-        raise ClickvecError(f"{name} is not a complete safetensors file; copy or make it again") from None
+        raise UnavailableError(f"{name} is not a complete safetensors file; copy or make it again") from None
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
@@ -102,13 +102,13 @@ def read_array(file: BinaryIO, name: str, dtype: str, shape: tuple[int, ...]) ->
     content, header = map_file(file), npy_header(np.dtype(dtype), shape)
     start = content[: len(header)].tobytes()
     if start != header:
-        raise ClickvecError(
+        raise UnavailableError(
             f"{name} holds {start[10:].decode('latin-1').strip()!r}, expected {np.dtype(dtype)} of shape {shape}; "
             "build the index again"
         )
     values = content[len(header) :]
     if len(values) != math.prod(shape) * np.dtype(dtype).itemsize:
-        raise ClickvecError(f"{name} is truncated or damaged; build the index again")
+        raise UnavailableError(f"{name} is truncated or damaged; build the index again")
     return np.asarray(values.view(dtype).reshape(shape))
 
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, DiskFullError, UnavailableError
 from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
@@ -63,7 +63,7 @@ class Database:
             try:
                 path.open("xb").close()
             except OSError as error:
-                raise ClickvecError(f"cannot create {path}: {error.strerror or error}") from None
+                raise UnavailableError(f"cannot create {path}: {error.strerror or error}") from None
         database = cls(path, writing=True)
         with database.connection() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -94,7 +94,7 @@ class Database:
                 raise self.damaged("it is not a database of clickvec")
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found > version:
-                raise ClickvecError(
+                raise UnavailableError(
                     f"{self.name} has version {found}, but this clickvec reads {version} at most; update clickvec"
                 )
             if found != version:
@@ -113,7 +113,7 @@ class Database:
 
     def damaged(self, reason: str) -> ClickvecError:
         """Return the error for damaged content."""
-        return ClickvecError(f"{self.name} is damaged ({reason}); restore a copy of the index or build it again")
+        return UnavailableError(f"{self.name} is damaged ({reason}); restore a copy of the index or build it again")
 
     # --- connections ---------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Database:
             self._start_process()
 
     def _closed(self) -> ClickvecError:
-        return ClickvecError(f"{self.name} is closed; open it again")
+        return UnavailableError(f"{self.name} is closed; open it again")
 
     def _handle(self) -> _Handle:
         if self._is_closed:
@@ -182,10 +182,10 @@ class Database:
         try:
             status = path.stat()
         except OSError as error:
-            raise ClickvecError(f"cannot open {path}: {error.strerror or error}") from None
+            raise UnavailableError(f"cannot open {path}: {error.strerror or error}") from None
         identity = (status.st_dev, status.st_ino)
         if self._identity not in (None, identity):
-            raise ClickvecError(f"{path} was replaced by another file; open it again")
+            raise UnavailableError(f"{path} was replaced by another file; open it again")
         self._identity = identity
 
     @contextlib.contextmanager
@@ -234,13 +234,13 @@ class Database:
         Inside another transaction, this one is undone alone, and durable when the outer one ends.
         """
         if not self.writing:
-            raise ClickvecError(f"{self.name} was opened for reading only; open it for writing")
+            raise UnavailableError(f"{self.name} was opened for reading only; open it for writing")
         self._check_process()
         with self._writing, self._using() as handle:
             connection = handle.connection
             if handle.depth:
                 if not connection.in_transaction:
-                    raise ClickvecError(f"cannot write {self.name}: an error has undone this transaction")
+                    raise UnavailableError(f"cannot write {self.name}: an error has undone this transaction")
                 name = f"level{handle.depth}"
                 undo = f"ROLLBACK TO {name}; RELEASE {name}"
                 with self._inside(handle, f"SAVEPOINT {name}", f"RELEASE {name}", undo):
@@ -295,22 +295,22 @@ class Database:
         if isinstance(error, sqlite3.ProgrammingError):
             return self._closed()
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return ClickvecError(
+            return UnavailableError(
                 f"{self.name} is locked: another process has been writing to it for {BUSY_SECONDS:.0f} s; try again"
             )
         if primary == sqlite3.SQLITE_FULL:
-            return ClickvecError(f"cannot write {self.name}: the disk is full; nothing was changed. Free some space")
+            return DiskFullError(f"cannot write {self.name}: the disk is full; nothing was changed. Free some space")
         if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             if self.writing:
-                return ClickvecError(
+                return UnavailableError(
                     f"cannot write {self.name}: {error}; nothing was changed. Check disk and permissions"
                 )
-            return ClickvecError(
+            return UnavailableError(
                 f"cannot read {self.name}: {error}; while the index is written, its readers need to write to its folder"
             )
         if primary in _DAMAGED:
             return self.damaged(str(error))
-        return ClickvecError(f"{self.name}: {error} (SQLite)")
+        return UnavailableError(f"{self.name}: {error} (SQLite)")
 
 
 def _check_length(path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, DiskFullError, UnavailableError, is_disk_full
 from clickvec.storage.outputs import check_output_file, check_outside, resolve
 from clickvec.storage.temporary import temporary_folder
 
@@ -89,7 +89,8 @@ def check_replaceable(path: Path, marker: str, names: Collection[str] = ()) -> N
 
 def cannot_write(path: Path, error: OSError) -> ClickvecError:
     """Return the error for a failed write."""
-    return ClickvecError(f"cannot write {path}: {error.strerror or error}; what was there before is unchanged")
+    kind = DiskFullError if is_disk_full(error) else UnavailableError
+    return kind(f"cannot write {path}: {error.strerror or error}; what was there before is unchanged")
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:

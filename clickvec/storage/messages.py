@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 
 MOST_BYTES = 64_000_000  # of a message
 _LONGEST_ADDRESS = 100  # bytes; systems allow 103 to 107
@@ -37,7 +37,7 @@ def listen(path: Path) -> socket.socket | None:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise ClickvecError(f"cannot listen on {path}: {error.strerror or error}") from None
+        raise UnavailableError(f"cannot listen on {path}: {error.strerror or error}") from None
     return listener
 
 
@@ -52,7 +52,7 @@ def connect(path: Path, seconds: float) -> socket.socket:
             connection.connect(address)
     except PermissionError:
         connection.close()
-        raise ClickvecError(f"{path} belongs to another user; only that user can change the index") from None
+        raise UnavailableError(f"{path} belongs to another user; only that user can change the index") from None
     except BaseException:
         connection.close()
         raise

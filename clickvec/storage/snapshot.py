@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.storage import arrays, json_files, temporary
 from clickvec.storage.outputs import KINDS
 
@@ -46,7 +46,7 @@ class Snapshot:
     def file(self, name: str) -> BufferedReader:
         """Return an open file, positioned at its beginning. Raise if the folder does not have it."""
         if name not in self._files:
-            raise ClickvecError(f"{self.path} is incomplete: {name} is missing; copy or make it again")
+            raise UnavailableError(f"{self.path} is incomplete: {name} is missing; copy or make it again")
         self._files[name].seek(0)
         return self._files[name]
 
@@ -55,7 +55,7 @@ class Snapshot:
         try:
             return json_files.read_json_object(self.file(name))
         except (ValueError, OSError) as error:
-            raise ClickvecError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
+            raise UnavailableError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
 
     def text(self, name: str, max_bytes: int = json_files.MAX_BYTES) -> str:
         """Return the text of a file, or nothing if the folder does not have it."""
@@ -67,7 +67,7 @@ class Snapshot:
                 raise ValueError(f"it has more than {max_bytes:,} bytes")
             return data.decode()
         except (ValueError, OSError) as error:
-            raise ClickvecError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
+            raise UnavailableError(f"{self.path / name} cannot be read: {error}; copy or make it again") from None
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of a file. Only a line feed ends a line."""
@@ -91,12 +91,12 @@ class Snapshot:
         for name, expected in recorded.items():
             size = _size(self.file(name))
             if size != int(expected["bytes"]):
-                raise ClickvecError(
+                raise UnavailableError(
                     f"{self.path / name} has {size:,} bytes, {record} says {int(expected['bytes']):,}: "
                     "copy or make it again"
                 )
             if "sample" in expected and expected["sample"] != sample(self.file(name)):
-                raise ClickvecError(
+                raise UnavailableError(
                     f"{self.path / name} is from another version than {record}; copy or make the whole folder again"
                 )
 
@@ -152,7 +152,7 @@ def _open_files(path: Path, names: Sequence[str], kind: str, opened: contextlib.
         if files is not None and (is_late or not may_be_back):
             raise _not_a(path, names[0], kind)
         if is_late:
-            raise ClickvecError(f"{path} cannot be opened because it is replaced all the time; try again later")
+            raise UnavailableError(f"{path} cannot be opened because it is replaced all the time; try again later")
         time.sleep(0.001)
 
 
@@ -167,7 +167,7 @@ def _open_version(path: Path, names: Sequence[str], opened: contextlib.ExitStack
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ClickvecError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise UnavailableError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _pin(path: Path, opened: contextlib.ExitStack) -> os.stat_result:
@@ -185,9 +185,9 @@ def _open_file(folder: Path, name: str) -> BufferedReader | None:
     try:
         for part in (path, *path.parents[: name.count("/")]):
             if part.is_symlink():
-                raise ClickvecError(f"{part} is a link; replace it by the file itself")
+                raise UnavailableError(f"{part} is a link; replace it by the file itself")
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ClickvecError(f"{path} is not a regular file")
+            raise UnavailableError(f"{path} is not a regular file")
         return os.fdopen(os.open(path, _FLAGS), "rb")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -198,10 +198,10 @@ def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
     if not path.exists():
         old = temporary.set_aside(path)
         cure = f"; an interrupted run left it at {old}: move it back" if old else ""
-        return ClickvecError(f"there is no {kind} at {path}{cure}")
+        return UnavailableError(f"there is no {kind} at {path}{cure}")
     if not path.is_dir():
-        return ClickvecError(f"{path} is a file; expected: {kind}")
+        return UnavailableError(f"{path} is a file; expected: {kind}")
     for other, (_, other_kind) in KINDS.items():
         if (path / other).exists():
-            return ClickvecError(f"{path} is {other_kind}; expected: {kind}")
-    return ClickvecError(f"{path} is not a complete {kind}: {marker} is missing; make it again")
+            return UnavailableError(f"{path} is {other_kind}; expected: {kind}")
+    return UnavailableError(f"{path} is not a complete {kind}: {marker} is missing; make it again")

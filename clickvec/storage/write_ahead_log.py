@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 
 _HEADER = struct.Struct(">8I")  # magic, version, page size, sequence number, two salts, two checksums
 _FRAME_HEADER = 6  # words: page, pages of the database if this is a commit or 0, two salts, two checksums
@@ -30,7 +30,7 @@ def check_log(path: Path) -> None:
             return
         time.sleep(0.05)
     if lost > 1:
-        raise ClickvecError(
+        raise UnavailableError(
             f"{path} is damaged, so that its last {lost} commits cannot be read; "
             "restore a copy of the index, or delete this file to go on without them"
         )

@@ -1,8 +1,10 @@
 """Segments: each derived file that is damaged or missing is named and refused, or built again by the writer."""
 
+import contextlib
 import json
 import logging
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,6 +74,24 @@ def test_a_missing_segment_is_built_again(path: Path) -> None:
     with Index.open(path, writing=True) as writer:
         assert len(writer) == len(TEXTS)
         assert writer.search("hotels in shanghai", 1, mode="words")[0].id == 0
+
+
+def test_a_backup_without_derived_files_is_built_again_by_the_writer(path: Path, tmp_path: Path) -> None:
+    """This is what the backup of docs/serve.md holds: documents by VACUUM INTO, the model, the marker."""
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    with Index.open(path) as index, contextlib.closing(sqlite3.connect(path / "documents.sqlite")) as database:
+        expected = index.search("hotels in new york")
+        database.execute("VACUUM INTO ?", (str(backup / "documents.sqlite"),))
+    shutil.copytree(path / "models", backup / "models")
+    shutil.copy(path / "index.json", backup)
+    with pytest.raises(DamagedSegmentError, match="built again"):
+        Index.open(backup)
+    with Index.open(backup, writing=True) as writer:
+        assert writer.search("hotels in new york") == expected
+        writer.add(["new"], ["a new hotel"])
+    with Index.open(backup) as index:
+        assert len(index) == len(TEXTS) + 1
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "trigrams.txt", "config.json"])

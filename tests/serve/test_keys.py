@@ -1,5 +1,6 @@
 """API keys: who may read, who may write, and what is stored of a key."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,29 @@ def test_a_key_file_holds_hashes_that_only_the_owner_can_read(tmp_path: Path) ->
     assert "k" * 24 in keys
     assert first[:-1] not in keys
     assert not Keys()
+
+
+def test_a_key_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("# kept\n")
+    path.chmod(0o666)
+    with path.open() as held:  # as a stranger may have it open
+        key = new_key(path)
+        assert held.read() == "# kept\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text().startswith("# kept\n")
+    assert key in read_keys(path, "", None)
+
+
+def test_a_key_file_that_is_a_link_or_a_pipe_is_refused(tmp_path: Path) -> None:
+    target, link, pipe = (tmp_path / name for name in ("target", "link", "pipe"))
+    target.write_text("something\n")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    for path in (link, pipe, tmp_path):
+        with pytest.raises(ClickvecError, match=r"link|regular|folder"):
+            new_key(path)
+    assert target.read_text() == "something\n"
 
 
 def test_bad_key_files_are_named(tmp_path: Path) -> None:

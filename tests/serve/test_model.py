@@ -82,3 +82,10 @@ def test_latencies_are_bounds_that_hold_for_a_share_of_the_requests() -> None:
         counters.count(number % 2, "a", 200, 0.0015 if number < 94 else 0.3)
     assert (counters.requests("a"), counters.requests("b")) == (100, 0)
     assert (counters.within("a", 0.5), counters.within("a", 0.95)) == (0.002, 0.5)
+
+
+def test_a_request_longer_than_all_bounds_is_within_none_of_them() -> None:
+    counters = Counters(["a"])
+    for seconds in (0.0015, 60.0):
+        counters.count(0, "a", 200, seconds)
+    assert (counters.within("a", 0.5), counters.within("a", 0.95)) == (0.002, None)

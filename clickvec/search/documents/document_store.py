@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.search.documents import document_rows
 from clickvec.search.documents.document import Document
 from clickvec.storage.database import Database
@@ -224,7 +224,7 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
             rows = connection.execute(statement, (after,)).fetchall()
         is_right = all(document_rows.deletion_crc(*row[:2]) == row[2] for row in rows)
         if after < counters.forgotten:
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{self._database.name} keeps deletions after {counters.forgotten}, not {after}; open the index again"
             )
         if not is_right or len(rows) != max(0, counters.last_deletion - after):

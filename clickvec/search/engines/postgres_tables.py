@@ -182,7 +182,7 @@ def read_model(connections: Connections, tables: Tables, fingerprint: str) -> En
             encoder = Encoder(folder.open_model(Path(path), verify=True))
         except ClickvecError as error:
             reason = str(error).replace(f"{path}/", "")
-            raise ClickvecError(
+            raise EngineError(
                 f"the model in {connections.address.shown} is damaged ({reason}); build the index again"
             ) from None
     return check_model(connections, encoder, fingerprint, "the model in it")
@@ -191,7 +191,7 @@ def read_model(connections: Connections, tables: Tables, fingerprint: str) -> En
 def check_model(connections: Connections, encoder: Encoder, fingerprint: str, whose: str) -> Encoder:
     """Return the encoder. Raise if it is not the one that the index was built with."""
     if encoder.fingerprint != fingerprint:
-        raise ClickvecError(
+        raise EngineError(
             f"{connections.address.shown} is an index of another model: it was built with {fingerprint}, but {whose} "
             f"is {encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
         )

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_rows import duplicate_id
@@ -68,11 +68,11 @@ def take_into_use(store: DocumentStore, folder: IndexFolder, swap: Swap) -> None
     state = swap["state"]
     for parent, name in ((MODELS, state["model"]), (SEGMENTS, state["segment"])):
         if not (folder.path / parent / name).is_dir():
-            raise ClickvecError(f"{folder.path / parent / name} is missing; build it again")
+            raise UnavailableError(f"{folder.path / parent / name} is missing; build it again")
     with store.transaction():
         if store.state()["segment"] != swap["replaces"]:
             folder.remove(SEGMENTS, state["segment"])
-            raise ClickvecError(f"{folder.path} has got another segment meanwhile; build it again")
+            raise UnavailableError(f"{folder.path} has got another segment meanwhile; build it again")
         store.set_state(**state)
         store.forget_deletions(swap["last_deletion"])
 

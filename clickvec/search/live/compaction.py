@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress, ignore
 from clickvec.search.documents.document_store import DocumentStore
@@ -125,7 +125,7 @@ class BackgroundCompaction:
         if child.returncode:
             reason = errors.decode(errors="replace").strip().splitlines()
             said = reason[-1] if reason else f"status {child.returncode}"
-            raise ClickvecError(f"no new segment of {self._path} was built: {said}")
+            raise UnavailableError(f"no new segment of {self._path} was built: {said}")
         return dict(json.loads(output))
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model import folder
 from clickvec.model.encoder import BATCH_SIZE, Encoder
 from clickvec.progress import Progress
@@ -91,7 +91,7 @@ def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
         if (path / "lock").exists():  # there is, or was, a writer
             lock = take_lock(path)
             if lock is None:
-                raise ClickvecError(
+                raise UnavailableError(
                     f"{path} is open for writing by {lock_holder(path)}, such as a running service. Stop it first, or "
                     "change the index while it runs: clickvec index add"
                 )
@@ -105,14 +105,14 @@ def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
 def not_a_link(path: Path) -> Path:
     """Return the path. Raise if it is a link: the folder of a stranger must not lead anywhere else."""
     if path.is_symlink():
-        raise ClickvecError(f"{path} is a link; replace it by what it leads to")
+        raise UnavailableError(f"{path} is a link; replace it by what it leads to")
     return path
 
 
 def regular(path: Path) -> Path:
     """Return the path. Raise if there is something else than a file."""
     if not_a_link(path).exists() and not path.is_file():
-        raise ClickvecError(f"{path} is not a regular file")
+        raise UnavailableError(f"{path} is not a regular file")
     return path
 
 
@@ -133,6 +133,12 @@ class IndexFolder:
     def inside(self, parent: str, name: str = "") -> Path:
         """Return the path of a model or a segment, or of the folder that holds them."""
         return not_a_link(not_a_link(self.path / parent) / name)
+
+    def _present(self, parent: str) -> list[Path]:
+        """Return the models or segments that are there. A copy of the documents alone has no folder of segments."""
+        path = self.inside(parent)
+        path.mkdir(exist_ok=True)
+        return list(path.iterdir())
 
     def identity(self) -> tuple[int, int] | None:
         """Return what tells this folder from another one that has replaced it; None if there is none."""
@@ -159,7 +165,7 @@ class IndexFolder:
         """Open the model in use."""
         path = self.inside(MODELS, settings.model)
         if not path.is_dir():
-            raise ClickvecError(f"{path} is missing; restore a copy of the index or build it again")
+            raise UnavailableError(f"{path} is missing; restore a copy of the index or build it again")
         size = sum(file.stat().st_size for file in path.iterdir())
         encoder = Encoder(folder.open_model(path, verify=size <= _VERIFIED_BYTES), path.resolve())
         return self.check_encoder(encoder, settings, "the model in it")
@@ -167,7 +173,7 @@ class IndexFolder:
     def check_encoder(self, encoder: Encoder, settings: Settings, whose: str = "the given encoder") -> Encoder:
         """Return the encoder. Raise if it is not the one that the index was built with."""
         if encoder.fingerprint != settings.model:
-            raise ClickvecError(
+            raise UnavailableError(
                 f"{self.path} is an index of another model: it was built with {settings.model}, but {whose} is "
                 f"{encoder.fingerprint or 'one that was never saved'}; build the index again with that model"
             )
@@ -184,7 +190,7 @@ class IndexFolder:
 
     def write_segment(self, plan: Plan, fingerprint: str, progress: Progress | None = None) -> tuple[str, int]:
         """Write a new segment folder and return its name and checksum. It is not in use yet."""
-        names = (entry.name for entry in self.inside(SEGMENTS).iterdir())
+        names = (entry.name for entry in self._present(SEGMENTS))
         numbers = [int(name[:6]) for name in names if re.match("[0-9]{6}", name)]
         name = f"{1 + max(numbers, default=0):06d}-{secrets.token_hex(4)}"  # another process may build one too
         with files.filling(self.inside(SEGMENTS, name), self.name) as fresh:
@@ -206,7 +212,7 @@ class IndexFolder:
     def clean(self, settings: Settings) -> None:
         """Remove what killed processes have left: temporary folders, and old ones that are not in use."""
         for parent, used in ((MODELS, settings.model), (SEGMENTS, settings.segment)):
-            for entry in list(self.inside(parent).iterdir()):
+            for entry in self._present(parent):
                 if entry.name.startswith("."):
                     temporary.remove_leftovers(self.path / parent / entry.name[1:].rsplit(".", 2)[0])
                 elif entry.name != used and time.time() - entry.lstat().st_mtime > _STALE_SECONDS:

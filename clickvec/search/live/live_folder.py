@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
@@ -62,7 +62,7 @@ class LiveFolder(Live):
         if writing and (lock := take_lock(path)):
             self._lock = lock
         elif writing:
-            raise ClickvecError(f"{path} is already open for writing, by {lock_holder(path)}; open it for reading")
+            raise UnavailableError(f"{path} is already open for writing, by {lock_holder(path)}; open it for reading")
         try:
             self._open(writing)
             if writing:
@@ -256,7 +256,7 @@ class LiveFolder(Live):
                 if not added:
                     raise
                 told = f"the first {added:,} of {len(every):,} documents were added, and then: {error}"
-                raise ClickvecError(f"{told}. Add all of them again") from error
+                raise type(error)(f"{told}. Add all of them again") from error
         return added
 
     def delete(self, ids: Iterable[str | int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
 from clickvec.search.fusion import Fusion
@@ -71,7 +71,7 @@ class Settings(NamedTuple):
         for name, is_valid in is_right.items():
             if not is_valid:
                 value = f"{getattr(settings, name)!r:.100}"
-                raise ClickvecError(f"the index has the setting {name} {value}, which is not valid; build it again")
+                raise UnavailableError(f"the index has the setting {name} {value}, which is not valid; build it again")
         return settings
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, DiskFullError, UnavailableError
 from clickvec.storage.messages import Message, connect, encode, listen, receive
 from clickvec.storage.temporary import is_at
 
@@ -33,6 +33,7 @@ except ImportError:  # Windows: nothing prevents a second writer, and only the w
 START_SECONDS = 10.0  # how long a writer may take to listen after it has taken the lock
 REPLY_SECONDS = 120.0
 _LOCK, _SOCKET = "lock", "writer.sock"
+_KINDS = (DiskFullError, UnavailableError, ClickvecError)  # of errors that a writer sends, the most special first
 _MOST_TOGETHER = 64  # changes in one commit
 
 Apply = Callable[[Message], object]
@@ -41,11 +42,11 @@ log = logging.getLogger(__name__)
 _held: "weakref.WeakSet[Lock | ChangeServer]" = weakref.WeakSet()
 
 
-class NoWriterError(ClickvecError):
+class NoWriterError(UnavailableError):
     """No process holds the lock of the index, so that this one can take it."""
 
 
-class SilentWriterError(ClickvecError):
+class SilentWriterError(UnavailableError):
     """The process that writes the index does not answer."""
 
 
@@ -97,7 +98,7 @@ def take_lock(folder: Path) -> Lock | None:
         os.ftruncate(handle, 0)
         os.pwrite(handle, b"%d\n" % os.getpid(), 0)
     except OSError as error:
-        raise ClickvecError(f"cannot lock {path}: {error.strerror or error}; check who may write there") from None
+        raise UnavailableError(f"cannot lock {path}: {error.strerror or error}; check who may write there") from None
     return lock
 
 
@@ -142,7 +143,7 @@ def _exchange(folder: Path, data: bytes) -> object:
                 f"the writer of {folder} has not answered for {REPLY_SECONDS:.0f} s; it may still make the change"
             ) from None
     if "error" in reply:
-        raise ClickvecError(reply["error"])
+        raise next((kind for kind in _KINDS if kind.__name__ == reply.get("kind")), ClickvecError)(reply["error"])
     return reply["result"]
 
 
@@ -179,7 +180,7 @@ class ChangeServer:
         """Apply a change. Return what `apply` returned, once the change is durable."""
         future = self._enqueue(message)
         if future is None:
-            raise ClickvecError(f"{self._folder} was closed; open it again")
+            raise UnavailableError(f"{self._folder} was closed; open it again")
         return future.result()
 
     def close(self) -> None:
@@ -266,13 +267,15 @@ class ChangeServer:
                         return  # the client sends the change to the next writer
                     reply = encode({"result": future.result()})
                 except ClickvecError as error:
-                    reply = encode({"error": str(error)})
+                    kind = next(kind for kind in _KINDS if isinstance(error, kind))
+                    reply = encode({"error": str(error), "kind": kind.__name__})
                 except ValueError as error:
                     reply, is_readable = encode({"error": f"the message to the writer is malformed: {error}"}), False
                 except (OSError, EOFError):
                     raise
                 except Exception as error:  # logged by `_commit`
-                    reply = encode({"error": f"the writer of {self._folder} failed: {error!r}"})
+                    told = f"the writer of {self._folder} failed: {error!r}"
+                    reply = encode({"error": told, "kind": UnavailableError.__name__})
                 connection.sendall(reply)
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError, missing_extra
+from clickvec.errors import ClickvecError, UnavailableError, missing_extra
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
 from clickvec.search.lexical.word_segment import WordSegment
@@ -46,7 +46,7 @@ _BLOCK = 2**20
 _log = logging.getLogger(__name__)
 
 
-class DamagedSegmentError(ClickvecError):
+class DamagedSegmentError(UnavailableError):
     """A derived file is missing or damaged. The documents are not: the segment can be built again."""
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import UnavailableError
 from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.native.products import exact_scores, multiply
@@ -173,4 +173,4 @@ class ExactSearch:
 
 def _check_finite(products: Vectors) -> None:
     if not np.isfinite(products.sum()):
-        raise ClickvecError("a vector of the index holds NaN or infinity; build the index again")
+        raise UnavailableError("a vector of the index holds NaN or infinity; build the index again")

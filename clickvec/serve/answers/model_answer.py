@@ -10,6 +10,7 @@ from clickvec.explanation.report import read_history
 from clickvec.model.about import about_model, computed_by
 from clickvec.model.encoder import Encoder
 from clickvec.serve.about_folder import Doctor, Figure, Measured, MeasuredRow, read_about
+from clickvec.serve.counters import BUCKETS
 from clickvec.serve.endpoint import Call
 from clickvec.serve.service import Service
 
@@ -110,5 +111,7 @@ def _searches(service: Service) -> list[Figure]:
     count = service.counters.requests(_SEARCH)
     if not count:
         return []
-    within = 1000 * service.counters.within(_SEARCH, 0.95)
-    return [Figure("searches since the start", count), Figure("95% of searches answered within", within, "ms")]
+    figures, within = [Figure("searches since the start", count)], service.counters.within(_SEARCH, 0.95)
+    if within is not None:
+        return [*figures, Figure("95% of searches answered within", 1000 * within, "ms")]
+    return [*figures, Figure("more than 5% of searches took longer than", 1000 * BUCKETS[-1], "ms")]

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
 
-NumberColumns = Annotated[
-    str, typer.Option("--numbers", metavar="COLUMN,...", help="Columns of a TSV or CSV file that hold numbers.")
-]
-
 app = typer.Typer(cls=VerbsOrFirst, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -55,11 +51,9 @@ def build(
     held_out: Annotated[
         list[Path] | None, input_option("Or a click log that the model was not trained on. Repeatable.")
     ] = None,
-    vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
-    search: Annotated[
-        str, typer.Option(help="exact, approximate (faiss), or auto: approximate from 100,000 titles.")
-    ] = "auto",
-    numbers: NumberColumns = "",
+    vectors: inputs.VectorType = "float32",
+    search: inputs.SearchType = "auto",
+    numbers: inputs.Numbers = "",
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -155,7 +149,7 @@ def fit(index: "Index", source: "ClickLog | Judged") -> list[str]:
 def add(
     index: IndexLocation,
     catalogue: CataloguePath,
-    numbers: NumberColumns = "",
+    numbers: inputs.Numbers = "",
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,

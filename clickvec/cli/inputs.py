@@ -1,5 +1,6 @@
 """The options that several verbs share, and how they read the files that the user names."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
-    from clickvec.data.cleaning import CleaningReport
+    from clickvec.data.cleaning import Cleaning, CleaningReport
     from clickvec.evaluation.held_out_clicks import Collection
 
 
@@ -33,6 +34,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MaxBad = Annotated[float, typer.Option(help="Fail if more than this share of the lines is bad.", min=0.0, max=1.0)]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted run at --out.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+RecipeName = Annotated[str, typer.Option("--recipe", help="default: the best settings so far; paper: the paper's.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
 ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
@@ -93,6 +95,9 @@ KAnonymous = Annotated[
 MergeMinutes = Annotated[
     int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
 ]
+MaxPerHour = Annotated[int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")]
+DropQueries = Annotated[Path | None, input_option("A file of queries to drop, one in each line.")]
+DropClients = Annotated[Path | None, input_option("A file of clients to drop, one in each line.")]
 MaxQueryWords = Annotated[int, typer.Option(min=0, help="Drop queries with more words. 0: keep all.")]
 MinClicks = Annotated[float, typer.Option(min=0, help="Drop queries with fewer clicks.")]
 MaxTrigrams = Annotated[
@@ -106,6 +111,28 @@ TrigramsOnly = Annotated[
 ]
 KeepSecrets = Annotated[
     bool, typer.Option("--keep-secrets", help="Do not mask e-mail addresses, phone, card and SSN numbers.")
+]
+VectorType = Annotated[str, typer.Option("--vectors", help="Number format of the vectors: float32 or int8.")]
+SearchType = Annotated[
+    str, typer.Option("--search", help="exact, approximate (faiss), or auto: approximate from 100,000 titles.")
+]
+Numbers = Annotated[
+    str, typer.Option("--numbers", metavar="COLUMN,...", help="Columns of a TSV or CSV file that hold numbers.")
+]
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def _parse_memory(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(i?)b?", text.strip().lower())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not an amount of memory; write 2GB or 500MB")
+    number, unit, binary = match.groups()
+    return int(float(number) * (_UNITS[unit] if not binary else 1024 ** list(_UNITS).index(unit)))
+
+
+Memory = Annotated[
+    int | None,
+    typer.Option("--memory", parser=_parse_memory, metavar="SIZE", help="Use at most this much memory, such as 2GB."),
 ]
 
 
@@ -166,6 +193,25 @@ def file_names(paths: Iterable[Path]) -> str:
 
     names = (name_of(path) if path == STDIN else path.name for path in paths)
     return ", ".join(names).encode(errors="replace").decode()
+
+
+def read_cleaning(queries: Path | None, clients: Path | None, **rules: float) -> "Cleaning":
+    """Return the rules by which a log is cleaned. The files list queries and clients to drop, one in each line."""
+    from clickvec.data.cleaning import Cleaning
+
+    return Cleaning.with_lists(_read_list(queries), _read_list(clients), **rules)
+
+
+def _read_list(path: Path | None) -> list[str]:
+    """Return the lines of a file, without blank ones."""
+    from clickvec.data.parsing.lines import BadLines, file_lines
+
+    if path is None:
+        return []
+    bad = BadLines()
+    lines = [line for _, block in file_lines(path, bad) for line in block if line.strip()]
+    bad.check(str(path), 0, len(lines), "line of text")
+    return lines
 
 
 # --- reading files -----------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The verb `prepare`: read and clean a click log, and write a data folder."""
 
 import os
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
 _LARGE = 500_000_000  # bytes of a log that is prepared on disk
 _PACKED = (".gz", ".zst", ".parquet")
 _RATIO = 5  # of the size of a text to that of a compressed file
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-def _parse_memory(text: str) -> int:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(i?)b?", text.strip().lower())
-    if not match:
-        raise typer.BadParameter(f"{text!r} is not an amount of memory; write 2GB or 500MB")
-    number, unit, binary = match.groups()
-    return int(float(number) * (_UNITS[unit] if not binary else 1024 ** list(_UNITS).index(unit)))
 
 
 def prepare(
@@ -44,10 +34,7 @@ def prepare(
     ],
     out: Out,
     append: Annotated[bool, typer.Option("--append", help="Add the logs to the data folder at --out.")] = False,
-    memory: Annotated[
-        int | None,
-        typer.Option(parser=_parse_memory, metavar="SIZE", help="Use at most this much memory, such as 2GB."),
-    ] = None,
+    memory: inputs.Memory = None,
     catalogue: Annotated[
         Path | None,
         input_option("A file of ids and titles, for logs that hold document ids. With --teacher, all titles to teach."),
@@ -64,11 +51,9 @@ def prepare(
     hold_out: inputs.HoldOut = False,
     k_anonymous: inputs.KAnonymous = 3,
     merge_minutes: inputs.MergeMinutes = 30,
-    max_per_hour: Annotated[
-        int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")
-    ] = 0,
-    drop_queries: Annotated[Path | None, input_option("A file of queries to drop, one in each line.")] = None,
-    drop_clients: Annotated[Path | None, input_option("A file of clients to drop, one in each line.")] = None,
+    max_per_hour: inputs.MaxPerHour = 0,
+    drop_queries: inputs.DropQueries = None,
+    drop_clients: inputs.DropClients = None,
     max_query_words: inputs.MaxQueryWords = 0,
     min_clicks: inputs.MinClicks = 0,
     keep_secrets: inputs.KeepSecrets = False,
@@ -93,7 +78,6 @@ def prepare(
     """
     from clickvec import config
     from clickvec.data import data_folder, dataset
-    from clickvec.data.cleaning import Cleaning
     from clickvec.data.held_out import fewest_queries
     from clickvec.data.parsing.lines import BadLines
     from clickvec.data.preparation import Preparation
@@ -124,7 +108,7 @@ def prepare(
         "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,
         "max_query_words": max_query_words, "min_clicks": min_clicks, "keep_secrets": keep_secrets,
     }  # fmt: skip
-    cleaning = Cleaning.with_lists(_read_list(drop_queries), _read_list(drop_clients), **rules)
+    cleaning = inputs.read_cleaning(drop_queries, drop_clients, **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
     bad_titles = BadLines()
     titles = stream_titles(catalogue, bad_titles, max_bad, columns) if catalogue and teacher else ()
@@ -183,18 +167,6 @@ def _write_teacher(out: Path, teacher: str, tokens: bool) -> None:
     else:
         with tuned_for_training():  # a transformer runs on torch too
             open_teacher(data, texts, teacher, out, Bar())
-
-
-def _read_list(path: Path | None) -> list[str]:
-    """Return the lines of a file, without blank ones."""
-    from clickvec.data.parsing.lines import BadLines, file_lines
-
-    if path is None:
-        return []
-    bad = BadLines()
-    lines = [line for _, block in file_lines(path, bad) for line in block if line.strip()]
-    bad.check(str(path), 0, len(lines), "line of text")
-    return lines
 
 
 def memory_for(logs: list[Path], before: Path | None = None) -> int | None:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import AsJson, Device, print_outcome
+from clickvec.cli.inputs import AsJson, Device, input_option, print_outcome
 from clickvec.cli.streams import print_message, print_result
 from clickvec.errors import ClickvecError, missing_extra
 
@@ -150,16 +151,26 @@ def _check_origin(origin: str, is_safe: bool) -> None:
 def retrain(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
     clicks: Annotated[
-        list[Path] | None, typer.Option(help="A further click log, besides that of the service. Repeatable.")
+        list[Path] | None, input_option("A further click log, besides that of the service. Repeatable.")
     ] = None,
     click_log: Annotated[Path | None, typer.Option(help="The log of the service. Default: INDEX.clicks.jsonl.")] = None,
     old_clicks: Annotated[
-        Path | None, typer.Option(help="The log that the model was trained on, to measure it on old days too.")
+        Path | None, input_option("The log that the model was trained on, to measure it on old days too.")
     ] = None,
-    k_anonymous: Annotated[
-        int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
-    ] = 3,
+    catalogue: inputs.LogCatalogue = None,
+    queries: inputs.LogQueries = None,
+    k_anonymous: inputs.KAnonymous = 3,
+    merge_minutes: inputs.MergeMinutes = 30,
+    max_per_hour: inputs.MaxPerHour = 0,
+    drop_queries: inputs.DropQueries = None,
+    drop_clients: inputs.DropClients = None,
+    max_query_words: inputs.MaxQueryWords = 0,
+    min_clicks: inputs.MinClicks = 0,
+    keep_secrets: inputs.KeepSecrets = False,
     device: Device = "auto",
+    column_names: inputs.ColumnNames = None,
+    no_header: inputs.NoHeader = False,
+    max_bad: inputs.MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
     """Train the model of an index further on the clicks of its service, and swap it in.
@@ -167,6 +178,8 @@ def retrain(
     Part of the clicks is held out. If the new model is significantly worse on it, or if there are too few clicks to
     tell, the old model stays, and the clicks are used again the next time. The exit status is 0 in both cases. A
     service of the index goes on answering; it takes the new model within a second.
+
+    Options about columns, ids and headers are for --clicks and --old-clicks; those about cleaning are for all logs.
     """
     try:
         import msgspec  # noqa: F401
@@ -175,12 +188,20 @@ def retrain(
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     from clickvec.serve.click_log import default_path
+    from clickvec.serve.retraining import Reading
     from clickvec.serve.retraining import retrain as retrain_index
     from clickvec.training.process_settings import tuned_for_training
 
+    named = (*(clicks or ()), old_clicks, catalogue, queries)
+    cleaning = inputs.read_cleaning(
+        drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
+        max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
+    )  # fmt: skip
+    columns = inputs.read_columns(column_names, no_header, (*named, drop_queries, drop_clients))
+    reading = Reading(columns, catalogue, queries, max_bad, cleaning)
     with tuned_for_training():
         outcome = retrain_index(
-            index, click_log or default_path(index), clicks or (), old_clicks, k_anonymous=k_anonymous, device=device,
+            index, click_log or default_path(index), clicks or (), old_clicks, reading=reading, device=device,
             progress=Bar(),
         )  # fmt: skip
     print_outcome(f"{index}: {outcome.reason}", {"index": str(index), **outcome._asdict()}, as_json)

@@ -49,7 +49,7 @@ def train(
         bool, typer.Option("--no-hold-out", help="Train on all clicks and measure nothing.")
     ] = False,
     shown: Shown = None,
-    recipe: Annotated[str, typer.Option(help="default: the best settings so far; paper: the paper's.")] = "default",
+    recipe: inputs.RecipeName = "default",
     tower: Annotated[str | None, typer.Option(help=", ".join(TOWERS))] = None,
     recipe_file: Annotated[Path | None, typer.Option(help="A TOML file of settings that override the recipe.")] = None,
     settings: inputs.Settings = None,

@@ -45,28 +45,62 @@ def up(
     clicks: Annotated[
         bool, typer.Option("--clicks", help="Let the page log clicks, to OUT/index.clicks.jsonl, for retrain.")
     ] = False,
+    queries: inputs.LogQueries = None,
+    judged: Annotated[Path | None, input_option("A judged set to measure on as well.")] = None,
+    memory: inputs.Memory = None,
+    k_anonymous: inputs.KAnonymous = 3,
+    merge_minutes: inputs.MergeMinutes = 30,
+    max_per_hour: inputs.MaxPerHour = 0,
+    drop_queries: inputs.DropQueries = None,
+    drop_clients: inputs.DropClients = None,
+    max_query_words: inputs.MaxQueryWords = 0,
+    min_clicks: inputs.MinClicks = 0,
+    keep_secrets: inputs.KeepSecrets = False,
+    recipe: inputs.RecipeName = "default",
+    settings: inputs.Settings = None,
+    device: inputs.Device = "auto",
+    vectors: inputs.VectorType = "float32",
+    search: inputs.SearchType = "auto",
+    numbers: inputs.Numbers = "",
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
+    max_bad: inputs.MaxBad = 0.01,
 ) -> None:
     """Turn a click log into a search engine with a web page: doctor, prepare, train, index, measure, serve.
 
     Everything is in one folder. Stop it at any time: the same command continues where it was. Stages whose inputs are
     the same are not done again.
 
-    Only this machine can open the page. For more options, use the verbs of the stages on the files of the folder.
+    The options are those of the verbs that it runs: doctor, prepare, train, index, evaluate. A changed option does only
+    those stages again that depend on it. Only this machine can open the page.
     """
+    from clickvec import config
     from clickvec.cli.up_folder import opened
-    from clickvec.cli.up_stages import SIMULATE, STAGES, Plan
+    from clickvec.cli.up_stages import SIMULATE, STAGES, Options, Plan
+    from clickvec.model.shrink import check_vector_type
+    from clickvec.search.live.index_folder import check_search
 
     given = logs or []
-    if catalogue and not given:
-        raise typer.BadParameter("--catalogue is for a log of yours; the built-in log has its own")
-    columns = inputs.read_columns(column_names, no_header, (*given, catalogue))
-    _check_files(given, catalogue, columns)
+    for name, file in (("--catalogue", catalogue), ("--queries", queries), ("--judged", judged)):
+        if file and not given:
+            raise typer.BadParameter(f"{name} is for a log of yours; the built-in log has its own")
+    others = (catalogue, queries, judged)
+    columns = inputs.read_columns(column_names, no_header, (*given, *others, drop_queries, drop_clients))
+    config.recipe(recipe, settings=settings or [])  # raises an error before the first stage
+    check_vector_type(vectors)
+    check_search(search)
+    cleaning = inputs.read_cleaning(
+        drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
+        max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
+    )  # fmt: skip
+    options = Options(
+        queries, judged, max_bad, cleaning, memory, recipe, tuple(settings or ()), device, vectors, search, numbers
+    )
+    _check_files(given, others, queries, columns)
     folder_path = out or _default_folder(given)
     stages = STAGES if given else (SIMULATE, *STAGES)
-    with opened(folder_path, (*given, catalogue)) as folder:
-        plan, total = Plan(folder, given, catalogue, columns), len(stages) + (not no_serve)
+    with opened(folder_path, (*given, *others, drop_queries, drop_clients)) as folder:
+        plan, total = Plan(folder, given, catalogue, columns, options), len(stages) + (not no_serve)
         folder.use_for(given, is_chosen=out is not None)
         _check_environment(folder, None if no_serve else port)
         heading = f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}\n"
@@ -141,22 +175,26 @@ def _default_folder(logs: list[Path]) -> Path:
     return Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip("-._") or "log")
 
 
-def _check_files(logs: list[Path], catalogue: Path | None, columns: "Columns") -> None:
+def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Path | None, columns: "Columns") -> None:
     """Refuse what cannot be read several times, and names of columns that no file has."""
     from clickvec.cli.up_folder import check_file
     from clickvec.data import BadLines, read_events, stream_titles
     from clickvec.data.parsing.open_files import STDIN
     from clickvec.data.parsing.paths import is_beir, log_files
 
-    if STDIN in (*logs, catalogue):
+    catalogue, *_ = others
+    if STDIN in (*logs, *others):
         raise ClickvecError("up reads its files several times, and standard input only once; save it to a file first")
     files = log_files(logs)
-    for path in (*files, *([catalogue] if catalogue else [])):
+    for path in (*files, *filter(None, others)):
         if not is_beir(path):
             check_file(path)
     if columns.names:  # each stage reads only some of the files, so all of them are looked at here
         for file in files:
-            next(iter(read_events([file], columns, catalogue=catalogue, bad=BadLines(), max_bad=1.0)), None)
+            next(
+                iter(read_events([file], columns, catalogue=catalogue, queries=queries, bad=BadLines(), max_bad=1.0)),
+                None,
+            )
         if catalogue:
             next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
         columns.check_used()

@@ -40,7 +40,7 @@ NAMES = {"vectors": "model"}  # what the model alone is called, here and by `tra
 BASELINE = "BM25 (tuned)"
 
 
-def measure(folder: UpFolder, judged: Path | None, source: str) -> Told:
+def measure(folder: UpFolder, judged: Path | None, source: str, max_bad: float) -> Told:
     """Measure the index, write measured.json and return the figures."""
     from clickvec.data import data_folder, read_judged
     from clickvec.search.index import Index
@@ -55,7 +55,7 @@ def measure(folder: UpFolder, judged: Path | None, source: str) -> Told:
         told = Told("Nothing, because the log has too few different queries to hold some out.")
         if held_out:
             try:
-                told = _quality(index, *held_out[:2], read_judged(judged).rows if judged else (), measured)
+                told = _quality(index, *held_out[:2], read_judged(judged, max_bad).rows if judged else (), measured)
             except ClickvecError as error:  # the catalogue has no clicked title
                 told = Told(f"Nothing: {error}.")
     measured["note"] = told.text

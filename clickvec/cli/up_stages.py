@@ -22,12 +22,29 @@ from clickvec.render.labels import counted
 if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import Columns
+    from clickvec.data.cleaning import Cleaning
 
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
 NEW_FORMATS = 2  # raise this if a stage gives another result for the same inputs
-MAX_BAD = 0.01
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the stages do their work: the options of their verbs."""
+
+    queries: Path | None
+    judged: Path | None
+    max_bad: float
+    cleaning: "Cleaning"
+    memory: int | None
+    recipe: str
+    settings: tuple[str, ...]
+    device: str
+    vectors: str
+    search: str
+    numbers: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,7 @@ class Plan:
     given: list[Path]
     given_catalogue: Path | None
     columns: "Columns"
+    options: Options
 
     @property
     def is_built_in(self) -> bool:
@@ -56,8 +74,8 @@ class Plan:
 
     @property
     def judged(self) -> Path | None:
-        """A judged set to measure on as well. Only the built-in log has one."""
-        return self.folder.site / "test.tsv.gz" if self.is_built_in else None
+        """A judged set to measure on as well. The built-in log has one."""
+        return self.folder.site / "test.tsv.gz" if self.is_built_in else self.options.judged
 
     @cached_property
     def files(self) -> dict[str, str]:
@@ -67,8 +85,29 @@ class Plan:
         return {
             "the log": hash_files(log_files(self.logs)),
             "the catalogue": hash_files([self.catalogue] if self.catalogue else []),
+            "--queries": hash_files([self.options.queries] if self.options.queries else []),
             "--columns": hash_value([dict(self.columns.names), self.columns.header]),
         }
+
+    @property
+    def chosen_recipe(self) -> "Recipe":
+        """The recipe that the options name."""
+        from clickvec import config
+
+        return config.recipe(self.options.recipe, settings=self.options.settings)
+
+    @property
+    def recipe(self) -> "Recipe":
+        """The recipe to train by. Without a wish of the user, it has fewer epochs for many pairs."""
+        from clickvec import config
+        from clickvec.data import data_folder
+
+        is_free = self.options.recipe == "default" and not any(
+            setting.partition("=")[0].strip() == "epochs" for setting in self.options.settings
+        )
+        if is_free and len(data_folder.load(self.folder.data).pair_query) > MANY_PAIRS:
+            return config.recipe(self.chosen_recipe, epochs=FEWER_EPOCHS)
+        return self.chosen_recipe
 
 
 class Stage(NamedTuple):
@@ -106,9 +145,10 @@ def simulate(plan: Plan) -> Told:
 
 def doctor(plan: Plan) -> Told:
     """Examine the log."""
-    from clickvec import config
-
-    found = doctor_verb.examine_log(plan.logs, plan.columns, config.recipe(), catalogue=plan.catalogue)
+    found = doctor_verb.examine_log(
+        plan.logs, plan.columns, plan.chosen_recipe, catalogue=plan.catalogue, queries=plan.options.queries,
+        device=plan.options.device,
+    )  # fmt: skip
     up_measures.write_doctor(plan.folder.about, found)
     texts = [finding.text for finding in found.findings if finding.name in ("clicks", "shared_words")]
     act = [finding.heading for finding in found.findings if finding.act]
@@ -124,9 +164,14 @@ def prepare_data(plan: Plan) -> Told:
     from clickvec.data.preparation import Preparation
     from clickvec.evaluation.held_out_clicks import Catalogue
 
-    folder = plan.folder
-    settings = Preparation(hold_out=True, memory=prepare.memory_for(plan.logs), whole_words=True)
-    prepare.write_folder(plan.logs, folder.data, settings, plan.columns, plan.catalogue, None, MAX_BAD)
+    folder, options, recipe = plan.folder, plan.options, plan.chosen_recipe
+    settings = Preparation(
+        recipe.max_words, recipe.max_trigrams, options.cleaning, hold_out=True, whole_words=recipe.whole_words,
+        memory=options.memory or prepare.memory_for(plan.logs),
+    )  # fmt: skip
+    prepare.write_folder(
+        plan.logs, folder.data, settings, plan.columns, plan.catalogue, options.queries, options.max_bad
+    )
     data, texts = data_folder.load_with_texts(folder.data)
     titles = Catalogue(texts.titles[:])
     for part in texts.held_out or ():
@@ -156,9 +201,10 @@ def train(plan: Plan) -> Told:
         from clickvec.training.measuring import folder_parts
         from clickvec.training.trainer import load_checked
 
-        data, recipe = load_checked(folder.data), recipe_for(folder)
+        data, recipe = load_checked(folder.data), plan.recipe
         parts = folder_parts(folder.data) if has_held_out(folder) else None
         options: dict[str, Any] = {"dev": parts[0] if parts else None, "source": file_names(plan.logs)}
+        options["device"] = plan.options.device
         is_unfinished = (folder.path / "model.run" / "checkpoint.safetensors").exists()
         try:
             model = run_training(
@@ -169,9 +215,10 @@ def train(plan: Plan) -> Told:
             model = run_training(data, recipe, folder.model, overwrite=True, progress=Bar(), **options)
     kept = model.training["kept"]
     text = f"{counted(recipe.epochs, 'epoch')} over {counted(len(data.pair_query), 'pair')}."
-    if recipe.epochs < default_epochs():
+    if recipe.epochs < plan.chosen_recipe.epochs:
         text += (
-            f" {FEWER_EPOCHS} epochs instead of {default_epochs()}, because there are more than {MANY_PAIRS:,} pairs."
+            f" {FEWER_EPOCHS} epochs instead of {plan.chosen_recipe.epochs}, because there are more than "
+            f"{MANY_PAIRS:,} pairs; --set epochs={plan.chosen_recipe.epochs} keeps them."
         )
     if "dev" in kept:
         text += f" Epoch {kept['epoch']} is kept: NDCG@10 {kept['dev']['NDCG@10']:.1f} on the queries for choosing."
@@ -184,12 +231,15 @@ def index(plan: Plan) -> Told:
     from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
 
-    folder, bad = plan.folder, BadLines()
+    folder, options, bad = plan.folder, plan.options, BadLines()
     columns = plan.columns if plan.catalogue else Columns()
     catalogue = plan.catalogue or folder.titles
-    titles = stream_titles(catalogue, bad, MAX_BAD, columns, distinct=True)
-    documents = index_verbs.documents_in(titles, "", name_of(catalogue), columns)
-    with index_verbs.create(folder.index, Encoder.load(folder.model), documents, bad, overwrite=True) as made:
+    titles = stream_titles(catalogue, bad, options.max_bad, columns, distinct=True)
+    documents = index_verbs.documents_in(titles, options.numbers, name_of(catalogue), columns)
+    with index_verbs.create(
+        folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
+        search=options.search,
+    ) as made:  # fmt: skip
         held_out = data_folder.load_held_out(folder.data)
         if held_out:
             index_verbs.fit(made, held_out[0])
@@ -200,26 +250,10 @@ def index(plan: Plan) -> Told:
 
 def measure(plan: Plan) -> Told:
     """Measure the index on held-out clicks beside BM25, and how fast it is."""
-    return up_measures.measure(plan.folder, plan.judged, file_names(plan.logs))
+    return up_measures.measure(plan.folder, plan.judged, file_names(plan.logs), plan.options.max_bad)
 
 
 # --- what they depend on -----------------------------------------------------------------------------------------
-
-
-def default_epochs() -> int:
-    """Return the epochs of the default recipe."""
-    from clickvec import config
-
-    return config.recipe().epochs
-
-
-def recipe_for(folder: UpFolder) -> "Recipe":
-    """Return the default recipe, with fewer epochs for many pairs."""
-    from clickvec import config
-    from clickvec.data import data_folder
-
-    pairs = len(data_folder.load(folder.data).pair_query)
-    return config.recipe(epochs=FEWER_EPOCHS) if pairs > MANY_PAIRS else config.recipe()
 
 
 def has_held_out(folder: UpFolder) -> bool:
@@ -232,11 +266,21 @@ def _simulate_inputs(plan: Plan) -> Inputs:
 
 
 def _doctor_inputs(plan: Plan) -> Inputs:
-    return plan.files
+    return {**plan.files, "the recipe": hash_value(asdict(plan.chosen_recipe))}
+
+
+def _prepare_inputs(plan: Plan) -> Inputs:
+    recipe = plan.chosen_recipe
+    rules = {f"--{name.replace('_', '-')}": value for name, value in asdict(plan.options.cleaning).items()}
+    return {
+        **plan.files,
+        **{name: hash_value(sorted(value) if isinstance(value, frozenset) else value) for name, value in rules.items()},
+        "the recipe": hash_value([recipe.max_words, recipe.max_trigrams, recipe.whole_words]),
+    }
 
 
 def _train_inputs(plan: Plan) -> Inputs:
-    recipe = hash_value(asdict(recipe_for(plan.folder)))
+    recipe = hash_value(asdict(plan.recipe))
     return {"the prepared data": hash_files([plan.folder.data]), "the recipe": recipe}
 
 
@@ -249,7 +293,8 @@ def _index_inputs(plan: Plan) -> Inputs:
     if plan.catalogue:
         source = {name: plan.files[name] for name in ("the catalogue", "--columns")}
     model = open_model(folder.model).fingerprint
-    return {"the model": model, **source, "held-out clicks": hash_files(held_out)}
+    options = {f"--{name}": getattr(plan.options, name) for name in ("vectors", "search", "numbers")}
+    return {"the model": model, **source, **options, "held-out clicks": hash_files(held_out)}
 
 
 def _measure_inputs(plan: Plan) -> Inputs:
@@ -270,7 +315,7 @@ STAGES = (
     Stage(
         "doctor", _doctor_inputs, lambda folder: (folder.about / "doctor.json", folder.about / "doctor.html"), doctor
     ),
-    Stage("prepare", _doctor_inputs, lambda folder: (folder.data / "data.json", folder.titles), prepare_data),
+    Stage("prepare", _prepare_inputs, lambda folder: (folder.data / "data.json", folder.titles), prepare_data),
     Stage("train", _train_inputs, lambda folder: (folder.model / "config.json",), train),
     Stage("index", _index_inputs, lambda folder: (folder.index / "index.json",), index, _index_contents),
     Stage("measure", _measure_inputs, lambda folder: (folder.about / "measured.json",), measure),

@@ -4,13 +4,15 @@ import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickvec.data import ClickLog, read_clicks
+from clickvec.data import BadLines, ClickLog, Columns, read_events
 from clickvec.data.cleaning import Cleaning, clean
+from clickvec.data.clicks import collect, describe_files
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.errors import ClickvecError
 from clickvec.progress import Progress
@@ -19,6 +21,19 @@ from clickvec.serve.click_log import mark_used, take
 from clickvec.text.tokens import canonical
 
 log = logging.getLogger(__name__)
+
+
+class Reading(NamedTuple):
+    """How the logs besides that of the service are read, and how all logs are cleaned."""
+
+    columns: Columns = Columns()
+    catalogue: Path | None = None
+    queries: Path | None = None
+    max_bad: float = 0.01
+    cleaning: Cleaning = Cleaning()
+
+
+AS_USUAL = Reading()
 
 
 class Retrained(NamedTuple):
@@ -37,7 +52,7 @@ def retrain(
     clicks: Sequence[Path] = (),
     old_clicks: Path | None = None,
     *,
-    k_anonymous: int = Cleaning.k_anonymous,
+    reading: Reading = AS_USUAL,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Retrained:
@@ -47,7 +62,7 @@ def retrain(
     Otherwise the old model and the logs stay, and the next call reads the logs again. A running service goes on
     answering; it has the new model a moment after the swap. The fusion stays, so scores keep their meaning.
 
-    Queries that fewer than `k_anonymous` clients typed are dropped, if the logs have clients.
+    Queries that fewer clients typed than the cleaning demands are dropped, if the logs have clients.
     """
     from clickvec.training.continuing import continue_training
 
@@ -55,7 +70,9 @@ def retrain(
     if not logs and not clicks:
         raise ClickvecError(f"there are no new clicks at {click_log}; send clicks to the service first (POST /click)")
     names = [str(name) for name in (*logs, *clicks)]
-    new_clicks, dropped, is_usual = _read(names, k_anonymous)
+    k_anonymous = reading.cleaning.k_anonymous
+    new_clicks, dropped, is_usual = _read(logs, clicks, reading)
+    old_log = old_clicks if old_clicks is None or reading == AS_USUAL else _read_log((), [old_clicks], reading)
     index = Index.open(path)
     try:
         old = index.encoder
@@ -64,7 +81,7 @@ def retrain(
         with tempfile.TemporaryDirectory(prefix="clickvec-retrain-") as folder:
             source = names if is_usual else new_clicks  # of files, the model card has the names
             new = continue_training(
-                source, _model_folder(index), Path(folder) / "model", old_clicks=old_clicks, device=device,
+                source, _model_folder(index), Path(folder) / "model", old_clicks=old_log, device=device,
                 progress=progress,
             )  # fmt: skip
             compared = list(new.model.training.get("continued", {}).get("compared", []))
@@ -80,13 +97,28 @@ def retrain(
         index.close()
 
 
-def _read(names: list[str], k_anonymous: int) -> tuple[ClickLog, int, bool]:
+def _read_log(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> ClickLog:
+    """Read logs of the service and others, and clean them by all rules but k-anonymity."""
+    columns, catalogue, queries, max_bad, cleaning = reading
+    bad = BadLines()
+    blocks = chain(
+        read_events(own, bad=bad, max_bad=max_bad) if own else (),
+        read_events(given, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad) if given else (),
+    )
+    log = collect(blocks, bad)
+    bad.check(describe_files([*own, *given]), max_bad, len(log), "pair with a click")
+    columns.check_used()
+    return clean(log, replace(cleaning, k_anonymous=0))[0]
+
+
+def _read(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> tuple[ClickLog, int, bool]:
     """Return clean clicks, how many queries too few clients typed, and whether training cleans the files likewise.
 
     A file without clients cannot tell how many typed a query, so its queries are kept.
     """
-    log, _ = clean(read_clicks(names), Cleaning(k_anonymous=0))
-    files = [clean(read_clicks([name]), Cleaning(k_anonymous=0))[0] for name in names] if names[1:] else [log]
+    k_anonymous = reading.cleaning.k_anonymous
+    log = _read_log(own, given, reading)
+    files = [_read_log([path], (), reading) for path in own] + [_read_log((), [path], reading) for path in given]
     clients: dict[str, set[str]] = {}
     kept: set[str] = set()
     for part in (part for file in files for part in (file, file.shown) if part):
@@ -95,7 +127,7 @@ def _read(names: list[str], k_anonymous: int) -> tuple[ClickLog, int, bool]:
         for query, client in zip(part.queries, part.clients or (), strict=part.clients is not None):
             clients.setdefault(canonical(query), set()).update(filter(None, [client.strip()]))
     rare = {query for query, typed in clients.items() if len(typed) < k_anonymous} - kept
-    is_usual = not clients or (k_anonymous == Cleaning.k_anonymous and not kept)
+    is_usual = reading == AS_USUAL and not (clients and kept)
     if all(canonical(query) in rare for query in log.queries):
         return ClickLog([], [], np.zeros(0)), len(rare), is_usual
     log, _ = clean(log, Cleaning(k_anonymous=0, drop_queries=frozenset(rare)))

@@ -78,12 +78,12 @@ def copy(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-def run_again(at: Path) -> Done:
-    return run("up", at / "log.tsv", "--catalogue", at / "catalogue.tsv", "--out", at / "out", "--no-serve")
+def run_again(at: Path, *options: str) -> Done:
+    return run("up", at / "log.tsv", "--catalogue", at / "catalogue.tsv", "--out", at / "out", "--no-serve", *options)
 
 
-def again(at: Path) -> str:
-    done = run_again(at)
+def again(at: Path, *options: str) -> str:
+    done = run_again(at, *options)
     assert done.status == 0, done.err
     return done.out
 
@@ -236,6 +236,41 @@ def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: P
     text = (copy / "catalogue.tsv").read_text()
     (copy / "catalogue.tsv").write_text(text.replace("lamp made of red", "crimson lantern"))
     assert done_before(ok(*command)) == []
+
+
+def test_options_of_the_verbs_reach_their_stages(copy: Path) -> None:
+    options = ("--numbers", "price", "--vectors", "int8", "--search", "exact")
+    assert done_before(again(copy, *options)) == ["doctor", "prepare", "train"]
+    found = ok("search", copy / "out/index", "lamp", "--where", '{"price": {"lt": 3}}', "--json")
+    assert {hit["id"] for hit in json.loads(found)["hits"]} == {"p0", "p1", "p2"}
+    assert json.loads(ok("info", copy / "out/index", "--json"))["vectors"] == "int8"
+    assert done_before(again(copy, *options)) == NAMES
+    screen = " ".join(again(copy, "--numbers", "price").split())
+    check_tells(screen, "again, because --vectors and --search changed")
+
+
+def test_cleaning_and_settings_of_up(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.tsv")
+    judged = tmp_path / "judged.tsv"
+    judged.write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\tred lamp\tp0\tlamp made of red\t2\n")
+    drop = tmp_path / "drop.txt"
+    drop.write_text("red lamp for the kitchen\n")
+    command = ("up", log, "--catalogue", write_catalogue(tmp_path / "c.tsv"), "--out", tmp_path / "out", "--no-serve")
+    done = run(*command, "--drop-queries", drop, "--set", "cells=6", "--set", "epochs=1", "--judged", judged)
+    assert done.status == 0, done.err
+    check_tells(" ".join(done.out.split()), "1 epoch over", "judged NDCG@10", "1 judged query")
+    check_tells(done.err, "--drop-queries")
+    assert json.loads(ok("info", tmp_path / "out/model", "--json"))["dimensions"] == 6
+
+
+def test_wrong_options_of_up_are_refused_before_the_first_stage(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.tsv")
+    command = ("up", log, "--out", tmp_path / "out", "--no-serve")
+    assert "no_such" in refused(*command, "--set", "no_such=1")
+    assert "int4" in refused(*command, "--vectors", "int4")
+    assert "fuzzy" in refused(*command, "--search", "fuzzy")
+    assert "--judged is for a log of yours" in wrong_usage("up", "--judged", log)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_result_is_made_again(copy: Path) -> None:

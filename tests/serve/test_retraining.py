@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from command import check_tells, ok, refused
 from serving import Running, running, until
 from tiny import TEXTS, tiny_model
 
-from clickvec.data import read_clicks
+from clickvec.data import Columns, read_clicks
+from clickvec.data.cleaning import Cleaning
 from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
+from clickvec.serve.retraining import Reading, _read
 
 FUSION = Fusion("mixture", {"cosine": 0.5, "words": 0.4, "codes": 0.1})
 
@@ -109,3 +112,23 @@ def test_retrain_keeps_the_fusion_and_tells_what_k_anonymity_drops(indexed: Path
     with Index.open(index) as opened:
         assert opened.encoder.fingerprint == outcome["fingerprint"]
         assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})
+
+
+def test_retrain_reads_and_cleans_logs_as_prepare_does(indexed: Path, site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    index = shutil.copytree(indexed, tmp_path / "index")
+    clicks = read_clicks(site / "clicks.tsv.gz")
+    lines = list(zip(clicks.queries, clicks.titles, strict=True))[:1_500]
+    ids = {title: f"d{number}" for number, title in enumerate(dict.fromkeys(title for _, title in lines))}
+    (tmp_path / "titles.tsv").write_text("doc_id\ttitle\n" + "".join(f"{i}\t{title}\n" for title, i in ids.items()))
+    rows = [f"{query}\t{ids[title]}\tperson {number}\t{number * 60}\n" for number, (query, title) in enumerate(lines)]
+    rows += [f"query of a robot {number}\td0\trobot\t{number}\n" for number in range(1_000)]
+    (tmp_path / "new.tsv").write_text("search_term\tdoc_id\tclient\ttime\n" + "".join(rows))
+    command = ("retrain", index, "--clicks", tmp_path / "new.tsv", "--k-anonymous", "0", "--json")
+    names = ("--columns", "query=search_term", "--catalogue", tmp_path / "titles.tsv", "--max-per-hour", "100")
+    assert json.loads(ok(*command, *names))["compared"]
+    for most, is_there in ((0, True), (100, False)):
+        columns, cleaning = Columns({"query": "search_term"}), Cleaning(max_per_hour=most)
+        reading = Reading(columns, tmp_path / "titles.tsv", cleaning=cleaning)
+        log, *_ = _read((), [tmp_path / "new.tsv"], reading._replace(cleaning=replace(cleaning, k_anonymous=0)))
+        assert any("robot" in query for query in log.queries) is is_there

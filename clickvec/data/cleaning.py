@@ -17,7 +17,7 @@ from clickvec.data.clicks import ClickLog
 from clickvec.data.secrets import mask, may_have_secret
 from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
-from clickvec.text.tokens import canonical
+from clickvec.text.tokens import canonical, text_blocks
 from clickvec.text.trigrams import Tokens
 
 NO_CLIENT = 0
@@ -242,7 +242,7 @@ def hash_clients(clients: Sequence[str] | None, size: int) -> NDArray[np.int64]:
 
 def _numbers(table: AnyTokenTable, texts: list[str]) -> NDArray[np.int32]:
     """Return the number of each text in a table of distinct texts."""
-    blocks = (texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE))
+    blocks = text_blocks(texts, _AT_ONCE)
     return np.concatenate([np.zeros(0, np.int32), *(table.read(block).values for block in blocks)])
 
 
@@ -274,9 +274,8 @@ def _mask_texts(lists: list[list[str]], report: CleaningReport) -> list[list[str
 
 def _suspects(texts: list[str]) -> list[int]:
     """Return the lines that may have a secret."""
-    starts = range(0, len(texts), _AT_ONCE)
-    rows = [np.flatnonzero(may_have_secret(texts[start : start + _AT_ONCE])) + start for start in starts]
-    suspects: list[int] = np.concatenate([np.zeros(0, np.int64), *rows]).tolist()
+    found = [may_have_secret(block) for block in text_blocks(texts, _AT_ONCE)]
+    suspects: list[int] = np.flatnonzero(np.concatenate([np.zeros(0, bool), *found])).tolist()
     return suspects
 
 

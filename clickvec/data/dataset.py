@@ -14,7 +14,7 @@ from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.storage.disk_arrays import DiskArray
 from clickvec.text.ragged import Ints, Ragged, concatenate
-from clickvec.text.tokens import split_tokens
+from clickvec.text.tokens import split_tokens, text_blocks
 from clickvec.text.trigrams import MAX_TRIGRAMS, Tokens, Vocabulary, count_units
 
 _TEXTS_AT_ONCE = 2**15  # to limit memory
@@ -168,10 +168,12 @@ def _read(
     distinct, numbers, rows = token_table(max_words=0), np.empty(len(texts), np.int32), list[Ragged]()
     distinct.read(list(before))
     rows.append(tokens.read_table(distinct, 0))
-    for first in range(0, len(texts), _TEXTS_AT_ONCE):
+    done = 0
+    for block in text_blocks(texts, _TEXTS_AT_ONCE):
         known = len(distinct)
-        numbers[first : first + _TEXTS_AT_ONCE] = distinct.read(texts[first : first + _TEXTS_AT_ONCE]).values
+        numbers[done : done + len(block)] = distinct.read(block).values
         rows.append(tokens.read_table(distinct, known))
+        done += len(block)
     return numbers, concatenate(rows), distinct.read(others).values, distinct
 
 

@@ -144,7 +144,7 @@ def qrels_lines(blocks: Iterable[LineBlock], name: str, bad: BadLines) -> Iterat
             if not line:
                 continue
             if len(fields) != 4:
-                bad.add(name, number, *wrong_width(fields, ("query_id", "0", "doc_id", "grade")))
+                bad.add(name, number, *wrong_width(len(fields), ("query_id", "0", "doc_id", "grade")))
                 continue
             grade = parse_grade(fields[3], lowest=-(10**9))
             if grade is None:

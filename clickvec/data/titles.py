@@ -11,9 +11,9 @@ from clickvec.data.parsing.head import look_at
 from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
-from clickvec.data.parsing.parquet_rows import parquet_objects
+from clickvec.data.parsing.parquet_rows import parquet_payloads
 from clickvec.data.parsing.records import read_table
-from clickvec.data.parsing.source import Source, open_source
+from clickvec.data.parsing.source import Block, Source, open_source
 from clickvec.data.parsing.usual_names import USUAL
 from clickvec.errors import ClickvecError
 
@@ -90,7 +90,7 @@ def stream_title_blocks(
     A name in `columns` that the file does not have is an error: for a table, before the first title.
     """
     count, source = 0, open_source(path, bad, columns)
-    for block in _title_blocks(source):
+    for block in _title_blocks(source, payloads=False):
         if source.format != "jsonl":
             columns.check_used()
         yield block.lines, block.titles
@@ -113,12 +113,13 @@ class _Block(NamedTuple):
         return map(Title, ids, self.titles, self.payloads)
 
 
-def _title_blocks(source: Source, need_ids: bool = False) -> Iterator[_Block]:
-    blocks = _json_blocks(source, need_ids) if source.format == "jsonl" else _table_blocks(source, need_ids)
+def _title_blocks(source: Source, need_ids: bool = False, payloads: bool = True) -> Iterator[_Block]:
+    is_json = source.format == "jsonl"
+    blocks = _json_blocks(source, need_ids) if is_json else _table_blocks(source, need_ids, payloads)
     return (_without_blanks(source, block) for block in blocks)
 
 
-def _table_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
+def _table_blocks(source: Source, need_ids: bool, payloads: bool) -> Iterator[_Block]:
     """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
     schema, source = catalogue_schema(TITLES, *look_at(source))
     header, blocks = read_table(source, schema, only_needed=True)  # of Parquet; the payload is read below
@@ -126,15 +127,11 @@ def _table_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
     if need_ids and doc_id is None:
         raise ClickvecError(f"{source.name} has no ids; add a column doc_id, or name it with --columns doc_id=COLUMN")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
-    typed = None
-    if source.format == "parquet":
-        typed = enumerate(
-            parquet_objects(source.path, {header.names[at] for at in (title, doc_id) if at is not None}), 1
-        )
-    for lines, columns in blocks:
-        payloads = _text_payloads(columns, others, len(lines)) if typed is None else _typed_payloads(typed, lines)
-        ids = None if doc_id is None else columns[doc_id]
-        yield _Block(lines, columns[title], ids, payloads, 1 + header.lines)
+    typed = parquet_payloads(source, header.names) if source.format == "parquet" and payloads else None
+    rows: Iterable[tuple[Block, Iterable[dict[str, Any]]]]
+    rows = typed or ((block, _text_payloads(block[1], others, len(block[0]))) for block in blocks)
+    for (lines, columns), values in rows:
+        yield _Block(lines, columns[title], None if doc_id is None else columns[doc_id], values, 1 + header.lines)
 
 
 def _text_payloads(
@@ -142,12 +139,6 @@ def _text_payloads(
 ) -> Iterator[dict[str, Any]]:
     for row in range(rows):
         yield {name: cell for name, at in names if (cell := columns[at][row]).strip()}
-
-
-def _typed_payloads(objects: Iterator[tuple[int, dict[str, Any]]], lines: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of some rows. Bad rows between them are skipped."""
-    for line in lines:
-        yield next(value for number, value in objects if number == line)
 
 
 def _json_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:

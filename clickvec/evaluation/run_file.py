@@ -35,7 +35,7 @@ class RunFile(Ranker):
                 if not fields:
                     continue
                 if len(fields) != len(_FIELDS):
-                    bad.add(name, number, *wrong_width(fields, _FIELDS))
+                    bad.add(name, number, *wrong_width(len(fields), _FIELDS))
                     continue
                 score = _number(fields[4])
                 if score is None:

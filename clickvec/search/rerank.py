@@ -126,7 +126,7 @@ def _rows(stream: BinaryIO, name: str, bad: BadLines, score: str | None) -> Iter
                     bad.headers += 1
                     continue
             if len(fields) != len(names or COLUMNS):
-                bad.add(name, number, *wrong_width(fields, names or COLUMNS))
+                bad.add(name, number, *wrong_width(len(fields), names or COLUMNS))
                 continue
             blank = next((column for column, text in zip(COLUMNS, fields, strict=False) if not text.strip()), None)
             if blank:

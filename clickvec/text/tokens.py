@@ -6,6 +6,9 @@ word"). A token is written as its words with single spaces between them, so a to
 """
 
 import unicodedata
+from collections.abc import Iterator, Sequence
+
+_BLOCK_CHARACTERS = 2**24
 
 
 def normalise(text: str) -> str:
@@ -18,6 +21,21 @@ def normalise(text: str) -> str:
 def split_words(text: str) -> list[str]:
     """Return the words of a text: split at white space, in lower case; digits are kept, nothing is stemmed."""
     return normalise(text).split()
+
+
+def text_blocks(texts: Sequence[str], most: int) -> Iterator[list[str]]:
+    """Yield consecutive texts, at most so many and of a limited size together: joined, they need memory twice."""
+    for first in range(0, len(texts), most):
+        block = list(texts[first : first + most])
+        if sum(map(len, block)) <= _BLOCK_CHARACTERS:
+            yield block
+            continue
+        start = size = 0
+        for end, text in enumerate(block, 1):
+            size += len(text)
+            if size >= _BLOCK_CHARACTERS or end == len(block):
+                yield block[start:end]
+                start, size = end, 0
 
 
 def canonical(text: str) -> str:

@@ -420,7 +420,7 @@ def plainly_read(path: Path, columns: Columns) -> tuple[list[tuple[str, str, flo
     header = records._find_header(source, rows[: 1 if columns.header else LOOK_AHEAD], schema)
     for number, fields in rows[header.lines :]:
         if len(fields) != len(header.names):
-            bad.add(str(path), number, *records.wrong_width(fields, header.names))
+            bad.add(str(path), number, *records.wrong_width(len(fields), header.names))
             continue
         query, title = (fields[header.at[column]] for column in ("query", "title"))
         count = fields[header.at["clicks"]] if "clicks" in header.at else "1"

@@ -23,6 +23,8 @@ _HINTS = {
     "text": ("text", "query", "title", "name"),
     "topic": ("topic", "label", "category", "class"),
 }
+MAX_WIDTH = 10_000  # columns of a file
+TOO_WIDE = f"more than {MAX_WIDTH:,} columns"
 _MAX_COLUMNS = 20  # shown in a message
 _MAX_LETTERS = 40  # of each
 
@@ -93,6 +95,14 @@ class Columns:
 
 
 OWN_NAMES = Columns()
+
+
+def check_width(name: str, columns: int) -> None:
+    """Refuse a file with more columns than any table has."""
+    if columns > MAX_WIDTH:
+        raise ClickvecError(
+            f"{name} has {columns:,} columns, more than {MAX_WIDTH:,}; check what separates them, or leave some out"
+        )
 
 
 def listed(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clickvec.data.parsing.header import Row
-from clickvec.data.parsing.lines import LineBlock
+from clickvec.data.parsing.lines import MAX_LINE_BYTES, TOO_LONG, LineBlock
 from clickvec.data.parsing.source import Source
 
 
@@ -23,11 +23,12 @@ class CsvReader:
         self._source, self._blocks = source, iter(source.lines)
         self._first, self._lines, self._at = 1, list[str](), 0  # the present block, and the next line in it
         self._read = 0  # lines that were read, without blank ones
+        self._size = 0  # characters of the present record
 
     def pieces(self) -> Iterator[LineBlock | CsvRecords]:
         """Yield blocks of lines without quotes, and the records of the other lines."""
         # csv limits a field to 131,072 characters, which also limits how much text an open quote can swallow.
-        reader = csv.reader(self._feed(), strict=True)
+        reader = csv.reader(self, strict=True)
         while self._next_block():
             if _is_plain(self._lines):
                 self._at = len(self._lines)
@@ -39,7 +40,7 @@ class CsvReader:
         """Return the records that begin in the present block, and in those that an open quote runs into."""
         records = CsvRecords([], {})
         while self._at < len(self._lines):
-            number, before = self._first + self._at, self._read
+            number, before, self._size = self._first + self._at, self._read, 0
             try:
                 fields = next(reader)
             except csv.Error as error:
@@ -52,12 +53,21 @@ class CsvReader:
                     records.sizes[number] = self._read - before
         return records
 
-    def _feed(self) -> Iterator[str]:
-        while self._at < len(self._lines) or self._next_block():
-            line = self._lines[self._at]
-            self._at += 1
-            self._read += line != ""
-            yield f"{line}\n"
+    def __iter__(self) -> "CsvReader":
+        """Return the lines that the csv module reads: an iterator that goes on after it has raised an error."""
+        return self
+
+    def __next__(self) -> str:
+        """Return the next line. Raise csv.Error if the record that it is part of is too long."""
+        if self._at == len(self._lines) and not self._next_block():
+            raise StopIteration
+        line = self._lines[self._at]
+        self._at += 1
+        self._read += line != ""
+        self._size += len(line)
+        if self._size > MAX_LINE_BYTES:  # each field is short, but quotes can join lines without end
+            raise csv.Error(f"a record is {TOO_LONG}")
+        return f"{line}\n"
 
     def _next_block(self) -> bool:
         block = next(self._blocks, None)

@@ -4,6 +4,7 @@ import csv
 from itertools import chain
 from typing import NamedTuple
 
+from clickvec.data.parsing.columns import check_width
 from clickvec.data.parsing.json_rows import flatten
 from clickvec.data.parsing.lines import BadLines
 from clickvec.data.parsing.open_files import is_regular
@@ -35,7 +36,9 @@ def look_at(source: Source) -> tuple[Source, Head]:
     blocks, line = first_line(looked_at.lines)
     if not regular:
         source = source._replace(lines=chain(blocks, source.lines))
-    return source, Head(_fields(line, source.format), line, source.format == "jsonl")
+    fields = _fields(line, source.format)
+    check_width(source.name, len(fields))
+    return source, Head(fields, line, source.format == "jsonl")
 
 
 def _fields(line: str, file_format: str) -> tuple[str, ...]:

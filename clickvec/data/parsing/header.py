@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from clickvec.data.parsing.columns import IGNORED, Columns, missing_columns
+from clickvec.data.parsing.columns import IGNORED, Columns, check_width, missing_columns
 from clickvec.data.parsing.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
-_MAX_CACHED = 1000  # sets of keys of JSON objects, to limit memory
+_MAX_CACHED = 100_000  # keys of JSON objects, to limit memory
 LOOK_AHEAD = 100  # lines that decide on the columns of a file without a header: the first one alone may be bad
 
 Row = tuple[int, Sequence[str]]  # line number, fields
@@ -55,6 +55,7 @@ def find_header(name: str, head: Sequence[Row], schema: Schema, columns: Columns
     """Find the columns of a table by its first rows. Raise if the header lacks a column that the reader needs."""
     if head:
         number, fields = head[0]
+        check_width(name, len(fields))
         header = _by_names(name, number, [field.strip() for field in fields], schema, columns)
         if header:
             return header
@@ -133,6 +134,7 @@ class Keys:
         self._last: tuple[str, ...] | None = None  # the keys of the last object; most objects have the same
         self._keys: dict[str, str] = {}
         self._cache: dict[tuple[str, ...], dict[str, str]] = {}
+        self._cached_names = 0
         self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
@@ -156,8 +158,10 @@ class Keys:
         if names not in self._cache:
             self._columns.note(self._name, names, ())
             keys = self._look_up(number, names)
-            if known != (len(self._mapped), len(self._usual)) or len(self._cache) == _MAX_CACHED:
+            if known != (len(self._mapped), len(self._usual)) or self._cached_names > _MAX_CACHED:
                 self._cache.clear()  # another object may be read in another way now
+                self._cached_names = 0
+            self._cached_names += len(names)
             self._cache[names] = keys
         return self._cache[names]
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from clickvec.data.parsing.columns import MAX_WIDTH, TOO_WIDE
 from clickvec.data.parsing.header import Keys, Row, Schema
 from clickvec.data.parsing.source import Block, Blocks, Source
 from clickvec.storage.json_files import parse_json
@@ -23,6 +24,8 @@ def json_objects(source: Source) -> Iterator[list[tuple[int, dict[str, Any]]]]:
                 continue
             if not isinstance(value, dict):
                 source.bad.add(source.name, number, "not a JSON object")
+            elif len(value) > MAX_WIDTH:
+                source.bad.add(source.name, number, TOO_WIDE)
             elif not _is_text(line, value):
                 source.bad.add(source.name, number, "an escape (\\u....) that is no character")
             else:
@@ -70,6 +73,9 @@ def json_columns(source: Source, schema: Schema) -> Blocks:
         rows: list[Row] = []
         for number, value in objects:
             flat = flatten(value)
+            if len(flat) > MAX_WIDTH:
+                source.bad.add(source.name, number, TOO_WIDE)
+                continue
             key_of = keys.find(number, flat)
             first = key_of if first is None else first
             fields, reason = _fields(flat, key_of, schema)

@@ -16,6 +16,7 @@ from clickvec.errors import ClickvecError
 T = TypeVar("T")
 
 MAX_LINE_BYTES = 10_000_000
+TOO_LONG = f"longer than {MAX_LINE_BYTES:,} bytes"
 MAX_EXAMPLES = 20
 MAX_BAD = 0.01  # the share of bad lines that readers accept by default
 _CHUNK_BYTES = 1 << 20
@@ -177,7 +178,7 @@ def _decode(block: bytearray) -> list[str] | None:
 def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
     reason = detail = None
     if len(raw) > MAX_LINE_BYTES:
-        reason = f"longer than {MAX_LINE_BYTES:,} bytes"
+        reason = TOO_LONG
     elif b"\0" in raw:
         reason = "NUL byte"
     else:

@@ -2,29 +2,28 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from clickvec.data.parsing.lines import BadLines
+import numpy as np
+
+from clickvec.data.parsing.parquet_batches import Batch, batches, opened
 from clickvec.data.parsing.source import Block, Blocks, Source
-from clickvec.errors import ClickvecError, missing_extra
 
-_ROWS_AT_ONCE = 8192
-_BUFFER = 1 << 20  # bytes of each column, so that a row group of any size is read in little memory
+T = TypeVar("T")
 
 
 def column_names(path: Path) -> list[str]:
     """Return the names of the columns that hold values, in the order of the file."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return list(_leaves(file.schema_arrow))
 
 
 def row_group_sizes(path: Path) -> list[int]:
     """Return the number of rows in each row group."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return [file.metadata.row_group(at).num_rows for at in range(file.metadata.num_row_groups)]
 
 
@@ -33,82 +32,89 @@ def parquet_blocks(source: Source, wanted: Sequence[str], lists: Collection[str]
 
     A list is blank, unless its column is one of `lists`: then it is JSON.
     """
-    row = 1
-    with _opened(source.path) as file:
-        leaves = _leaves(file.schema_arrow)
-        top = list(dict.fromkeys(leaves[name][0] for name in wanted))
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=top):
-            columns = [
-                _texts(_inner(batch.column(leaves[name][0]), leaves[name][1:]), name in lists) for name in wanted
-            ]
-            numbers = range(row, row + batch.num_rows)
-            row += batch.num_rows
-            source.bad.total += batch.num_rows
-            yield _without_bad_text(source.name, source.bad, numbers, columns)
+    for batch in batches(source, wanted):
+        columns = [_texts(_inner(batch.values, name), name in lists) for name in wanted]
+        for part in batch.parts:
+            yield _without_bad_text(source, batch.numbers[part], [column[part] for column in columns])
 
 
-def parquet_objects(path: Path, without: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Yield each row as an object of JSON values, without null and without some columns.
+def parquet_payloads(source: Source, wanted: Sequence[str]) -> Iterator[tuple[Block, Iterable[dict[str, Any]]]]:
+    """Yield blocks of the wanted columns, and the other columns of each row as an object."""
+    for batch in batches(source, ()):
+        columns = [_texts(_inner(batch.values, name), False) for name in wanted]
+        others = [name for name in batch.values.schema.names if name not in wanted]
+        for part, objects in _objects(batch, others):
+            block = _without_bad_text(source, batch.numbers[part], [column[part] for column in columns])
+            good = set(block[0])
+            yield block, [value for number, value in objects if number in good]
+
+
+def parquet_objects(source: Source, wanted: Sequence[str]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    """Yield lists of (number, object) of the wanted columns."""
+    for batch in batches(source, wanted):
+        for _, objects in _objects(batch, batch.values.schema.names):
+            yield objects
+
+
+def _objects(batch: "Batch", names: Sequence[str]) -> Iterator[tuple[slice, list[tuple[int, dict[str, Any]]]]]:
+    """Yield parts of a batch: their rows with their numbers as objects of JSON values, without null.
 
     Dates and times are texts in ISO 8601, decimals are floats, and bytes that are not UTF-8 are left out.
     """
-    with _opened(path) as file:
-        names = [name for name in file.schema_arrow.names if name not in without]
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-            for row in batch.to_pylist() if names else [{}] * batch.num_rows:
-                values = ((name, _json_value(value)) for name, value in row.items())
-                yield {name: value for name, value in values if value is not None}
+    columns = [batch.values.column(batch.values.schema.names.index(name)) for name in names]
+    shared = [_by_code(column, lambda values: values.to_pylist(), None) for column in columns]
+    for part in batch.parts:
+        cells = [
+            column[part.start : part.stop].to_pylist() if values is None else values[part]
+            for column, values in zip(columns, shared, strict=True)
+        ]
+        values = [list(map(json_value, column)) for column in cells]
+        rows = zip(*values, strict=True) if values else [()] * (part.stop - part.start)
+        yield (
+            part,
+            [
+                (number, {name: value for name, value in zip(names, row, strict=True) if value is not None})
+                for number, row in zip(batch.numbers[part], rows, strict=True)
+            ],
+        )
 
 
-def _json_value(value: Any) -> Any:  # noqa: ANN401
+def json_value(value: Any) -> Any:  # noqa: ANN401
+    """Return a value as JSON has it: None, a truth value, a number, a text, a list or a dictionary."""
+    if value is None or type(value) in (str, int, bool):
+        return value
     if isinstance(value, dict):
-        return {str(name): _json_value(inner) for name, inner in value.items()}
+        return {str(name): json_value(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(inner) for inner in value]
+        return [json_value(inner) for inner in value]
     if isinstance(value, bytes):
         return _decoded(value)
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else _text(value)
+    return value if isinstance(value, str | int) else _text(value)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
-def _without_bad_text(name: str, bad: BadLines, numbers: range, columns: list[list[str | None]]) -> Block:
+def _without_bad_text(source: Source, numbers: Sequence[int], columns: list[list[str | None]]) -> Block:
     """Leave out rows that have a field which is not UTF-8 (None) or has a NUL, and count them as bad."""
     damaged: dict[int, str] = {}
     for column in columns:
-        if None in column:
-            damaged |= {at: "not UTF-8" for at, text in enumerate(column) if text is None}
-        elif "\0" in "".join(text or "" for text in column):
-            damaged |= {at: "NUL byte" for at, text in enumerate(column) if "\0" in (text or "")}
+        distinct = set(column)
+        if None in distinct or "\0" in "".join(cast(set[str], distinct)):
+            reasons: dict[str | None, str] = {text: "NUL byte" for text in distinct if text and "\0" in text}
+            reasons |= {None: "not UTF-8"}
+            damaged |= {at: reasons[text] for at, text in enumerate(column) if text in reasons}
     if not damaged:
         return numbers, cast(list[list[str]], columns)
     for at, reason in sorted(damaged.items()):
-        bad.add(name, numbers[at], reason)
+        source.bad.add(source.name, numbers[at], reason)
     good = [at for at in range(len(numbers)) if at not in damaged]
     return [numbers[at] for at in good], [[column[at] or "" for at in good] for column in columns]
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        import pyarrow
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise missing_extra("pyarrow", "data") from None
-    try:
-        with path.open("rb") as stream, ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER) as file:
-            yield file
-    except (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ClickvecError(
-            f"{path}: the Parquet file is cut short or damaged ({reason}); copy or make it again"
-        ) from error
 
 
 def _leaves(schema: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
@@ -129,11 +135,12 @@ def _leaves(schema: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
     return leaves
 
 
-def _inner(column: Any, path: Sequence[str]) -> Any:  # noqa: ANN401
-    """Return the field of a struct that a path leads to. It is null where the struct is."""
+def _inner(batch: Any, name: str) -> Any:  # noqa: ANN401
+    """Return the column of a dotted name. The field of a struct is null where the struct is."""
     from pyarrow import compute
 
-    return compute.struct_field(column, list(path)) if path else column
+    first, *rest = _leaves(batch.schema)[name]
+    return compute.struct_field(batch.column(first), rest) if rest else batch.column(first)
 
 
 def _texts(column: Any, is_list: bool) -> list[str | None]:  # noqa: ANN401
@@ -141,10 +148,11 @@ def _texts(column: Any, is_list: bool) -> list[str | None]:  # noqa: ANN401
     import pyarrow as pa
     from pyarrow import compute, types
 
+    nothing: str | None = ""
+    shared = _by_code(column, lambda values: _texts(values, is_list), nothing)
+    if shared is not None:
+        return shared
     kind = column.type
-    if types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
     if types.is_floating(kind):
         column = compute.if_else(compute.is_nan(column), pa.scalar(None, kind), column)
     elif types.is_timestamp(kind):  # seconds since 1970
@@ -156,9 +164,26 @@ def _texts(column: Any, is_list: bool) -> list[str | None]:  # noqa: ANN401
             or types.is_large_binary(column.type)):  # fmt: skip
         column = column.cast(pa.string())
     try:
-        return [_decoded(value) if isinstance(value, bytes) else value or "" for value in column.to_pylist()]
+        values = column.to_pylist()
+        if types.is_binary(column.type) or types.is_large_binary(column.type):
+            return ["" if value is None else _decoded(value) for value in values]
+        return [value or "" for value in values]
     except UnicodeDecodeError:
         return [_decoded(value.as_buffer().to_pybytes()) if value.is_valid else "" for value in column]
+
+
+def _by_code(column: Any, convert: Callable[[Any], list[T]], null: T) -> list[T] | None:  # noqa: ANN401
+    """Return the values of a column that has a dictionary, each converted once; None for another column."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type):
+        return None
+    codes = compute.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    used, at = np.unique(codes, return_inverse=True)
+    values = convert(column.dictionary.take(pa.array(used[used >= 0])))
+    values = [null, *values] if len(used) and used[0] < 0 else values
+    return [values[code] for code in at.tolist()]
 
 
 def _decoded(value: bytes) -> str | None:

@@ -98,10 +98,10 @@ def _find_header(source: Source, head: list[Row], schema: Schema) -> Header:
     return header
 
 
-def wrong_width(fields: Sequence[str], names: Sequence[str]) -> tuple[str, str]:
+def wrong_width(count: int, names: Sequence[str]) -> tuple[str, str]:
     """Return the reason, and its detail, why a line with too few or too many columns is bad."""
-    count = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-    return "wrong number of columns", f"{count}, expected {', '.join(names)}"
+    columns = "1 column" if count == 1 else f"{count:,} columns"
+    return "wrong number of columns", f"{columns}, expected {', '.join(names)}"
 
 
 def _blocks(source: Source, header: Header, pieces: Iterator[_Piece], separator: str) -> Blocks:
@@ -120,13 +120,16 @@ def _from_lines(source: Source, header: Header, block: LineBlock, separator: str
     first, lines = block
     width, between = len(header.names), f"{separator}\n{separator}"
     numbers: Sequence[int] = range(first, first + len(lines))
-    fields = between.join(lines).split(separator)  # a line feed is a field of its own between the fields of two lines
+    together = between.join(lines)  # a line feed is a field of its own between the fields of two lines
+    # A line may have millions of fields, so they are counted before they are split.
+    is_even = together.count(separator) + 2 == len(lines) * (width + 1)
+    fields = together.split(separator) if is_even else []
     ends = fields[width :: width + 1]
-    if "" in lines or len(fields) + 1 != len(lines) * (width + 1) or ends.count("\n") < len(ends):
+    if not is_even or "" in lines or ends.count("\n") < len(ends):
         good = [line.count(separator) == width - 1 if line else False for line in lines]
         for number, line, is_good in zip(numbers, lines, good, strict=True):
             if line and not is_good:
-                source.bad.add(source.name, number, *wrong_width(line.split(separator), header.names))
+                source.bad.add(source.name, number, *wrong_width(line.count(separator) + 1, header.names))
         numbers = list(compress(numbers, good))
         fields = between.join(compress(lines, good)).split(separator)
     return numbers, [fields[at :: width + 1] for at in range(width)]
@@ -140,5 +143,5 @@ def _from_records(source: Source, header: Header, records: CsvRecords) -> Block:
             source.bad.total -= records.sizes.get(number, 1) - 1  # a good record counts once
         else:  # an open quote may have swallowed some lines
             lines = records.sizes.get(number, 1)
-            source.bad.add(source.name, number, *wrong_width(fields, header.names), lines=lines)
+            source.bad.add(source.name, number, *wrong_width(len(fields), header.names), lines=lines)
     return by_columns(good) if good else ((), ())

@@ -33,7 +33,10 @@ def evaluate(
     ] = None,
     index: Annotated[
         str | None,
-        typer.Option(help="A folder or an address: measure hybrid search, words, vectors and BM25 over its titles."),
+        typer.Option(
+            parser=inputs.index_location,
+            help="A folder or an address: measure hybrid search, words, vectors and BM25 over its titles.",
+        ),
     ] = None,
     judged: Annotated[Path | None, input_option("A judged set, or TREC qrels with --queries and --catalogue.")] = None,
     held_out: Annotated[
@@ -58,7 +61,8 @@ def evaluate(
     A run file (query_id Q0 doc_id rank score tag) holds what another engine returned, by the ids of --judged. Run files
     alone are measured as trec_eval does; --judged may then be qrels without texts.
     """
-    titles, models = titles or (catalogue if queries else None), models or []
+    titles = titles or (catalogue if queries else None)
+    models = [str(inputs.model_location(name)) for name in models or ()]
     _check_usage(models, index, judged, held_out, run, catalogue if titles is None else None)
     given = (judged, *(held_out or ()), dev, queries, titles, catalogue)
     if run:

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 def explain(
     model: Annotated[
-        str, typer.Argument(help="A model folder, an index folder, or the address of an index in a database.")
+        str,
+        typer.Argument(
+            parser=inputs.model_or_index,
+            help="A model folder, an index folder, that of up, or the address of an index in a database.",
+        ),
     ],
     query: Annotated[str, typer.Argument(help="The query.")],
     title: Annotated[str | None, typer.Argument(help="A title, or its id in the index. Default: the top hit.")] = None,
     first: Annotated[str | None, typer.Option(help="Compare with this title instead of the top hit.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Show this model side by side with the first.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(parser=inputs.model_location, help="Show this model side by side with the first.")
+    ] = None,
     method: Annotated[str, typer.Option(help="shapley, changes or leave-one-out.")] = "shapley",
     html: Annotated[Path | None, typer.Option(help="Write an HTML page about the pair.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write a figure of gates and cells over the words.")] = None,

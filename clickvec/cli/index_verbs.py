@@ -104,7 +104,7 @@ def build(
     if dev:
         source = inputs.read_judged_set(dev, max_bad, columns)
     elif held_out:
-        source = inputs.read_log(held_out, max_bad, columns)
+        source = inputs.read_log(held_out, max_bad, columns, catalogue)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
     documents = documents_in(titles, numbers, name_of(catalogue), columns)
     with create(target, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:

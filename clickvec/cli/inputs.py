@@ -23,6 +23,31 @@ def input_path(text: str) -> Path:
     return path.absolute() if text != "-" and path == Path("-") else path
 
 
+def _in_up_folder(text: str, *parts: str) -> str:
+    """Return the first of these parts that the folder of `clickvec up` has; any other path or address as it is."""
+    from clickvec.search.engines.address import is_address
+
+    path = Path(text)
+    if is_address(text) or not (path / "up.json").is_file():
+        return text
+    return str(next((path / part for part in parts if (path / part).is_dir()), text))
+
+
+def index_location(text: str) -> str:
+    """Read an index folder or the address of an index; the folder of up means the index in it."""
+    return _in_up_folder(text, "index")
+
+
+def model_location(text: str) -> Path:
+    """Read a model folder; the folder of up means the model in it."""
+    return Path(_in_up_folder(text, "model"))
+
+
+def model_or_index(text: str) -> str:
+    """Read a model folder or an index; the folder of up means the index in it or, if there is none, the model."""
+    return _in_up_folder(text, "index", "model")
+
+
 def input_option(text: str, *names: str) -> Any:  # noqa: ANN401
     """Declare an option that takes the path of a file to read."""
     return typer.Option(*names, parser=input_path, help=text)
@@ -36,10 +61,20 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted r
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 RecipeName = Annotated[str, typer.Option("--recipe", help="default: the best settings so far; paper: the paper's.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
-ModelPath = Annotated[Path, typer.Argument(help="A model folder.")]
-ModelOrIndex = Annotated[Path, typer.Argument(help="A model folder or an index folder.")]
+ModelPath = Annotated[Path, typer.Argument(parser=model_location, help="A model folder, or that of up.")]
+ModelOrIndex = Annotated[
+    Path,
+    typer.Argument(
+        parser=lambda text: Path(model_or_index(text)), help="A model folder, an index folder, or that of up."
+    ),
+]
 IndexLocation = Annotated[
-    str, typer.Argument(metavar="INDEX", help="An index folder, or the address of an index in a database.")
+    str,
+    typer.Argument(
+        metavar="INDEX",
+        parser=index_location,
+        help="An index folder, that of up, or the address of an index in a database.",
+    ),
 ]
 CataloguePath = Annotated[
     Path,

@@ -21,7 +21,12 @@ READ_VARIABLE, WRITE_VARIABLE = "CLICKVEC_READ_KEY", "CLICKVEC_WRITE_KEY"
 
 def serve(
     index_location: Annotated[
-        str | None, typer.Argument(metavar="INDEX", help="An index folder, or the address of an index in a database.")
+        str | None,
+        typer.Argument(
+            metavar="INDEX",
+            parser=inputs.index_location,
+            help="An index folder, that of up, or the address of an index in a database.",
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at. 0 takes any free port.")] = 8080,
@@ -74,11 +79,12 @@ def serve(
     if index_location is None:
         raise typer.BadParameter("give the folder of an index, or its address", param_hint="INDEX")
     from clickvec.search.engines.address import is_address, short_name, without_password
+    from clickvec.search.live.index_folder import format_of
 
     address = index_location if is_address(index_location) else ""
     index = Path(short_name(address) if address else index_location)
-    if not address and not (index / "index.json").is_file():
-        raise ClickvecError(f"{index} is not an index; build one with: clickvec index MODEL CATALOGUE --out INDEX")
+    if not address:
+        format_of(index)  # raises an error if it is none
     from clickvec.serve.about_folder import default_folder
     from clickvec.serve.click_log import default_path
     from clickvec.serve.limits import Limits, Settings, is_loopback
@@ -149,7 +155,14 @@ def _check_origin(origin: str, is_safe: bool) -> None:
 
 
 def retrain(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")],
+    index: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INDEX",
+            parser=lambda text: Path(inputs.index_location(text)),
+            help="An index folder, or that of up.",
+        ),
+    ],
     clicks: Annotated[
         list[Path] | None, input_option("A further click log, besides that of the service. Repeatable.")
     ] = None,

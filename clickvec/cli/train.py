@@ -39,7 +39,11 @@ def train(
     teacher: inputs.Teachers = None,
     from_model: Annotated[
         Path | None,
-        typer.Option("--from", help="Train this model further, on new clicks. It is kept if the new one is worse."),
+        typer.Option(
+            "--from",
+            parser=inputs.model_location,
+            help="Train this model further, on new clicks. It is kept if the new one is worse.",
+        ),
     ] = None,
     old_clicks: Annotated[
         Path | None,

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -36,9 +37,29 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401, D102
         with streams.printing_parser_output():  # --help
-            rest: list[str] = super().parse_args(ctx, args)
+            given = list(args)
+            try:
+                rest: list[str] = super().parse_args(ctx, args)
+            except _ClickError as error:
+                _add_hint(error, ctx, given)
+                raise
         _check_paths(ctx)
         return rest
+
+
+def _add_hint(error: Any, ctx: Any, args: list[str]) -> None:  # noqa: ANN401
+    """Complete the message about an unknown option that is the name of a setting."""
+    from clickvec.config import Recipe
+
+    option = getattr(error, "option_name", "")
+    name = option.lstrip("-").replace("-", "_")
+    has_settings = any("--set" in parameter.opts for parameter in ctx.command.params)
+    if not has_settings or name not in {field.name for field in fields(Recipe)}:
+        return
+    after = next((args[at:] for at, word in enumerate(args) if word.partition("=")[0] == option), [])
+    value = next(iter([word.partition("=")[2] for word in after[:1] if "=" in word] or after[1:2]), "VALUE")
+    error.message += f". It is a setting: --set {name}={value}"
+    error.possibilities = None
 
 
 def _check_paths(ctx: Any) -> None:  # noqa: ANN401

@@ -193,6 +193,13 @@ def _open_file(folder: Path, name: str) -> BufferedReader | None:
         return None
 
 
+_CURES = {  # by the marker of a folder and the kind that was expected
+    ("config.json", "index folder"): "; build one with: clickvec index MODEL CATALOGUE --out INDEX",
+    ("data.json", "index folder"): "; train a model on it first: clickvec train",
+    ("data.json", "model folder"): "; train a model on it: clickvec train",
+}
+
+
 def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
     """Return the error for a folder that lacks its marker."""
     if not path.exists():
@@ -201,7 +208,13 @@ def _not_a(path: Path, marker: str, kind: str) -> ClickvecError:
         return UnavailableError(f"there is no {kind} at {path}{cure}")
     if not path.is_dir():
         return UnavailableError(f"{path} is a file; expected: {kind}")
+    if (path / "up.json").is_file():
+        return UnavailableError(
+            f"{path} is the folder of clickvec up; expected: {kind}. Its index is {path / 'index'} and its model "
+            f"{path / 'model'}"
+        )
     for other, (_, other_kind) in KINDS.items():
         if (path / other).exists():
-            return UnavailableError(f"{path} is {other_kind}; expected: {kind}")
+            cure = _CURES.get((other, kind), "")
+            return UnavailableError(f"{path} is {other_kind}; expected: {kind}{cure}")
     return UnavailableError(f"{path} is not a complete {kind}: {marker} is missing; make it again")

@@ -19,7 +19,7 @@ from command import Done, check_tells, contents, ok, program, refused, run, star
 from clickvec import Index, config
 from clickvec.cli import up as up_verb
 from clickvec.cli.up_stages import STAGES
-from clickvec.errors import Interrupted
+from clickvec.errors import ClickvecError, Interrupted
 from clickvec.search.live.writer import take_lock
 
 pytest.importorskip("torch")
@@ -195,6 +195,27 @@ def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: 
     ok(*command, "query=typed,doc_id=sku")
     with Index.open(tmp_path / "out/index") as index:
         assert index.get("p0") is not None
+
+
+def test_verbs_take_the_folder_of_up(made: Path, tmp_path: Path) -> None:
+    out = made / "out"
+    assert ok("search", out, "lamp", "--json") == ok("search", out / "index", "lamp", "--json")
+    assert ok("explain", out, "lamp", "--json") == ok("explain", out / "index", "lamp", "--json")
+    assert ok("info", out) == ok("info", out / "index")
+    assert ok("nearest", out, "lamp", "--json") == ok("nearest", out / "index", "lamp", "--json")
+    judged = tmp_path / "judged.tsv"
+    judged.write_text("query_id\tquery\tdoc_id\ttitle\tgrade\n1\tred lamp\tp0\tlamp made of red\t2\n")
+    assert str(out / "model") in ok("evaluate", out, "--judged", judged)
+    assert "hybrid" in ok("evaluate", "--index", out, "--judged", judged)
+
+
+def test_a_wrong_folder_is_told_with_the_right_one(made: Path) -> None:
+    with pytest.raises(ClickvecError) as error:
+        Index.open(made / "out")
+    check_tells(str(error.value), "the folder of clickvec up", made / "out" / "index", made / "out" / "model")
+    check_tells(refused("search", made / "out/model", "lamp"), "is a model folder", "clickvec index")
+    check_tells(refused("info", made / "out/data"), "is a data folder", "clickvec train")
+    check_tells(refused("serve", made / "out/model"), "is a model folder", "clickvec index")
 
 
 # --- what is done again ------------------------------------------------------------------------------------------

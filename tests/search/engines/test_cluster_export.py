@@ -44,6 +44,31 @@ def test_the_files_hold_all_documents(cluster: str, encoder: Encoder, tmp_path: 
     check_tells(refused("export", tmp_path / "index", "--for", cluster, "--out", out), out, "already there")
 
 
+@pytest.mark.parametrize("cluster", ["opensearch", "elasticsearch"])
+def test_payload_fields_have_the_types_of_their_values(cluster: str, encoder: Encoder, tmp_path: Path) -> None:
+    payloads = [
+        {"price": 3, "in_stock": True, "brand": {"name": "acme", "since": 1990}, "added": "2026-11-19", "mixed": 1},
+        {"price": 2.5, "added": "2026-11-19T08:30:00Z", "day": "2026-02-30", "mixed": "x", "tags": ["a", "b"]},
+        {"either": "text", "flag": True}, {"either": {"inside": 1}, "flag": "yes"},
+    ]  # fmt: skip
+    documents = [Document(number, "cheap hotels", payload) for number, payload in enumerate(payloads)]
+    Index.create(tmp_path / "index", encoder, documents).close()
+    ok("export", tmp_path / "index", "--for", cluster, "--out", tmp_path / "out")
+    mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
+    keyword = {"type": "keyword", "ignore_above": 8191}
+    assert mapping["mappings"]["properties"]["payload"]["properties"] == {
+        "price": {"type": "double"},
+        "in_stock": {"type": "boolean"},
+        "brand": {"properties": {"name": keyword, "since": {"type": "double"}}},
+        "added": {"type": "date"},
+        "day": keyword,
+        "mixed": keyword,
+        "tags": keyword,
+        "either": {"type": "flat_object" if cluster == "opensearch" else "flattened"},
+        "flag": keyword,
+    }
+
+
 def test_an_unknown_cluster_is_told(encoder: Encoder, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", encoder, DOCUMENTS).close()
     told = refused("export", tmp_path / "index", "--for", "solr", "--out", tmp_path / "out")

@@ -89,7 +89,7 @@ def build(encoder: Encoder, sources: Sequence[str], sets: Sequence[Judged]) -> I
     """Index all titles: of catalogues with ids, as they are; otherwise each distinct title once."""
     if len(sources) == 1 and "title" in Path(sources[0]).name:
         titles = read_titles(sources[0])
-        return Index.build(encoder, [title.title for title in titles], [title.id for title in titles])
+        return Index.build(encoder, titles=[title.title for title in titles], ids=[title.id for title in titles])
     catalogue = Catalogue(())
     for source in sources:
         catalogue.add(read_clicks(source).titles)

@@ -42,7 +42,7 @@ def make_model(seed: int) -> folder.Model:
 
 def write_index(path: Path, model: Path, ready: Event, stop: Event, count: "Synchronized[int]") -> None:
     encoder = Encoder.load(model)
-    versions = [Index.build(encoder, titles, ids=map(str, range(12))) for titles in (TITLES, TITLES[::-1])]
+    versions = [Index.build(encoder, titles=titles, ids=map(str, range(12))) for titles in (TITLES, TITLES[::-1])]
     replace(lambda number: versions[number % 2].save(path, overwrite=True), ready, stop, count)
 
 
@@ -67,7 +67,9 @@ def measure(what: str, opens: int, place: Path) -> dict[str, int | str | float]:
         folder.save_model(make_model(0), model)
         encoder = Encoder.load(model)
         ids = [str(number) for number in range(12)]
-        expected = {str(Index.build(encoder, titles, ids).search(QUERY, k=12)) for titles in (TITLES, TITLES[::-1])}
+        expected = {
+            str(Index.build(encoder, titles=titles, ids=ids).search(QUERY, k=12)) for titles in (TITLES, TITLES[::-1])
+        }
         writer = multiprocessing.Process(target=write_index, args=(path, model, ready, stop, count))
         opened = lambda: str(Index.open(path).search(QUERY, k=12))  # noqa: E731
     else:

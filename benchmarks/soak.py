@@ -58,7 +58,7 @@ def document(doc_id: int, version: int) -> Document:
 def add(index: Index, pairs: Iterable[Iterable[int]]) -> None:
     documents = [document(*pair) for pair in pairs]
     ids, titles, payloads = zip(*documents, strict=True)
-    index.add(ids, titles, payloads)
+    index.add(ids=ids, titles=titles, payloads=payloads)
 
 
 def apply(change: Change, versions: Versions) -> Versions:

@@ -42,7 +42,7 @@ HEAD = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/j
 def make_index(folder: Path) -> Path:
     titles = [f"{text} {number}" for number in range(500) for text in TEXTS]
     payloads = [{"n": number % 7} for number in range(len(titles))]
-    Index.build(Encoder.load(tiny_model(folder / "model")), titles, payloads=payloads).save(folder / "index")
+    Index.build(Encoder.load(tiny_model(folder / "model")), titles=titles, payloads=payloads).save(folder / "index")
     return folder / "index"
 
 

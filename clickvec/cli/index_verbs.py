@@ -169,8 +169,7 @@ def add(
         titles = inputs.read_catalogue(catalogue, max_bad, columns, need_ids=True)
         known = [name for name, kinds in opened.view().field_kinds().items() if kinds.is_number]
         documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
-        ids, texts, payloads = zip(*documents, strict=True)
-        opened.add(ids, texts, payloads, progress=Bar())
+        opened.add(documents, progress=Bar())
         print_summary(f"{_name(index)}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
 
 

@@ -1,6 +1,6 @@
 """Hits: how queries become vectors, and positions become the results that a caller gets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
-from clickvec.search.documents.document import Document
 from clickvec.search.payload.filters import Filter
 from clickvec.search.retrieval import Ranked, search_view
 from clickvec.search.view_protocol import SearchView
@@ -37,24 +36,6 @@ class Hit(NamedTuple):
         payload = "" if self.payload is None else f", payload={self.payload!r}"
         parts = f"cosine {self.parts.cosine:.4f}, bm25 {self.parts.bm25:.3f}"
         return f"Hit(id={self.id!r}, title={self.title!r}, score={self.score:.4f} ({parts}){payload})"
-
-
-def documents_of(
-    titles: Iterable[str], ids: Iterable[str | int] | None, payloads: Iterable[Any] | None
-) -> list[Document]:
-    """Return the documents of titles. Raise if there is not one id and one payload for each."""
-    if isinstance(titles, str):
-        raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
-    titles = list(titles)
-    if ids is None:
-        ids = [str(number) for number in range(len(titles))]
-    else:
-        ids = [int(value) if isinstance(value, np.integer) else value for value in ids]
-    payloads = [None] * len(titles) if payloads is None else list(payloads)
-    for name, values in (("ids", ids), ("payloads", payloads)):
-        if len(values) != len(titles):
-            raise ClickvecError(f"there are {len(titles)} titles and {len(values)} {name}; give one per title")
-    return list(map(Document, ids, titles, payloads))
 
 
 def is_vectors(query: object) -> TypeGuard[NDArray[Any]]:

@@ -15,10 +15,11 @@ from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
+from clickvec.search.documents.given_documents import Given, documents_of
 from clickvec.search.engines.address import is_address
 from clickvec.search.engines.engine_opening import create_at, open_address
 from clickvec.search.fusion import Fusion
-from clickvec.search.hits import Hit, Parts, documents_of
+from clickvec.search.hits import Hit, Parts
 from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.live_index import Live
@@ -46,27 +47,37 @@ class Index(Searchable):
     def build(
         cls,
         encoder: Encoder,
-        titles: Iterable[str],
+        documents: Given | None = None,
+        *,
         ids: Iterable[str | int] | None = None,
+        titles: Iterable[str] | None = None,
         payloads: Iterable[Any] | None = None,
         progress: Progress | None = None,
         vectors: str = "float32",
     ) -> "Index":
         """Make an index in memory. `vectors` is the number format of the vectors: float32 or int8.
 
+        A document is a `Document`, or a dict with the columns of a catalogue: an id (id, doc_id, sku, ...), a title,
+        and further ones, which become the payload. Or give lists by keyword: `ids`, `titles`, and `payloads` of any
+        values that JSON has. If no document has an id, or documents are plain titles, they are called "0", "1", ...
+
         Ids may be str or int and are returned as they were given. All ids must differ as text, so 7 and "7" cannot be
-        in one index. Without ids, the titles are called "0", "1", and so on. A payload is any value that JSON has.
+        in one index.
         """
         check_vector_type(vectors)
-        return cls(Live.in_memory(encoder, documents_of(titles, ids, payloads), vectors, progress))
+        given = documents_of(documents, ids, titles, payloads, numbered=True)
+        return cls(Live.in_memory(encoder, given, vectors, progress))
 
     @classmethod
     def create(
         cls,
         path: str | Path,
         encoder: Encoder,
-        documents: Iterable[Document] = (),
+        documents: Given | None = None,
         *,
+        ids: Iterable[str | int] | None = None,
+        titles: Iterable[str] | None = None,
+        payloads: Iterable[Any] | None = None,
         overwrite: bool = False,
         vectors: str = "float32",
         search: str = "auto",
@@ -76,15 +87,17 @@ class Index(Searchable):
 
         `path` is a folder or the address of a database (see `engines/address.py`).
 
-        Documents are read once, and memory does not grow with their number. Replace an existing index only with
-        `overwrite`. `search` is exact, approximate, or auto: approximate for more than 100,000 titles.
+        Documents are given as to `build`. They are read once, and memory does not grow with their number. Replace an
+        existing index only with `overwrite`. `search` is exact, approximate, or auto: approximate for more than 100,000
+        titles.
         """
         check_vector_type(vectors)
         check_search(search)
+        given = documents_of(documents, ids, titles, payloads, numbered=True)
         if isinstance(path, str) and is_address(path):
-            create_at(path, encoder, documents, overwrite, vectors, search, progress)
+            create_at(path, encoder, given, overwrite, vectors, search, progress)
             return cls.open(path, encoder if encoder.fingerprint else None)
-        write_index(Path(path), encoder, documents, Settings(vectors=vectors, search=search), overwrite, progress)
+        write_index(Path(path), encoder, given, Settings(vectors=vectors, search=search), overwrite, progress)
         return cls.open(path, encoder if encoder.fingerprint else None)
 
     @classmethod
@@ -122,17 +135,20 @@ class Index(Searchable):
 
     def add(
         self,
-        ids: Iterable[str | int],
-        titles: Iterable[str],
+        documents: Given | None = None,
+        *,
+        ids: Iterable[str | int] | None = None,
+        titles: Iterable[str] | None = None,
         payloads: Iterable[Any] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Add titles, replacing those with the same id. Return how many were given.
+        """Add documents, replacing those with the same id as a whole. Return how many were given.
 
-        They are durable and found by this process when this returns, and found by other processes within a second.
-        Either all of them are added or, on an error, none.
+        They are given as to `build`, and each needs an id. They are durable and found by this process when this
+        returns, and found by other processes within a second. Either all of them are added or, on an error, none. If
+        another process is the writer, this holds for each 10,000 of them.
         """
-        return self._live.add(documents_of(titles, ids, payloads), progress)
+        return self._live.add(documents_of(documents, ids, titles, payloads, numbered=False), progress)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete titles by id. Return how many of the ids existed."""

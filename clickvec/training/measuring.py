@@ -87,7 +87,7 @@ def held_out_figures(model: Model, dev: Collection, test: Collection, progress: 
     bm25, settings = tune_bm25(dev, progress)
     bm25.name = "BM25 (tuned)"
     encoder, titles = Encoder(model), test.catalogue.titles
-    index = Index.build(encoder, titles, [str(row) for row in range(len(titles))])
+    index = Index.build(encoder, titles)
     fusion = _fit(index, dev, progress)
     result = measure([Neural(encoder, "model", index), Hybrid(index), bm25], test, progress)
     return {

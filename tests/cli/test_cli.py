@@ -281,7 +281,7 @@ def test_evaluate_over_a_catalogue(site: Path, trained: Path, tmp_path: Path) ->
     assert done.out.split()[:6] == ["system", "NDCG@1", "NDCG@3", "NDCG@10", "Recall@100", "MRR@10"]
     found = means(trained, "bm25", *judged, "--catalogue", site / "titles.tsv.gz")
     titles = read_titles(site / "titles.tsv.gz")
-    index = Index.build(Encoder.load(trained), [one.title for one in titles], [one.id for one in titles])
+    index = Index.build(Encoder.load(trained), titles=[one.title for one in titles], ids=[one.id for one in titles])
     recalls = []
     for query in read_judged(site / "test.tsv.gz"):
         relevant = {doc_id for doc_id, grade in zip(query.doc_ids, query.grades, strict=True) if grade}
@@ -394,7 +394,7 @@ def test_search_reads_queries_from_arguments_or_from_stdin(indexed: Path) -> Non
 def test_search_replaces_control_characters(tmp_path: Path, trained: Path) -> None:
     payloads = [{"note": "\x9b2J"}, None]
     titles = ["pizza \x1b[2J\tfresh\x07", "ЖЖЖ"]
-    Index.build(Encoder.load(trained), titles, ids=["a\u202e", "b"], payloads=payloads).save(tmp_path / "index")
+    Index.build(Encoder.load(trained), titles=titles, ids=["a\u202e", "b"], payloads=payloads).save(tmp_path / "index")
     head, line = ok("search", tmp_path / "index", "pizza", "fresh\x1b[1m", "-k", "9").splitlines()[-2:]
     assert head == "fresh␛[1m:"
     assert line.split("  ", 1)[1] == 'a\ufffd  pizza ␛[2J fresh␇  {"note": "\ufffd2J"}'

@@ -46,7 +46,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, fields in TOWERS.items():
         tiny_model(path / name, **fields)
     ids = [f"t{number}" for number in range(len(TEXTS))]
-    Index.build(Encoder.load(path / "lstm"), TEXTS, ids=ids).save(path / "index")
+    Index.build(Encoder.load(path / "lstm"), titles=TEXTS, ids=ids).save(path / "index")
     Index.build(Encoder.load(path / "lstm"), []).save(path / "empty")
     return path
 
@@ -168,13 +168,13 @@ def test_a_title_that_is_not_in_the_index_is_ranked_where_it_would_stand(models:
 
 
 def test_an_id_comes_before_a_title_of_the_same_words() -> None:
-    index = Index.build(Encoder(tiny()), ["hotels", "two", "one"], ids=["one", "two", "hotels"])
+    index = Index.build(Encoder(tiny()), titles=["hotels", "two", "one"], ids=["one", "two", "hotels"])
     titles = {text: explain(index, QUERY, text).pair.title for text in ("one", "hotels", "two")}
     assert titles == {"one": "hotels", "hotels": "one", "two": "two"}
 
 
 def test_equal_titles_have_the_rank_of_the_first_of_them_and_nothing_between_them() -> None:
-    index = Index.build(Encoder(tiny()), ["hotels in shanghai", "Hotels in Shanghai"], ids=["one", "two"])
+    index = Index.build(Encoder(tiny()), titles=["hotels in shanghai", "Hotels in Shanghai"], ids=["one", "two"])
     seen = explain(index, QUERY, "two")
     assert seen.rank is not None
     assert (seen.rank.rank, seen.rank.first) == (2, "one")

@@ -211,7 +211,7 @@ def test_rerank_prints_each_list_as_soon_as_it_ends(model: Path) -> None:
 def test_json_stays_json_in_every_encoding(environment: dict[str, str], tmp_path: Path) -> None:
     note = f"hotels 上海 🍕 {ESCAPES}"
     encoder = Encoder.load(tiny_model(tmp_path / "model"))
-    Index.build(encoder, ["hotels"], payloads=[{"note": note}]).save(tmp_path / "index")
+    Index.build(encoder, titles=["hotels"], payloads=[{"note": note}]).save(tmp_path / "index")
     out = printed("search", tmp_path / "index", "hotels", "--json", **environment).decode()
     assert out.removesuffix("\n").isprintable()
     assert out.isascii() == bool(environment)

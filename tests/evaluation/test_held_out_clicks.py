@@ -168,7 +168,7 @@ def test_evaluate_takes_a_click_log() -> None:
 def test_an_index_brings_its_titles_and_searches_by_words_and_vectors() -> None:
     log = log_of(("hotels in shanghai", "cheap hotels"), ("pizza", "best pizza"), ("ЖЖЖ", "ЖЖЖ tea"))
     titles = ["pizza", "Cheap  hotels", "cheap hotels", "жжж TEA"]
-    index = Index.build(Encoder(tiny("lstm")), titles, ids=list("abcd"))
+    index = Index.build(Encoder(tiny("lstm")), titles=titles, ids=list("abcd"))
     found = clickvec.evaluate(index, log)
     assert found.per_query("index", "MRR@10").tolist()[1:] == [0, 100]  # not in the index; no vector, found by words
     ranks = [list(dict.fromkeys(hit.title.lower().split()[0] for hit in index.search(log.queries[0])))]

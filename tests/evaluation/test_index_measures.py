@@ -27,7 +27,7 @@ WORDS = ["shanghai", "hotels", "pizza", "car", "tea", "wine", "red", "blue"]
 
 @pytest.fixture(scope="module")
 def index() -> Index:
-    return Index.build(Encoder(tiny()), TITLES, ids=list("abcdef"))
+    return Index.build(Encoder(tiny()), titles=TITLES, ids=list("abcdef"))
 
 
 def judged(*rows: tuple[str, str, int], query: str = "pizza") -> JudgedQuery:
@@ -134,7 +134,9 @@ def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    Index.build(Encoder.load(tiny_model(tmp_path / "model")), TITLES, ids=list("abcdef")).save(tmp_path / "index")
+    Index.build(Encoder.load(tiny_model(tmp_path / "model")), titles=TITLES, ids=list("abcdef")).save(
+        tmp_path / "index"
+    )
     return tmp_path / "index"
 
 

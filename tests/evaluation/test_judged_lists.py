@@ -266,7 +266,7 @@ def test_every_kind_of_system_in_one_process_twice(trained: Path, tmp_path: Path
     judged.write_text("\n".join(["query_id\tquery\tdoc_id\ttitle\tgrade", *lines]) + "\n")
     catalogue.write_text("\n".join(["doc_id\ttitle", *("\t".join(row) for row in titles.items())]) + "\n")
     encoder = clickvec.Encoder.load(trained)
-    index = clickvec.Index.build(encoder, list(titles.values()), ids=list(titles))
+    index = clickvec.Index.build(encoder, titles=list(titles.values()), ids=list(titles))
     systems = {"model": encoder, "folder": trained, "string": str(trained), "index": index, "words": "bm25"}
     first = clickvec.evaluate(systems, judged, catalogue=catalogue)
     again = clickvec.evaluate(systems, str(judged), catalogue=str(catalogue))
@@ -296,7 +296,7 @@ def test_the_result_prints_as_a_table() -> None:
 
 
 def test_an_index_of_another_catalogue_is_refused(trained: Path) -> None:
-    index = Index.build(Encoder.load(trained), ["cheap flights"], ids=["1-2"])
+    index = Index.build(Encoder.load(trained), titles=["cheap flights"], ids=["1-2"])
     message = error_of(lambda: evaluate(index, JUDGED, catalogue=CATALOGUE))
     assert "1 titles" in message
     assert "5" in message

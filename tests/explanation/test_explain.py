@@ -511,7 +511,7 @@ def test_explain_shows_the_words_that_add_up_to_the_score() -> None:
 
 
 def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() -> None:
-    index = Index.build(encoder_of("lstm"), TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
+    index = Index.build(encoder_of("lstm"), titles=TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
     top, *_, last = index.search(QUERY, k=len(TEXTS))
     best = clickvec.explain(index, QUERY)
     assert best.rank
@@ -530,7 +530,7 @@ def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() 
 
 
 def test_explain_takes_integer_ids_of_an_index() -> None:
-    index = Index.build(encoder_of("lstm"), TEXTS, ids=range(len(TEXTS)))
+    index = Index.build(encoder_of("lstm"), titles=TEXTS, ids=range(len(TEXTS)))
     assert clickvec.explain(index, QUERY, 1).pair.title == TEXTS[1]
     assert clickvec.explain(index, QUERY, 1).as_json() == clickvec.explain(index, QUERY, "1").as_json()
     with pytest.raises(ClickvecError, match="99"):

@@ -31,7 +31,7 @@ FUSIONS = {"default": Fusion.default(), "ranks": Fusion.ranks(5), "clicks": CLIC
 
 
 def index_with(fusion: Fusion, vectors: str = "float32") -> Index:
-    index = Index.build(ENCODER, TITLES, ids=[f"t{number}" for number in range(len(TITLES))], vectors=vectors)
+    index = Index.build(ENCODER, titles=TITLES, ids=[f"t{number}" for number in range(len(TITLES))], vectors=vectors)
     index.use_fusion(fusion)
     return index
 
@@ -217,7 +217,7 @@ def test_hits_that_are_explained_together_are_explained_as_each_alone(fusion: Fu
 
 def test_titles_that_were_added_replaced_and_deleted() -> None:
     index = index_with(Fusion.default())
-    index.add(["t0", "new"], ["paint", "paint a bathtub"])
+    index.add(ids=["t0", "new"], titles=["paint", "paint a bathtub"])
     index.delete(["t5"])
     found = clickvec.explain(index, "paint", "t0")
     assert found.rank

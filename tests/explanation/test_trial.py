@@ -12,7 +12,7 @@ from clickvec.search.index import Index
 from clickvec.text.tokens import split_tokens
 
 ENCODERS = {name: Encoder(tiny(**fields)) for name, fields in TOWERS.items()}
-INDEX = Index.build(ENCODERS["lstm"], TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
+INDEX = Index.build(ENCODERS["lstm"], titles=TEXTS, ids=[f"t{at}" for at in range(len(TEXTS))])
 QUERIES = ("hotels in shanghai", "new york hotel", "bathtub", "cafe", "上海", "zzz", "hotles")
 EDITED = "Hotels & cheap flights: New York!"
 
@@ -77,7 +77,7 @@ def test_without_an_id_a_title_is_not_ranked_behind_itself(query: str) -> None:
 @pytest.mark.parametrize("at", range(len(TEXTS)))
 def test_an_edited_title_has_the_rank_that_it_gets_when_it_replaces_the_old_one(query: str, at: int) -> None:
     texts = [text for text in TEXTS if text != TEXTS[at]]
-    replaced = Index.build(ENCODERS["lstm"], [*texts, EDITED], ids=[*map(str, range(len(texts))), "new"])
+    replaced = Index.build(ENCODERS["lstm"], titles=[*texts, EDITED], ids=[*map(str, range(len(texts))), "new"])
     trial, expected = try_out(INDEX, query, EDITED, f"t{at}"), explain(replaced, query, "new")
     assert expected.rank
     assert trial.rank.by_vectors == expected.rank.by_vectors

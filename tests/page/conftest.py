@@ -55,7 +55,7 @@ def page_index(chromium: str, site: Path, trained: Path, tmp_path_factory: pytes
     path = tmp_path_factory.mktemp("page") / "index"
     index = Index.build(
         Encoder.load(trained),
-        [title for _, title in rows] + [document["title"] for document in DOCUMENTS],
+        titles=[title for _, title in rows] + [document["title"] for document in DOCUMENTS],
         ids=[name for name, _ in rows] + [document["id"] for document in DOCUMENTS],
         payloads=payloads + [document["payload"] for document in DOCUMENTS],
     )

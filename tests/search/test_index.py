@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
+from clickvec.data import Title
 from clickvec.errors import ClickvecError
 from clickvec.model import folder
 from clickvec.model.encoder import Encoder
@@ -269,7 +270,7 @@ def test_a_title_is_found_by_its_id_or_else_by_its_words(
     titles = ["hotels", "two", "one", "Two ", "上海 酒店", "ЖЖЖ", "", "zzz qqq", "a"]
     ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "", "x", "t"]
     payloads = [{"id": "x", "title": "t"}, '{"id": "x", "title": ', *[None] * 7]
-    index = Index.build(encoder, titles, ids, payloads)
+    index = Index.build(encoder, titles=titles, ids=ids, payloads=payloads)
     index.save(tmp_path / "index")
     monkeypatch.setattr(exact, "BLOCK_TITLES", 2)
     every = list(map(Document, ids, titles, payloads))
@@ -364,7 +365,7 @@ def test_threads_may_share_an_index(index: Index) -> None:
 
 def test_ids_and_payloads_come_back(encoder: Encoder, tmp_path: Path) -> None:
     ids = [f"id {i} ü" for i in range(len(TITLES))]
-    index = Index.build(encoder, iter(TITLES), ids=iter(ids), payloads=iter(PAYLOADS))
+    index = Index.build(encoder, titles=iter(TITLES), ids=iter(ids), payloads=iter(PAYLOADS))
     index.save(tmp_path / "index")
     expected = [Document(*parts) for parts in zip(ids, TITLES, PAYLOADS, strict=True)]
     for one in (index, Index.open(tmp_path / "index")):
@@ -375,7 +376,7 @@ def test_ids_and_payloads_come_back(encoder: Encoder, tmp_path: Path) -> None:
 
 
 def test_a_payload_is_the_same_before_and_after_saving(encoder: Encoder, tmp_path: Path) -> None:
-    index = Index.build(encoder, ["a"], payloads=[{1: (2, 3)}])
+    index = Index.build(encoder, titles=["a"], payloads=[{1: (2, 3)}])
     index.save(tmp_path / "index")
     assert index.search("a")[0].payload == Index.open(tmp_path / "index").search("a")[0].payload == {"1": [2, 3]}
 
@@ -405,6 +406,68 @@ def test_odd_titles_come_back(encoder: Encoder, tmp_path: Path) -> None:
 def test_building_refuses(encoder: Encoder, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ClickvecError, match=message):
         Index.build(encoder, **arguments)
+
+
+def test_documents_are_given_in_any_form(encoder: Encoder) -> None:
+    expected = [Document("17", "shower valve", {"price": 30}), Document(18, "pizza dough", None)]
+    forms: list[Any] = [
+        expected,
+        iter(expected),
+        [{"id": "17", "title": "shower valve", "price": 30}, {"id": 18, "title": "pizza dough"}],
+        [
+            {"product_id": "17", "name": "shower valve", "price": 30},
+            {"product_id": np.int64(18), "name": "pizza dough"},
+        ],
+        [Title("17", "shower valve", {"price": 30}), {"sku": 18, "title": "pizza dough"}],
+    ]
+    for form in forms:
+        assert list(Index.build(encoder, form)) == expected
+    index = Index.build(encoder, ids=["17", 18], titles=["shower valve", "pizza dough"], payloads=[{"price": 30}, None])
+    assert list(index) == expected
+    assert index.add([{"sku": "17", "title": "hotels"}]) == 1
+    assert list(index) == [expected[1], Document("17", "hotels")]
+
+
+def test_documents_without_ids_are_numbered_in_a_new_index_alone(encoder: Encoder) -> None:
+    index = Index.build(encoder, [{"title": "a", "price": 3}, {"title": "b"}])
+    assert list(index) == [Document("0", "a", {"price": 3}), Document("1", "b")]
+    for documents in (["a"], [{"title": "a"}]):
+        with pytest.raises(ClickvecError, match=r"documents\[0\] has no id"):
+            index.add(documents)
+    with pytest.raises(ClickvecError, match="there are no ids"):
+        index.add(titles=["a"])
+    assert len(index) == 2
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ("abc", "not the single str"),
+        ({"id": 1, "title": "a"}, "not the single dict"),
+        (Document(1, "a"), "not the single Document"),
+        ([("a", "17")], r"documents\[0\] is of type tuple; give a Document"),
+        ([{"id": 1, "title": "a"}, {"title": "b"}], r"documents\[1\] has no id"),
+        ([{"title": "b"}, {"id": 1, "title": "a"}], r"documents\[1\] has an id, but those before have none"),
+        ([{"id": 1, "price": 2}], r"documents\[0\] has no title; its keys are id, price"),
+        ([{"id": 1, "title": None}], "the title None of the id 1"),
+        ([{"sku": 1, "product_id": 2, "title": "a"}], "may be sku or product_id"),
+        ([{"id": 1, "title": "a", "payload": {"price": 3}}], "fields in payload; write them beside the title"),
+        ([{"article_no": "x1", "title": "a"}, {"article_no": "x2", "title": "b"}], "article_no may be it"),
+        ([{1: "x"}], "a key that is no str"),
+    ],
+)
+def test_documents_that_are_refused(encoder: Encoder, documents: list[Any], message: str) -> None:
+    with pytest.raises(ClickvecError, match=message):
+        Index.build(encoder, documents)
+
+
+def test_ids_and_titles_cannot_be_exchanged_by_position(encoder: Encoder) -> None:
+    index = Index.build(encoder, ["a"])
+    for wrong in (lambda: Index.build(encoder, ["a"], ["1"]), lambda: index.add(["1"], ["a"])):  # type: ignore[misc]
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ClickvecError, match="not both"):
+        Index.build(encoder, ["a"], ids=["1"])
 
 
 # --- saving and opening ------------------------------------------------------------------------------------------
@@ -563,7 +626,7 @@ def test_opening_refuses_what_is_not_a_folder(tmp_path: Path, model_folder: Path
 
 def test_integer_ids_stay_integers(encoder: Encoder, tmp_path: Path) -> None:
     ids = [3, -1, 10**12, "x", np.int64(7), *range(100, 106)]
-    index = Index.build(encoder, TITLES, ids=ids, payloads=[{"id": 5, "title": "a"}] * len(TITLES))
+    index = Index.build(encoder, titles=TITLES, ids=ids, payloads=[{"id": 5, "title": "a"}] * len(TITLES))
     index.save(tmp_path / "index")
     for each in (index, Index.open(tmp_path / "index")):
         found = [document.id for document in each]
@@ -632,9 +695,9 @@ def search_in_worker(index: Index) -> list[list[Hit]]:
 @pytest.mark.parametrize("vectors", ["float32", "int8"])
 @pytest.mark.parametrize("is_saved", [False, True])
 def test_a_copy_of_an_index_finds_the_same(encoder: Encoder, tmp_path: Path, vectors: str, is_saved: bool) -> None:
-    index = Index.build(encoder, TITLES, payloads=PAYLOADS, vectors=vectors)
+    index = Index.build(encoder, titles=TITLES, payloads=PAYLOADS, vectors=vectors)
     index.delete(["4"])
-    index.add(["new", "3"], ["hotels", "paris"])
+    index.add(ids=["new", "3"], titles=["hotels", "paris"])
     index.compact()
     if is_saved:
         index.save(tmp_path / "index")
@@ -644,7 +707,7 @@ def test_a_copy_of_an_index_finds_the_same(encoder: Encoder, tmp_path: Path, vec
         assert search_in_worker(copied) == expected
         assert list(copied) == list(index)
         if not is_saved:
-            copied.add(["later"], ["hotels"])
+            copied.add(ids=["later"], titles=["hotels"])
             assert len(copied) == len(index) + 1
         copied.close()
     if is_saved:

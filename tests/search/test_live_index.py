@@ -57,7 +57,9 @@ def check_like_new(index: Index, expected: dict[str, Document], is_compact: bool
     assert list(index) == list(expected.values())
     assert len(index) == len(expected)
     rows = list(expected.values())
-    new = Index.build(index.encoder, [one.title for one in rows], list(expected), [one.payload for one in rows])
+    new = Index.build(
+        index.encoder, titles=[one.title for one in rows], ids=list(expected), payloads=[one.payload for one in rows]
+    )
     for query in QUERIES:
         assert facts(index, query, "vectors") == facts(new, query, "vectors")
         for mode in MODES:
@@ -87,8 +89,7 @@ def test_any_changes_give_what_a_new_index_gives(
     for number, (change, values) in enumerate(changes):
         if change == "add":
             rows = {str(doc_id): Document(str(doc_id), title, {"n": number % 3}) for doc_id, title in values}
-            assert index.add(list(rows), [row.title for row in rows.values()], [row.payload for row in rows.values()])\
-                == len(rows)  # fmt: skip
+            assert index.add(rows.values()) == len(rows)
             is_compact = is_compact and not expected.keys() & rows.keys()
             expected = {key: row for key, row in expected.items() if key not in rows} | rows
         elif change == "delete":
@@ -100,7 +101,7 @@ def test_any_changes_give_what_a_new_index_gives(
             rows = {f"b{at}": Document(f"b{at}", f"hotel {at}", None) for at in range(12)}
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(live_index, "BULK", 10)
-                index.add(list(rows), [row.title for row in rows.values()])
+                index.add(ids=list(rows), titles=[row.title for row in rows.values()])
             expected = {key: row for key, row in expected.items() if key not in rows} | rows
             is_compact = True
         elif change == "compact":
@@ -162,7 +163,7 @@ def test_filters_and_facets(index: Index) -> None:
             counted = index.facets("hotels in new york", ["n"], mode=mode, min_score=least)["n"].counts
             assert dict(counted) == {value: ids.count(value) for value in set(ids)}
     index.delete([0])
-    index.add(["new"], ["hotels"], [{"n": 7}])
+    index.add(ids=["new"], titles=["hotels"], payloads=[{"n": 7}])
     assert dict(index.facets(None, ["n"], {"n": {"lt": 2}})["n"].counts) == {0: 3, 1: 4}
     assert [hit.id for hit in index.search("hotels", where={"n": 7})] == ["new"]
 
@@ -187,11 +188,11 @@ def test_changes_that_are_refused_change_nothing(index: Index) -> None:
         (["a", "b"], ["x", "y"], [None, {1, 2}]),
     ):
         with pytest.raises(ClickvecError):
-            index.add(ids, titles, payloads)  # type: ignore[arg-type]
+            index.add(ids=ids, titles=titles, payloads=payloads)  # type: ignore[arg-type]
     with pytest.raises(ClickvecError, match="not the single str 'abc'"):
         index.delete("abc")
     assert list(index) == before
-    assert index.add([], []) == index.delete([]) == 0
+    assert index.add(ids=[], titles=[]) == index.delete([]) == 0
 
 
 # --- threads and processes ---------------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def test_readers_search_while_a_writer_changes_the_index(path: Path) -> None:
             readers = [pool.submit(read, number) for number in range(3)]
             try:
                 for at in range(1, 40):
-                    index.add([f"x{at}"], [f"zebra {at}"])
+                    index.add(ids=[f"x{at}"], titles=[f"zebra {at}"])
                     added[0] = at
                     if at % 3 == 0:
                         assert index.delete([f"x{deleted[0] + 1}"]) == 1
@@ -260,27 +261,29 @@ def ask(process: "subprocess.Popen[str]", *message: object) -> Any:  # noqa: ANN
 
 def test_two_processes_change_the_same_index(path: Path) -> None:
     with Index.open(path) as index:
-        index.add(["a"], ["zebra one"])
+        index.add(ids=["a"], titles=["zebra one"])
         assert index.is_writer
         other = python(OTHER, path)
         try:
             assert ask(other, "search", "zebra") == ["a"]
-            assert ask(other, "add", ["b", 7], ["zebra two", "zebra three"], [{"n": 1}, None]) == [2, False]
+            assert ask(
+                other, "add", [{"id": "b", "title": "zebra two", "n": 1}, {"id": 7, "title": "zebra three"}]
+            ) == [2, False]
             assert ask(other, "search", "zebra", 10, {"n": 1}) == ["b"]  # at once
             assert {hit.id for hit in index.search("zebra", 3)} == {"a", "b", 7}
             assert ask(other, "delete", ["a", "nothing"]) == [1, False]
             assert "a" not in {hit.id for hit in index.search("zebra")}
-            index.add(["late"], ["giraffe"])
+            index.add(ids=["late"], titles=["giraffe"])
             started = time.monotonic()
             while ask(other, "search", "giraffe", 1) != ["late"]:
                 assert time.monotonic() - started < 1
             index.close()
-            assert ask(other, "add", ["c"], ["zebra four"]) == [1, True]  # there is no writer any more
+            assert ask(other, "add", [{"id": "c", "title": "zebra four"}]) == [1, True]  # there is no writer any more
             other.send_signal(signal.SIGKILL)
             other.wait(60)
             with Index.open(path) as again:
                 assert {hit.id for hit in again.search("zebra", 3)} == {"b", 7, "c"}
-                again.add(["d"], ["zebra five"])
+                again.add(ids=["d"], titles=["zebra five"])
                 assert again.is_writer
         finally:
             other.kill()
@@ -293,7 +296,7 @@ def test_a_writer_that_does_not_search_follows_later(path: Path, monkeypatch: py
     try:
         with Index.open(path) as other:
             before = len(writer._view)
-            other.add(["new"], ["purple submarine"])
+            other.add(ids=["new"], titles=["purple submarine"])
             assert [hit.id for hit in other.search("purple submarine", 1)] == ["new"]
             assert other.delete([0]) == 1
             assert len(writer._view) == before
@@ -301,7 +304,7 @@ def test_a_writer_that_does_not_search_follows_later(path: Path, monkeypatch: py
             assert writer._view.settings.fusion == Fusion.ranks(7).as_json()
             assert len(writer._view) == len(other) == before
             monkeypatch.setattr(live_folder, "POLL_SECONDS", 0)
-            other.add(["more"], ["green submarine"])
+            other.add(ids=["more"], titles=["green submarine"])
             assert len(writer._view) == len(other) == before + 1
     finally:
         writer.close()
@@ -313,25 +316,25 @@ def test_documents_for_the_writer_are_checked_before_any_is_sent(path: Path, mon
         before = list(writer)
         ids, titles = list("abcde"), ["zebra"] * 5
         with pytest.raises(ClickvecError, match="payload of the id 'e' is not JSON"):
-            other.add(ids, titles, [None, None, None, None, {"x": object()}])
+            other.add(ids=ids, titles=titles, payloads=[None, None, None, None, {"x": object()}])
         with pytest.raises(ClickvecError, match="'a' is given to more than one title"):
-            other.add([*ids[:4], "a"], titles)
+            other.add(ids=[*ids[:4], "a"], titles=titles)
         assert list(writer) == before
         with pytest.raises(ClickvecError, match=r"the first 2 of 5 documents .*all of them again"):
-            other.add(ids, ["zebra", "zebra", "zebra", 7, "zebra"])  # type: ignore[list-item]
+            other.add(ids=ids, titles=["zebra", "zebra", "zebra", 7, "zebra"])  # type: ignore[list-item]
         assert not other.is_writer
-        assert other.add(ids, titles, [{"text": "é" * 100}] * 5) == 5
+        assert other.add(ids=ids, titles=titles, payloads=[{"text": "é" * 100}] * 5) == 5
         assert [document.id for document in writer][-5:] == ids
 
 
 def test_changes_of_an_index_that_was_deleted_are_refused(path: Path, tmp_path: Path) -> None:
     with Index.open(path, writing=True) as index:
-        index.add(["a"], ["zebra"])
+        index.add(ids=["a"], titles=["zebra"])
         path.rename(tmp_path / "elsewhere")
         with pytest.raises(ClickvecError, match=r"documents\.sqlite"):
-            index.add(["b"], ["zebra"])
+            index.add(ids=["b"], titles=["zebra"])
         (tmp_path / "elsewhere").rename(path)
-        index.add(["c"], ["zebra"])
+        index.add(ids=["c"], titles=["zebra"])
     with Index.open(path) as index:
         assert {hit.id for hit in index.search("zebra", 2)} == {"a", "c"}
 
@@ -383,7 +386,7 @@ FORKED = """
         child = os.fork()
         if child == 0:
             try:
-                index.add(["child"], ["zebra of the child"])
+                index.add(ids=["child"], titles=["zebra of the child"])
                 assert index.search("zebra", 1)[0].id == "child"
                 assert not index.is_writer
             except BaseException as error:
@@ -409,11 +412,11 @@ def test_many_changes_start_a_compaction_in_a_child(path: Path, monkeypatch: pyt
     with Index.open(path) as index, Index.open(path) as reader:
         before = {entry.name for entry in (path / "segments").iterdir()}
         for number in range(6):
-            index.add([f"x{number}"], [f"zebra {number}"])
+            index.add(ids=[f"x{number}"], titles=[f"zebra {number}"])
         folder = index._live
         assert isinstance(folder, LiveFolder)
         assert folder._compaction.thread
-        index.add(["during"], ["giraffe"])
+        index.add(ids=["during"], titles=["giraffe"])
         folder._compaction.thread.join(60)
         after = {entry.name for entry in (path / "segments").iterdir()}
         assert len(after) == 1
@@ -464,7 +467,7 @@ def test_a_compaction_that_was_overtaken_is_not_used(path: Path) -> None:
         folder = index._live
         assert isinstance(folder, LiveFolder)
         late = live_folder.build_segment(path)
-        index.add(["x"], ["zebra"])
+        index.add(ids=["x"], titles=["zebra"])
         index.compact()
         with pytest.raises(ClickvecError, match="has got another segment meanwhile"):
             folder._submit(late)
@@ -476,7 +479,7 @@ def test_a_compaction_that_was_overtaken_is_not_used(path: Path) -> None:
 def test_another_model_is_swapped_in(path: Path, tmp_path: Path, is_writer: bool) -> None:
     other = Encoder.load(tiny_model(tmp_path / "other", seed=1, cells=9))
     with Index.open(path, writing=True) as writer, Index.open(path) as reader:
-        writer.add(["x"], ["zebra"])
+        writer.add(ids=["x"], titles=["zebra"])
         reader.use_fusion(Fusion.mixture(0.25))
         (writer if is_writer else reader).use_model(other, Fusion.mixture(0.5))
         reader.refresh()
@@ -512,11 +515,11 @@ def test_the_fusion_is_stored(path: Path) -> None:
 def test_a_refresh_that_fails_is_made_up_for(index: Index, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.open(path) as reader:
         assert index.search("zebra", mode="words") == []
-        reader.add(["new"], ["giraffe"])
+        reader.add(ids=["new"], titles=["giraffe"])
         document = index.get("new")
         assert document is not None
         assert index.rank("giraffe", document, "words") == 1  # it is newer than the view
-        reader.add(["x", "y"], ["zebra", "zebra two"])
+        reader.add(ids=["x", "y"], titles=["zebra", "zebra two"])
         with monkeypatch.context() as patch:
             patch.setattr(Encoder, "encode_document", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):

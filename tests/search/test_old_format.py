@@ -30,7 +30,9 @@ def saved(encoder: Encoder, tmp_path: Path) -> Path:
 def test_an_old_folder_is_searched_as_a_new_one(encoder: Encoder, tmp_path: Path, vectors: str, ids: list[Any]) -> None:
     payloads = [{"n": number % 3} for number in range(len(TITLES))]
     opened = Index.open(save_old_index(encoder, TITLES, tmp_path / "old", ids, payloads, vectors))
-    built = Index.build(encoder, TITLES, ids, payloads, vectors="float32" if vectors == "float16" else vectors)
+    built = Index.build(
+        encoder, titles=TITLES, ids=ids, payloads=payloads, vectors="float32" if vectors == "float16" else vectors
+    )
     assert (len(opened), opened.precision, opened.is_read_only) == (len(TITLES), vectors, True)
     assert list(opened) == list(built)
     assert opened.get(ids[3]) == opened.find(TITLES[3]) == Document(ids[3], TITLES[3], payloads[3])
@@ -45,14 +47,14 @@ def test_an_old_folder_is_searched_as_a_new_one(encoder: Encoder, tmp_path: Path
     opened.save(tmp_path / "new")
     with Index.open(tmp_path / "new") as saved:
         assert list(saved) == list(built)
-        saved.add(["more"], ["hotels"])
+        saved.add(ids=["more"], titles=["hotels"])
     assert pickle.loads(pickle.dumps(opened)).search("paint") == opened.search("paint")
 
 
 def test_an_old_folder_is_not_changed(saved: Path, encoder: Encoder) -> None:
     opened, before = Index.open(saved), contents(saved)
     for change_it in (
-        lambda: opened.add(["a"], ["b"]),
+        lambda: opened.add(ids=["a"], titles=["b"]),
         lambda: opened.delete(["0"]),
         opened.compact,
         lambda: opened.use_fusion(opened.fusion),

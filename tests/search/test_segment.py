@@ -224,7 +224,7 @@ def test_titles_of_the_same_words_get_the_same_vector_in_any_batch(encoder: Enco
 
 def test_a_title_scores_the_same_in_the_segment_and_in_the_delta(path: Path) -> None:
     with Index.open(path) as index:
-        index.add(["again"], ["  Hotels in SHANGHAI"])
+        index.add(ids=["again"], titles=["  Hotels in SHANGHAI"])
         for mode in ("hybrid", "words", "vectors"):
             scores = {hit.id: hit.score for hit in index.search("hotels in new york", 20, mode=mode)}
             assert scores[0] == scores["again"]
@@ -246,8 +246,8 @@ def test_an_approximate_segment(tmp_path: Path) -> None:
         assert exact.recall is None
         assert approximate.recall is not None
         assert approximate.recall > 0.9
-        approximate.add(["new"], ["hotels in shanghai"])
-        exact.add(["new"], ["hotels in shanghai"])
+        approximate.add(ids=["new"], titles=["hotels in shanghai"])
+        exact.add(ids=["new"], titles=["hotels in shanghai"])
         approximate.delete([0])
         exact.delete([0])
         common = 0

@@ -20,7 +20,7 @@ PAYLOADS = [{"country": "cn" if "shanghai" in text else "us", "words": len(text.
 
 def make_index(path: Path, model: Path) -> Path:
     ids = [f"t{number}" for number in range(len(TEXTS))]
-    index = Index.build(Encoder.load(model), TEXTS, ids=ids, payloads=PAYLOADS)
+    index = Index.build(Encoder.load(model), titles=TEXTS, ids=ids, payloads=PAYLOADS)
     index.save(path)
     return path
 

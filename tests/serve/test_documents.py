@@ -161,7 +161,7 @@ def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark(write_index: Path, tmp_path: Path) -> None:
     with Index.open(write_index, writing=True) as index:
-        index.add(["s"], ["zebra \udfff crossing"], [{"n\ud800": 1}])
+        index.add(ids=["s"], titles=["zebra \udfff crossing"], payloads=[{"n\ud800": 1}])
     with running(write_index, tmp_path) as service:
         document = service.client.get("/documents/s").json()
         assert document == {"id": "s", "title": "zebra ? crossing", "payload": {"n?": 1}}
@@ -173,7 +173,7 @@ def test_changes_of_other_processes_are_followed_without_requests(write_index: P
     with Index.open(write_index, writing=True) as writer, running(write_index, tmp_path) as service:
         live = service.service.index._live
         assert isinstance(live, LiveFolder)
-        writer.add(["new"], ["a new title"])
+        writer.add(ids=["new"], titles=["a new title"])
         until(lambda: len(live._view) == len(TEXTS) + 1, seconds=5)  # `view` would look for changes itself
 
 

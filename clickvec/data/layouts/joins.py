@@ -13,14 +13,13 @@ from clickvec.data.parsing.lines import MAX_BAD, BadLines
 from clickvec.data.parsing.open_files import name_of
 from clickvec.data.parsing.records import read_blocks
 from clickvec.data.parsing.source import Source, open_source
-from clickvec.data.parsing.usual_names import URLS, USUAL, find_usual
+from clickvec.data.parsing.usual_names import CATALOGUE_IDS, URLS, USUAL, find_usual
 
 # The first column is the id. The text is the first of the other columns that is not blank.
 CATALOGUE = Schema(
     columns=("doc_id", "title"),
     layouts=(("doc_id", "title"), ("doc_id", "title", "url")),
-    aliases={"id": "doc_id", "_id": "doc_id"},
-    usual={"doc_id": USUAL["doc_id"], "title": USUAL["title"]},
+    usual={"doc_id": CATALOGUE_IDS, "title": USUAL["title"]},
 )
 QUERIES = Schema(
     columns=("query_id", "query"),

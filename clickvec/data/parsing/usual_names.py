@@ -1,5 +1,6 @@
 """The usual names of columns. Capitals and signs do not count: searchTerm and search-term are search_term."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from clickvec.errors import ClickvecError
@@ -48,6 +49,15 @@ USUAL: Mapping[str, Groups] = {
     "query_id": (("qid", "queryid", "topicid"),),
 }  # fmt: skip
 
+CATALOGUE_IDS: Groups = (("id", *USUAL["doc_id"][0]), URLS)  # in a log, a column id may be that of the line
+
+# What the name of an id ends in that is not a usual one: article_no, EAN, itemCode.
+_ID_ENDING = re.compile(
+    r"(id|uuid|guid|code|sku|isbn|gtin|ean|upc|asin|mpn)$|([^a-z]|(?-i:[a-z](?=[A-Z])))(no|nr|num|number|key|ref)$"
+    r"|^(no|nr|num|number|key|ref)$",
+    re.IGNORECASE,
+)
+
 
 def letters(name: str) -> str:
     """Return a column name as it is compared with the usual names."""
@@ -65,6 +75,18 @@ def find_usual(groups: Groups, names: Sequence[str], taken: Collection[int]) -> 
         if found:
             return found
     return []
+
+
+def likely_ids(names: Sequence[str], columns: Sequence[Sequence[object]]) -> list[str]:
+    """Return the columns that may hold ids, although they have no usual name: all values are given and differ."""
+    return [
+        name
+        for name, cells in zip(names, columns, strict=True)
+        if cells
+        and _ID_ENDING.search(name.strip())
+        and all(isinstance(cell, str | int) and not isinstance(cell, bool) and str(cell).strip() for cell in cells)
+        and len(set(map(str, cells))) == len(cells)
+    ]
 
 
 def ambiguous(position: str, column: str, candidates: Sequence[str], optional: bool) -> ClickvecError:

@@ -9,7 +9,7 @@ from msgspec import UNSET, json
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits, highlight
 from clickvec.explanation import explain as explain_pair
-from clickvec.search.index import Hit
+from clickvec.search.index import Document, Hit
 from clickvec.search.live.view import View
 from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
@@ -223,7 +223,7 @@ def add_documents(service: Service, call: Call) -> DocumentsResponse:
     if sizes and (largest := max(sizes)) > service.limits.payload_bytes:
         raise RefusalError(422, f"A payload has {largest:,} bytes; the limit is {service.limits.payload_bytes:,}.")
     if ids:
-        service.index.add(ids, titles, [document.payload for document in request.documents])
+        service.index.add(Document(document.id, document.title, document.payload) for document in request.documents)
     return DocumentsResponse(len(ids), len(service.index))
 
 

@@ -68,11 +68,7 @@ def documents() -> list[Document]:
 @pytest.fixture
 def both(engines: Engines, encoder: Encoder, documents: list[Document]) -> tuple[Index, Index]:
     """The same documents in memory and in an engine."""
-    return Index.build(encoder, *map(list, _columns(documents))), engines.make(encoder, documents)
-
-
-def _columns(documents: list[Document]) -> tuple[Any, ...]:
-    return tuple([getattr(one, name) for one in documents] for name in ("title", "id", "payload"))
+    return Index.build(encoder, documents), engines.make(encoder, documents)
 
 
 def test_searches_find_what_the_index_in_memory_finds(both: tuple[Index, Index]) -> None:
@@ -101,7 +97,7 @@ def test_searches_find_what_the_index_in_memory_finds(both: tuple[Index, Index])
 
 def test_documents_are_replaced_deleted_and_looked_up_by_id(engines: Engines, encoder: Encoder) -> None:
     index = engines.make(encoder, [Document("a", "cheap hotels"), Document(7, "new york"), Document("c", "paint")])
-    index.add(["a", 8], ["city guide", "bathtub"], [{"n": 1}, None])
+    index.add(ids=["a", 8], titles=["city guide", "bathtub"], payloads=[{"n": 1}, None])
     assert [document.id for document in index] == [7, "c", "a", 8]
     assert index.get("a") == Document("a", "city guide", {"n": 1})
     assert index.get("7") == index.get(7) == Document(7, "new york")
@@ -115,17 +111,17 @@ def test_documents_are_replaced_deleted_and_looked_up_by_id(engines: Engines, en
     assert (len(index), index.get("a"), index.delete(["a"])) == (2, None, 0)
     assert {hit.id for hit in index.search("city guide bathtub", k=9)} <= {7, "c"}
     with pytest.raises(ClickvecError, match="more than one title"):
-        index.add([7, "7"], ["x", "y"])
+        index.add(ids=[7, "7"], titles=["x", "y"])
     assert len(index) == 2
 
 
 def test_counts_of_words_follow_the_changes(engines: Engines, encoder: Encoder) -> None:
     index = engines.make(encoder, catalogue(40))
-    index.add([1, "new"], ["cheap cheap hotel", "paint the tub"])
+    index.add(ids=[1, "new"], titles=["cheap cheap hotel", "paint the tub"])
     index.delete(["d0", "d2", 3])
     index.compact()
     left = list(index)
-    fresh = Index.build(encoder, *map(list, _columns(left)))
+    fresh = Index.build(encoder, left)
     for query in ("cheap hotel", "paint the tub", "york"):
         assert shown(index.search(query, k=50, mode="words")) == shown(fresh.search(query, k=50, mode="words"))
 
@@ -133,8 +129,8 @@ def test_counts_of_words_follow_the_changes(engines: Engines, encoder: Encoder) 
 def test_an_empty_index(engines: Engines, encoder: Encoder) -> None:
     index = engines.make(encoder, [])
     assert (len(index), list(index), index.search("hotel"), index.get("x")) == (0, [], [], None)
-    assert index.add([], []) == 0
-    index.add(["x"], ["hotel"])
+    assert index.add(ids=[], titles=[]) == 0
+    index.add(ids=["x"], titles=["hotel"])
     assert [hit.id for hit in index.search("hotel")] == ["x"]
 
 
@@ -179,7 +175,7 @@ def test_ids_titles_and_payloads_that_attack(engines: Engines, encoder: Encoder)
             found = index.search("hotel", k=50, where={f"\\{text[:200]}": text[:256]}, mode=mode)
             assert [hit.id for hit in found] == ([text] if len(text) <= 256 else [])
         index.facets("hotel", [text])
-    index.add(NASTY[:3], NASTY[:3], [None] * 3)
+    index.add(ids=NASTY[:3], titles=NASTY[:3], payloads=[None] * 3)
     assert index.delete(NASTY) == len(NASTY)
     assert len(index) == 0
 
@@ -236,7 +232,7 @@ def test_filters_allow_the_same_documents(engines: Engines, model_folder: Path) 
     def check(payloads: list[Any], filters: list[dict[str, Any]]) -> None:
         titles = [" ".join(rng.choices(WORDS, k=3)) for _ in payloads]
         ids = list(range(len(payloads)))
-        memory = Index.build(encoder, titles, ids, payloads)
+        memory = Index.build(encoder, titles=titles, ids=ids, payloads=payloads)
         with Index.create(location, encoder, map(Document, ids, titles, payloads), overwrite=True) as index:
             for where in filters:
                 for mode in ("vectors", "hybrid"):

@@ -21,7 +21,7 @@ import sys
 from clickvec.search.index import Index
 index = Index.open(sys.argv[1], writing=True)
 for number in range(100000):
-    index.add([f"{number}-{part}" for part in range(3)], [f"hotel number {number}"] * 3)
+    index.add(ids=[f"{number}-{part}" for part in range(3)], titles=[f"hotel number {number}"] * 3)
     print(number, flush=True)
 """
 
@@ -50,7 +50,7 @@ def test_a_server_killed_during_writes_loses_nothing_that_was_acknowledged(encod
             with pytest.raises(ClickvecError, match=r"milvus://root@127.0.0.1:\d+ .*does not answer"):
                 index.search("hotel", mode="vectors")
             with pytest.raises(ClickvecError, match=r"does not answer.*repeating it is safe"):
-                index.add(["new"], ["hotel in shanghai"])
+                index.add(ids=["new"], titles=["hotel in shanghai"])
             with pytest.raises(ClickvecError, match=r"does not answer.*repeating it is safe"):
                 index.delete(["gone"])
             with pytest.raises(ClickvecError, match="does not answer"):
@@ -65,7 +65,7 @@ def test_a_server_killed_during_writes_loses_nothing_that_was_acknowledged(encod
             assert "gone" not in ids
             with Index.open(location) as repaired:  # writes the vectors that are missing
                 assert {hit.id for hit in repaired.search("hotel", k=999, mode="vectors")} == ids
-            index.add(["new"], ["hotel in shanghai"])  # the same object connects again
+            index.add(ids=["new"], titles=["hotel in shanghai"])  # the same object connects again
             assert {hit.id for hit in index.search("hotel in shanghai", k=999, mode="vectors")} == ids
 
 

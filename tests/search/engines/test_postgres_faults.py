@@ -21,7 +21,7 @@ import sys
 from clickvec.search.index import Index
 index = Index.open(sys.argv[1])
 for number in range(100000):
-    index.add([f"{number}-{part}" for part in range(3)], [f"hotel number {number}"] * 3)
+    index.add(ids=[f"{number}-{part}" for part in range(3)], titles=[f"hotel number {number}"] * 3)
     print(number, flush=True)
 """
 BUILDING = """
@@ -71,7 +71,7 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(own_postgres: Any, 
         with pytest.raises(ClickvecError, match=r"does not answer"):
             index.search("hotel")
         with pytest.raises(ClickvecError, match=r"does not answer"):
-            index.add(["x"], ["y"])
+            index.add(ids=["x"], titles=["y"])
         own_postgres.ensure_postgres_running()
         ids = {str(document.id) for document in index}  # the same object connects again
         assert {f"{number}-{part}" for number in range(acknowledged + 1) for part in range(3)} | {"first"} <= ids
@@ -118,7 +118,7 @@ def test_killed_writers_and_builders_leave_a_whole_index(postgres: Any, encoder:
 def test_two_services_share_an_index(postgres: Any, encoder: Encoder) -> None:  # noqa: ANN401
     location = f"{postgres.get_uri()}&table=shared"
     with Index.create(location, encoder, []) as one, Index.open(location) as other:
-        one.add(["a"], ["cheap hotels"])
+        one.add(ids=["a"], titles=["cheap hotels"])
         assert [hit.id for hit in other.search("cheap hotels")] == ["a"]
         other.delete(["a"])
         assert one.search("cheap hotels") == []
@@ -138,7 +138,7 @@ def test_users_who_may_not(postgres: Any, encoder: Encoder) -> None:  # noqa: AN
     as_reader = location.replace("//postgres:@", "//reader@")
     with Index.open(as_reader) as index:
         assert [hit.id for hit in index.search("hotel")] == ["a"]
-        for change in (lambda: index.add(["b"], ["x"]), lambda: index.delete(["a"])):
+        for change in (lambda: index.add(ids=["b"], titles=["x"]), lambda: index.delete(["a"])):
             with pytest.raises(ClickvecError, match=r"does not allow this.*nothing was changed.*[Gg]rant"):
                 change()
         assert len(index) == 1
@@ -176,8 +176,8 @@ def test_tables_of_others_and_texts_that_cannot_be_stored(postgres: Any, encoder
             (Document("a", "x", {"k": "\0"}), "U\\+0000"),
         ):
             with pytest.raises(ClickvecError, match=told):
-                index.add([document.id], [document.title], [document.payload])
-        index.add(["a"], ["x"], [{"k": "\\u0000 written out"}])
+                index.add(ids=[document.id], titles=[document.title], payloads=[document.payload])
+        index.add(ids=["a"], titles=["x"], payloads=[{"k": "\\u0000 written out"}])
         assert index.get("a") == Document("a", "x", {"k": "\\u0000 written out"})
         assert index.search("hotel \0 \ud800", where={"k": ["\0", "\ud800"]}) == []
         with pytest.raises(ClickvecError, match="cannot change its model"):
@@ -208,7 +208,10 @@ def test_an_approximate_search_finds_nearly_all(postgres: Any, encoder: Encoder)
     documents = [Document(at, f"hotel {at} new york {at % 7}", {"n": at % 50}) for at in range(3_000)]
     location = f"{postgres.get_uri()}&table=many"
     memory = Index.build(
-        encoder, [one.title for one in documents], [one.id for one in documents], [one.payload for one in documents]
+        encoder,
+        titles=[one.title for one in documents],
+        ids=[one.id for one in documents],
+        payloads=[one.payload for one in documents],
     )
     with Index.create(location, encoder, documents, search="approximate") as index:
         for where in (None, {"n": 7}, {"n": {"lt": 40}}):

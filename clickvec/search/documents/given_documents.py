@@ -1,0 +1,120 @@
+"""The documents that a program gives to an index: as `Document`, as dicts, as plain titles, or by keyword."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from clickvec.data import Title
+from clickvec.data.layouts.joins import CATALOGUE
+from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.header import Keys
+from clickvec.data.parsing.usual_names import likely_ids
+from clickvec.errors import ClickvecError
+from clickvec.search.documents.document import Document
+
+Given = Iterable[Document | Title | Mapping[str, Any] | str]
+
+_LOOKED_AT = 1_000  # dicts, to see whether a column without a usual name holds the ids
+
+
+def documents_of(
+    documents: Given | None,
+    ids: Iterable[str | int] | None = None,
+    titles: Iterable[str] | None = None,
+    payloads: Iterable[Any] | None = None,
+    *,
+    numbered: bool,
+) -> Iterator[Document]:
+    """Return the documents that a caller gives, either as documents or by keyword.
+
+    A dict has the columns of a catalogue: an id, a title, and further ones, which become the payload. If `numbered`,
+    documents without any id are numbered from 0, and a str is a title; otherwise each needs an id.
+    """
+    if documents is None:
+        return iter(_of_lists(ids, titles, payloads, numbered))
+    if ids is not None or titles is not None or payloads is not None:
+        raise ClickvecError("give either documents, or ids, titles and payloads by keyword, not both")
+    if isinstance(documents, str | Mapping | Document):
+        raise ClickvecError(f"documents must be a list, not the single {type(documents).__name__} {documents!r:.100}")
+    return _of_rows(documents, numbered)
+
+
+def _of_lists(
+    ids: Iterable[str | int] | None, titles: Iterable[str] | None, payloads: Iterable[Any] | None, numbered: bool
+) -> list[Document]:
+    """Return one document per title. Raise if there is not one id and one payload for each."""
+    if isinstance(titles, str):
+        raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
+    if ids is None and not numbered:
+        raise ClickvecError("there are no ids; give documents with their ids, or ids=[...] and titles=[...]")
+    texts = list(titles or ())
+    keys = map(str, range(len(texts))) if ids is None else map(_plain, ids)
+    values_of = [None] * len(texts) if payloads is None else payloads
+    columns: dict[str, list[Any]] = {"ids": list(keys), "payloads": list(values_of)}
+    for name, values in columns.items():
+        if len(values) != len(texts):
+            raise ClickvecError(f"there are {len(texts)} titles and {len(values)} {name}; give one per title")
+    return list(map(Document, columns["ids"], texts, columns["payloads"]))
+
+
+def _of_rows(rows: Given, numbered: bool) -> Iterator[Document]:
+    source = iter(rows)
+    head = list(islice(source, _LOOKED_AT))
+    keys, has_ids, unnamed = Keys("documents", CATALOGUE, OWN_NAMES), False, _likely_ids(head)
+    for number, row in enumerate(chain(head, source)):
+        document = _document(row, number, keys)
+        is_missing = document.id is None
+        if is_missing and unnamed:
+            raise ClickvecError(f"documents have no id, but {unnamed[0]} may be it; name it id, or drop it")
+        if is_missing and (has_ids or not numbered):
+            raise ClickvecError(f"documents[{number}] has no id; give each document one, as id or doc_id")
+        if not is_missing and number and not has_ids:
+            raise ClickvecError(f"documents[{number}] has an id, but those before have none; give each document one")
+        has_ids = not is_missing
+        yield document._replace(id=str(number)) if is_missing else document
+
+
+def _document(row: object, number: int, keys: Keys) -> Document:
+    """Return a document; its id is None if it has none."""
+    match row:
+        case Document():
+            return row._replace(id=_plain(row.id))
+        case Title(doc_id, title, payload):
+            return Document(doc_id, title, payload or None)
+        case str():
+            return Document(None, row)  # type: ignore[arg-type]
+        case Mapping():
+            return _of_mapping(row, number, keys)
+    raise ClickvecError(
+        f"documents[{number}] is of type {type(row).__name__}; give a Document, or a dict with id, title and payload "
+        "fields"
+    )
+
+
+def _of_mapping(row: Mapping[str, Any], number: int, keys: Keys) -> Document:
+    if any(not isinstance(name, str) for name in row):
+        raise ClickvecError(f"documents[{number}] has a key that is no str; the keys are names of columns")
+    key_of = keys.find(number, row)
+    if "title" not in key_of:
+        raise ClickvecError(f"documents[{number}] has no title; its keys are {', '.join(row) or 'none'}")
+    payload = {name: value for name, value in row.items() if name not in key_of.values()}
+    if isinstance(payload.get("payload"), Mapping):
+        raise ClickvecError(
+            f"documents[{number}] has its fields in payload; write them beside the title, or give a Document"
+        )
+    doc_id = row[key_of["doc_id"]] if "doc_id" in key_of else None
+    return Document(_plain(doc_id), row[key_of["title"]], payload or None)
+
+
+def _likely_ids(head: list[Any]) -> list[str]:
+    """Return the keys of dicts without a usual id whose values may be the ids."""
+    dicts = [row for row in head if isinstance(row, Mapping)]
+    names = list(dict.fromkeys(name for row in dicts for name in row if isinstance(name, str)))
+    return likely_ids(names, [[row.get(name) for row in dicts] for name in names])
+
+
+def _plain(doc_id: Any) -> Any:  # noqa: ANN401
+    """Return an integer of NumPy as an int of Python."""
+    return int(doc_id) if isinstance(doc_id, np.integer) else doc_id

@@ -166,7 +166,7 @@ def add(
 
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     with _open_to_change(index) as opened:
-        titles = inputs.read_catalogue(catalogue, max_bad, columns, need_ids=True)
+        titles = inputs.read_catalogue(catalogue, max_bad, columns, "needed")
         known = [name for name, kinds in opened.view().field_kinds().items() if kinds.is_number]
         documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
         opened.add(documents, progress=Bar())

@@ -14,6 +14,7 @@ from clickvec.render.labels import counted
 if TYPE_CHECKING:
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Rows, Title
     from clickvec.data.cleaning import Cleaning, CleaningReport
+    from clickvec.data.titles import Ids
     from clickvec.evaluation.held_out_clicks import Collection
 
 
@@ -299,7 +300,9 @@ def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, colu
     """Read clicks that models are measured on, with all titles that are searched."""
     from clickvec.evaluation.held_out_clicks import Catalogue, collection
 
-    searched = Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns)) if catalogue else None
+    searched = (
+        Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns, "unused")) if catalogue else None
+    )
     test = collection(read_log(logs, max_bad, columns, catalogue), searched or Catalogue(()))
     titles = counted(len(test.catalogue.titles), "title")
     if not searched:
@@ -336,11 +339,11 @@ def read_judged_set(
     return judged
 
 
-def read_catalogue(path: Path, max_bad: float, columns: "Columns", need_ids: bool = False) -> "Rows[Title]":
+def read_catalogue(path: Path, max_bad: float, columns: "Columns", ids: "Ids" = "wanted") -> "Rows[Title]":
     """Read titles with their ids and report the bad lines."""
     from clickvec.data import read_titles
 
-    titles = read_titles(path, max_bad, columns, need_ids)
+    titles = read_titles(path, max_bad, columns, ids)
     report_bad_lines(titles.bad)
     return titles
 
@@ -353,5 +356,5 @@ def read_dev(path: Path, catalogue: Path | None, max_bad: float, columns: "Colum
     judged = read_judged_set(path, max_bad, columns)
     if catalogue is None or not with_relevant(judged):
         return judged  # without a relevant title, training refuses it
-    titles = read_catalogue(catalogue, max_bad, columns)
+    titles = read_catalogue(catalogue, max_bad, columns, "unused")
     return judged_collection(judged, Catalogue(title.title for title in titles))

@@ -112,7 +112,7 @@ def nearest(
     if index is None and titles is None:
         raise typer.BadParameter(f"{folder} is a model and has no titles; give --catalogue, or an index folder")
     columns = inputs.read_columns(column_names, no_header, [titles])
-    entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns)
+    entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns, "unused")
     columns.check_used()
     texts = (entry.title for entry in entries or ())
     learned = Neighbours(encoder, texts, progress=Bar())
@@ -163,7 +163,9 @@ def report(
     catalogue: list[str] | None
     if judged:
         sets = inputs.read_judged_set(judged, max_bad, columns).rows
-        catalogue = [title.title for title in inputs.read_catalogue(titles, max_bad, columns)] if titles else None
+        catalogue = (
+            [title.title for title in inputs.read_catalogue(titles, max_bad, columns, "unused")] if titles else None
+        )
     else:
         sets, catalogue = _lists_of_clicks(encoder, measured, titles, max_bad, columns)
     log = inputs.read_log(clicks, max_bad, columns).queries if clicks else None

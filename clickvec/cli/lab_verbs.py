@@ -111,7 +111,7 @@ def compare(
         )
     searched = None
     if catalogue:
-        searched = Catalogue(title.title for title in inputs.read_catalogue(catalogue, max_bad, columns))
+        searched = Catalogue(title.title for title in inputs.read_catalogue(catalogue, max_bad, columns, "unused"))
     material = Material(
         log, *sets, inputs.read_judged_set(shown, max_bad, columns) if shown else None, tuple(prose or ()),
         skip_thoughts, searched,

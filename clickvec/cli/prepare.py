@@ -111,7 +111,7 @@ def prepare(
     cleaning = inputs.read_cleaning(drop_queries, drop_clients, **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None
     bad_titles = BadLines()
-    titles = stream_titles(catalogue, bad_titles, max_bad, columns) if catalogue and teacher else ()
+    titles = stream_titles(catalogue, bad_titles, max_bad, columns, ids="unused") if catalogue and teacher else ()
     settings = Preparation(
         words, trigrams, cleaning, judged, hold_out, append, memory or memory_for(logs, out if append else None),
         (entry.title for entry in titles), not trigrams_only,

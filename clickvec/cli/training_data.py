@@ -36,7 +36,7 @@ class LogFiles(NamedTuple):
         """Read the titles of the catalogue; none if there is no catalogue."""
         if self.catalogue is None:
             return []
-        return [entry.title for entry in inputs.read_catalogue(self.catalogue, self.max_bad, self.columns)]
+        return [entry.title for entry in inputs.read_catalogue(self.catalogue, self.max_bad, self.columns, "unused")]
 
     def prepare(self, log: "ClickLog", recipe: "Recipe", titles: list[str]) -> "tuple[Dataset, Texts]":
         """Return clicks as the arrays that training reads. A teacher teaches the titles of the catalogue too."""

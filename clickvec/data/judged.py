@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.data.layouts.joins import CATALOGUE, QUERIES
 from clickvec.data.parsing.columns import OWN_NAMES, Columns
 from clickvec.data.parsing.header import Schema
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, LineBlock, Rows, file_lines
@@ -19,10 +20,6 @@ MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentag
 _JUDGED = Schema(
     columns=("query_id", "query", "doc_id", "title", "grade"),
     layouts=(("query_id", "query", "doc_id", "title", "grade"),),
-)
-_QUERIES = Schema(columns=("query_id", "query"), layouts=(("query_id", "query"),))
-_TITLES = Schema(
-    columns=("doc_id", "title"), layouts=(("doc_id", "title"), ("doc_id", "title", "url")), aliases={"id": "doc_id"}
 )
 
 
@@ -111,8 +108,8 @@ def read_qrels(
     lines = list(qrels_lines(file_lines(Path(qrels), bad), name, bad))
     bad.check(name, max_bad, len(lines), "judgement")
     query_ids, doc_ids = {line[1] for line in lines}, {line[2] for line in lines}
-    texts, bad_queries = _texts(queries, _QUERIES, query_ids, max_bad, columns)
-    names, bad_titles = _texts(titles, _TITLES, doc_ids, max_bad, columns)
+    texts, bad_queries = _texts(queries, QUERIES, query_ids, max_bad, columns)
+    names, bad_titles = _texts(titles, CATALOGUE, doc_ids, max_bad, columns)
     rows = _JudgedRows(bad)
     for number, query_id, doc_id, grade in lines:
         if query_id not in texts:

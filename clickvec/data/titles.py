@@ -1,29 +1,31 @@
 """Read catalogues: titles with ids and any other columns."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from clickvec.data.layouts.joins import catalogue_schema
-from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.layouts.joins import CATALOGUE, catalogue_schema
+from clickvec.data.parsing.columns import IGNORED, OWN_NAMES, Columns
 from clickvec.data.parsing.head import look_at
-from clickvec.data.parsing.header import Keys, Schema
+from clickvec.data.parsing.header import Keys
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.parsing.parquet_rows import parquet_payloads
 from clickvec.data.parsing.records import read_table
 from clickvec.data.parsing.source import Block, Source, open_source
-from clickvec.data.parsing.usual_names import USUAL
+from clickvec.data.parsing.usual_names import USUAL, likely_ids
 from clickvec.errors import ClickvecError
 
-TITLES = Schema(
-    columns=("doc_id", "title"),
-    layouts=(("doc_id", "title"), ("title",), ("doc_id", "title", "url")),
-    aliases={"id": "doc_id"},
-    defaults={"doc_id": ""},
-    usual={"title": USUAL["title"]},
+TITLES = CATALOGUE._replace(
+    layouts=(("doc_id", "title"), ("title",), ("doc_id", "title", "url")), defaults={"doc_id": ""}
 )
+_ONLY_TITLES = TITLES._replace(aliases={"id": "doc_id"}, usual={"title": USUAL["title"]})  # whatever the ids are
+_LOOKED_AT = 1_000  # rows, to see whether a column without a usual name holds the ids
+
+Ids = Literal["needed", "wanted", "unused"]  # "wanted": without a column of ids, row numbers are used, which is said
+log = logging.getLogger(__name__)
 
 
 class Title(NamedTuple):
@@ -35,15 +37,17 @@ class Title(NamedTuple):
 
 
 def read_titles(
-    path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, need_ids: bool = False
+    path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, ids: Ids = "wanted"
 ) -> Rows[Title]:
     """Read a catalogue. A line with an id that an earlier line has is bad.
 
-    Titles without ids are numbered from 0. With `need_ids`, a table without ids is an error, and so is a JSON line.
+    The column of the ids has a usual name (`usual_names.py`), or one that `columns` gives. Titles of a catalogue
+    without ids are numbered from 0, unless ids are needed. A column that looks like the ids but has no usual name is
+    an error; `Columns({"doc_id": "-"})` asks for row numbers.
     """
     bad, titles = BadLines(), dict[str, Title]()
     source = open_source(path, bad, columns)
-    for block in _title_blocks(source, need_ids):
+    for block in _title_blocks(source, ids):
         for line, title in zip(block.lines, block.entries(), strict=True):
             if title.id in titles:
                 bad.add(source.name, line, "id given twice", f"id {title.id} is given twice")
@@ -54,7 +58,12 @@ def read_titles(
 
 
 def stream_titles(
-    path: str | Path, bad: BadLines, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, distinct: bool = False
+    path: str | Path,
+    bad: BadLines,
+    max_bad: float = MAX_BAD,
+    columns: Columns = OWN_NAMES,
+    distinct: bool = False,
+    ids: Ids = "wanted",
 ) -> Iterator[Title]:
     """Yield the titles of a catalogue larger than memory. `max_bad` is checked at the end.
 
@@ -62,7 +71,7 @@ def stream_titles(
     earlier line has is bad.
     """
     count, source, seen = 0, open_source(path, bad, columns), set[str]()
-    for block in _title_blocks(source):
+    for block in _title_blocks(source, ids):
         if not distinct or block.ids is None:
             yield from block.entries()
             count += len(block.titles)
@@ -79,7 +88,7 @@ def stream_titles(
 
 def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
     """Raise if a catalogue has no ids."""
-    next(_title_blocks(open_source(path, BadLines(), columns), need_ids=True), None)
+    next(_title_blocks(open_source(path, BadLines(), columns), "needed"), None)
 
 
 def stream_title_blocks(
@@ -90,7 +99,7 @@ def stream_title_blocks(
     A name in `columns` that the file does not have is an error: for a table, before the first title.
     """
     count, source = 0, open_source(path, bad, columns)
-    for block in _title_blocks(source, payloads=False):
+    for block in _title_blocks(source, "unused"):
         if source.format != "jsonl":
             columns.check_used()
         yield block.lines, block.titles
@@ -113,25 +122,52 @@ class _Block(NamedTuple):
         return map(Title, ids, self.titles, self.payloads)
 
 
-def _title_blocks(source: Source, need_ids: bool = False, payloads: bool = True) -> Iterator[_Block]:
-    is_json = source.format == "jsonl"
-    blocks = _json_blocks(source, need_ids) if is_json else _table_blocks(source, need_ids, payloads)
+def _title_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
+    blocks = _json_blocks(source, ids) if source.format == "jsonl" else _table_blocks(source, ids)
     return (_without_blanks(source, block) for block in blocks)
 
 
-def _table_blocks(source: Source, need_ids: bool, payloads: bool) -> Iterator[_Block]:
+def _table_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
-    schema, source = catalogue_schema(TITLES, *look_at(source))
+    schema, source = catalogue_schema(_ONLY_TITLES if ids == "unused" else TITLES, *look_at(source))
     header, blocks = read_table(source, schema, only_needed=True)  # of Parquet; the payload is read below
     title, doc_id = header.at["title"], header.at.get("doc_id")
-    if need_ids and doc_id is None:
-        raise ClickvecError(f"{source.name} has no ids; add a column doc_id, or name it with --columns doc_id=COLUMN")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
-    typed = parquet_payloads(source, header.names) if source.format == "parquet" and payloads else None
+    typed = parquet_payloads(source, header.names) if source.format == "parquet" and ids != "unused" else None
     rows: Iterable[tuple[Block, Iterable[dict[str, Any]]]]
     rows = typed or ((block, _text_payloads(block[1], others, len(block[0]))) for block in blocks)
+    if doc_id is None and ids != "unused":
+        rows, first = iter(rows), None
+        for block, payloads in rows:
+            first = block, list(payloads)
+            break
+        has_names = bool(header.lines or typed)
+        _check_row_numbers(source, ids, first[1] if first and has_names else [])
+        rows = chain([first] if first else [], rows)
     for (lines, columns), values in rows:
         yield _Block(lines, columns[title], None if doc_id is None else columns[doc_id], values, 1 + header.lines)
+
+
+def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str, object]]) -> None:
+    """Say that a catalogue has no ids. Raise if they are needed, or if a column of its first rows looks like them."""
+    rows = payloads[:_LOOKED_AT]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    candidates = likely_ids(names, [[row.get(name) for row in rows] for name in names])
+    if ids == "needed":
+        column = candidates[0] if candidates else "COLUMN"
+        raise ClickvecError(
+            f"{source.name} has no column of ids; add a column doc_id, or name it with --columns doc_id={column}"
+        )
+    if source.columns.names.get("doc_id") == IGNORED:
+        return
+    if candidates:
+        raise ClickvecError(
+            f"{source.name}: {' or '.join(candidates[:5])} may be the ids; name them with --columns "
+            f"doc_id={candidates[0]}, or use row numbers with --columns doc_id={IGNORED}"
+        )
+    log.warning(
+        "%s has no column of ids, so row numbers are the ids; name a column with --columns doc_id=COLUMN", source.name
+    )
 
 
 def _text_payloads(
@@ -141,15 +177,22 @@ def _text_payloads(
         yield {name: cell for name, at in names if (cell := columns[at][row]).strip()}
 
 
-def _json_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
-    keys = Keys(source.name, TITLES, source.columns)
+def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
+    keys = Keys(source.name, _ONLY_TITLES if ids == "unused" else TITLES, source.columns)
+    has_ids: bool | None = None
     for objects in json_objects(source):
+        if has_ids is None and objects:
+            has_ids = _has_ids(source, ids, keys, objects)
         rows = []
         for line, value in objects:
             key_of = keys.find(line, value)
+            if "doc_id" in key_of and not has_ids:
+                raise ClickvecError(
+                    f"{source.name}:{line} has an id, and lines before it have none; give all lines one"
+                )
             title = json_cell(value[key_of["title"]]) if "title" in key_of else None
             doc_id = json_cell(value[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
-            if need_ids and "doc_id" not in key_of:
+            if has_ids and "doc_id" not in key_of:
                 source.bad.add(source.name, line, "no doc_id")
             elif title is None or doc_id is None:
                 source.bad.add(source.name, line, "no title" if title is None else "id is not text")
@@ -159,6 +202,15 @@ def _json_blocks(source: Source, need_ids: bool) -> Iterator[_Block]:
         if rows:
             yield _Block(*zip(*rows, strict=True))
     keys.check()
+
+
+def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
+    """Return whether some of the first objects have an id. If none has, say that row numbers are used, or raise."""
+    if any("doc_id" in keys.find(line, value) for line, value in objects):
+        return True
+    if ids != "unused":
+        _check_row_numbers(source, ids, [value for _, value in objects])
+    return False
 
 
 def _without_blanks(source: Source, block: _Block) -> _Block:

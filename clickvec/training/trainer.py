@@ -124,7 +124,7 @@ def read_clean(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog
 def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
     """Return the titles of a catalogue, which may be a file."""
     if isinstance(catalogue, str | Path):
-        return [entry.title for entry in read_titles(catalogue)]
+        return [entry.title for entry in read_titles(catalogue, ids="unused")]
     return list(catalogue)
 
 

@@ -25,7 +25,7 @@ from clickvec.data import (
     texts,
     titles,
 )
-from clickvec.data.layouts import tables
+from clickvec.data.layouts import joins, tables
 from clickvec.data.parsing.columns import NAMES
 from clickvec.data.parsing.open_files import STDIN
 from clickvec.errors import ClickvecError
@@ -76,8 +76,9 @@ KINDS: dict[str, tuple[Callable[..., Any], str, list[str], str]] = {
     "blocks": (title_blocks, "sku label_text", ["title"], "title=label_text"),
     "queries": (read_texts, "when search_term", ["query"], "query=search_term"),
     "labels": (read_labels, "phrase category", ["text", "topic"], "text=COLUMN,topic=category"),
-    "qrels queries": (qrels_queries, "qid search_term", ["query_id", "query"], "query_id=qid,query=search_term"),
-    "qrels titles": (qrels_titles, "sku name", ["doc_id", "title"], "doc_id=sku,title=name"),
+    "qrels queries": (qrels_queries, "my_qid first_search", ["query_id", "query"],
+                      "query_id=my_qid,query=first_search"),
+    "qrels titles": (qrels_titles, "our_sku label_text", ["doc_id", "title"], "doc_id=our_sku,title=label_text"),
 }  # fmt: skip
 ROWS = {
     "log": "Fresh dough,pizza near me,2",
@@ -150,10 +151,84 @@ def test_a_header_is_never_a_document(file: Callable[..., Path]) -> None:
     path = file("sku,label_text\n1,Pizza\n", "titles.csv")
     with pytest.raises(ClickvecError, match="--columns title=label_text"):
         read_titles(path)
-    assert list(read_titles(path, columns=Columns({"title": "label_text"}))) == [("0", "Pizza", {"sku": "1"})]
-    assert list(read_titles(path, columns=Columns({"title": "label_text", "doc_id": "sku"}))) == [("1", "Pizza", {})]
-    usual = file("sku,Product Name\n1,Pizza\n", "titles.csv")
-    assert list(read_titles(usual)) == [("0", "Pizza", {"sku": "1"})]
+    assert list(read_titles(path, columns=Columns({"title": "label_text"}))) == [("1", "Pizza", {})]
+    numbered = Columns({"title": "label_text", "doc_id": "-"})
+    assert list(read_titles(path, columns=numbered)) == [("0", "Pizza", {"sku": "1"})]
+
+
+CATALOGUES = ("csv", "tsv", "jsonl", "parquet")
+
+
+def catalogue(rows: list[dict[str, Any]], form: str, tmp_path: Path) -> Path:
+    """A catalogue of this format with the keys of the first row as its columns."""
+    path = tmp_path / f"catalogue.{form}"
+    if form == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        between = "," if form == "csv" else "\t"
+        lines = [rows[0], *(list(map(str, row.values())) for row in rows)]
+        path.write_text("".join(between.join(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("form", CATALOGUES)
+@pytest.mark.parametrize("name", ["product_id", "SKU", "itemId", "asin", "_id", "document_id", "id", "doc_id", "url"])
+def test_the_ids_of_a_catalogue_have_any_usual_name(name: str, form: str, tmp_path: Path) -> None:
+    path = catalogue([{name: "a17", "title": "Pizza", "brand": "x"}, {name: 7, "title": "Tea", "brand": "x"}]
+                     if form == "jsonl" else
+                     [{name: "a17", "title": "Pizza", "brand": "x"}, {name: "7", "title": "Tea", "brand": "x"}],
+                     form, tmp_path)  # fmt: skip
+    expected = [("a17", "Pizza", {"brand": "x"}), ("7", "Tea", {"brand": "x"})]
+    assert list(read_titles(path)) == title_stream(path) == expected
+
+
+@pytest.mark.parametrize("form", CATALOGUES)
+def test_a_column_that_may_be_the_ids_is_refused(form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"article_no": f"x{at}", "brand_id": f"b{at // 2}", "title": f"Pizza {at}"} for at in range(4)]
+    path = catalogue(rows, form, tmp_path)
+    with pytest.raises(ClickvecError, match=r"article_no may be the ids.*doc_id=article_no.*doc_id=-"):
+        read_titles(path)
+    assert [title.id for title in read_titles(path, columns=Columns({"doc_id": "article_no"}))] == [
+        "x0",
+        "x1",
+        "x2",
+        "x3",
+    ]
+    assert [title.id for title in read_titles(path, columns=Columns({"doc_id": "-"}))] == ["0", "1", "2", "3"]
+    assert len(read_titles(path, ids="unused")) == 4
+    assert not caplog.messages
+    with pytest.raises(ClickvecError, match=r"no column of ids.*doc_id=article_no"):
+        read_titles(path, ids="needed")
+    two = catalogue([{"sku": "1", "product_id": "2", "title": "Pizza"}], form, tmp_path)
+    with pytest.raises(ClickvecError, match=r"may be sku or product_id.*doc_id=sku.*doc_id=-"):
+        read_titles(two)
+    assert len(read_titles(two, ids="unused")) == 1
+
+
+@pytest.mark.parametrize("form", CATALOGUES)
+def test_row_numbers_as_ids_are_said(form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"title": f"Pizza {at}", "brand_id": "b"} for at in range(3)]
+    assert [title.id for title in read_titles(catalogue(rows, form, tmp_path))] == ["0", "1", "2"]
+    (said,) = caplog.messages
+    assert "row numbers are the ids" in said
+    assert "--columns doc_id=COLUMN" in said
+
+
+def test_json_lines_with_and_without_ids_are_not_mixed(file: Callable[..., Path]) -> None:
+    some = file('{"id": "x", "title": "A"}\n{"title": "B"}\n', "a.jsonl")
+    titles = read_titles(some, max_bad=0.5)
+    assert ([title.id for title in titles], titles.bad.examples) == (["x"], [f"{some}:2: no doc_id"])
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_one_column_has_one_role(form: str, tmp_path: Path) -> None:
+    path = catalogue([{"query": "pizza", "clicks": 1}], form, tmp_path)
+    with pytest.raises(ClickvecError, match=r"query cannot be both query and title; .*--columns title=COLUMN"):
+        read_clicks(path, columns={"query": "query", "title": "query"})
+    with pytest.raises(ClickvecError, match="query cannot be both query and title"):
+        read_clicks(path, columns={"title": "query"})
 
 
 def test_the_user_s_name_goes_before_ours(file: Callable[..., Path]) -> None:
@@ -243,7 +318,7 @@ def test_all_columns_have_a_name() -> None:
     schemas = (
         tables.LOG,
         judged._JUDGED,
-        judged._QUERIES,
+        joins.QUERIES,
         titles.TITLES,
         topic_labels._LABELS,
         *texts._SCHEMAS.values(),

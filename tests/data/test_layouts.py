@@ -383,6 +383,21 @@ def test_ubi_that_cannot_be_joined(tmp_path: Path, file: File) -> None:
     assert read_clicks(file("events.jsonl", json_lines(with_text))).queries == ["asked"] * 3
 
 
+def test_one_title_for_all_documents_is_refused(file: File) -> None:
+    queries = file("q.jsonl", json_lines([{**UBI_QUERIES[0], "query_response_hit_ids": ["p1", "p2", "p3"]}]))
+    events = [ubi_event("click", "q1", f"p{at}", at, "") for at in (1, 2, 3)]
+    for event in events:
+        event["event_attributes"]["object"]["description"] = "x"
+    log = [queries, file("e.jsonl", json_lines(events))]
+    with pytest.raises(ClickvecError, match=r"e\.jsonl: 3 of 3 documents have the title 'x'.*--catalogue FILE"):
+        read_clicks(log)
+    titles = [{"sku": f"p{at}", "name": f"Toner {at}", "shop": "x"} for at in (1, 2, 3)]
+    catalogue = file("c.jsonl", json_lines(titles))
+    assert pairs(read_clicks(log, catalogue=catalogue)) == [("toner", f"Toner {at}", 1.0) for at in (1, 2, 3)]
+    with pytest.raises(ClickvecError, match=r"c\.jsonl: 3 of 3 documents have the title 'x'.*--columns title=COLUMN"):
+        read_clicks(log, catalogue=catalogue, columns=Columns({"title": "shop"}))
+
+
 # --- ORCAS, AOL --------------------------------------------------------------------------------------------------
 
 ORCAS = (

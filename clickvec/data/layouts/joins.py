@@ -1,6 +1,7 @@
 """The texts of ids, for logs that hold ids: titles in a catalogue, queries in a file of queries."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
@@ -14,6 +15,7 @@ from clickvec.data.parsing.open_files import name_of
 from clickvec.data.parsing.records import read_blocks
 from clickvec.data.parsing.source import Source, open_source
 from clickvec.data.parsing.usual_names import CATALOGUE_IDS, URLS, USUAL, find_usual
+from clickvec.errors import ClickvecError
 
 # The first column is the id. The text is the first of the other columns that is not blank.
 CATALOGUE = Schema(
@@ -32,6 +34,7 @@ BEIR_CORPUS = Schema(
 )
 _BY_URL = Schema(columns=("url", "title"), layouts=(("url", "title"),), usual={"url": (URLS,), "title": USUAL["title"]})
 _MSMARCO = Schema(columns=("doc_id", "title"), layouts=(("doc_id", "url", "title", "body"),))
+_FEW, _SAME = 3, 0.9  # so many documents are no chance, and such a share of them is nearly all
 _MSMARCO_LINE = re.compile(r"D\d+\thttps?://[^\t]*\t[^\t]*\t")
 
 
@@ -40,6 +43,18 @@ def catalogue_schema(schema: Schema, source: Source, head: Head) -> tuple[Schema
     if _MSMARCO_LINE.match(head.line):
         return _MSMARCO, source._replace(columns=Columns(header=False))
     return schema, source
+
+
+def check_titles_differ(name: str, titles: Sequence[str], cure: str) -> None:
+    """Raise if nearly all ids have the same title: then another field than the title was read."""
+    if len(titles) < _FEW:
+        return
+    title, count = Counter(titles).most_common(1)[0]
+    if count >= _SAME * len(titles):
+        raise ClickvecError(
+            f"{name}: {count:,} of {len(titles):,} documents have the title {title[:40]!r}, so it is not their title; "
+            f"{cure}"
+        )
 
 
 class Texts:
@@ -67,6 +82,8 @@ class Texts:
             schema, source = catalogue_schema(_BY_URL if by_url and has_urls else CATALOGUE, source, head)
         for _, (ids, *columns) in read_blocks(source, schema):
             texts = [next(filter(str.strip, row), "") for row in zip(*columns, strict=True)]
+            if self._schema is CATALOGUE and not len(self._texts):
+                check_titles_differ(source.name, texts, "name the column with --columns title=COLUMN")
             known = list(map(bool, texts))
             self._texts.add(list(compress(ids, known)), list(compress(texts, known)))
         self.bad.check(self.name, self._max_bad, len(self._texts), "text with its id")

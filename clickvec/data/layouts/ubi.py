@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickvec.data.events import Events
-from clickvec.data.layouts.joins import Texts
+from clickvec.data.layouts.joins import Texts, check_titles_differ
 from clickvec.data.layouts.ubi_events import ShownTitle, ShownTitles
 from clickvec.data.parsing import numbers
 from clickvec.data.parsing.head import Head
@@ -111,6 +111,8 @@ class _Join:
     def read(self, queries: Sequence[Source], events: Sequence[Source]) -> Iterator[Events]:
         for source in events:
             self._read_events(_opened(source))
+        if not self._catalogue and events:
+            check_titles_differ(events[0].name, list(self._titles.values()), "give the titles with --catalogue FILE")
         if not queries and not self._asked:
             raise ClickvecError(
                 f"{events[0].name} holds events of UBI; give the file of their queries too (query_id, user_query)"

@@ -112,6 +112,18 @@ def listed(names: Sequence[str]) -> str:
     return (", ".join(name or "''" for name in shown) or "none") + (f" and {more} more" if more else "")
 
 
+def check_roles(position: str, names: Mapping[str, str]) -> None:
+    """Raise if one column of a file is to be read as two of ours. `names` are the file's names by ours."""
+    role_of: dict[str, str] = {}
+    for column, name in names.items():
+        if name in role_of:
+            raise ClickvecError(
+                f"{position}: the column {name} cannot be both {role_of[name]} and {column}; name another one with "
+                f"--columns {column}=COLUMN"
+            )
+        role_of[name] = column
+
+
 def missing_columns(
     position: str, present: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
 ) -> ClickvecError:

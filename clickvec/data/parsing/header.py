@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from clickvec.data.parsing.columns import IGNORED, Columns, check_width, missing_columns
+from clickvec.data.parsing.columns import IGNORED, Columns, check_roles, check_width, missing_columns
 from clickvec.data.parsing.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
@@ -90,6 +90,8 @@ def _by_names(name: str, number: int, fields: list[str], schema: Schema, columns
         raise ClickvecError(f"{position}: {other_kind}")
     if twice:
         raise ClickvecError(f"{position}: the header names {twice[0]} twice; rename one of the columns")
+    if named:
+        check_roles(position, {column: fields[index] for column, index in at.items()})
     columns.note(name, fields, [column for column, theirs in named.items() if theirs in lower])
     names = tuple(low if low in known else raw for raw, low in zip(fields, lower, strict=True))
     return Header(names, at, 1)
@@ -179,6 +181,8 @@ class Keys:
                 if key is not None:
                     keys[column] = key
         self._add_usual(number, names, keys)
+        if self._mapped:
+            check_roles(f"{self._name}:{number}", keys)
         return keys
 
     def _add_usual(self, number: int, names: tuple[str, ...], keys: dict[str, str]) -> None:

@@ -65,8 +65,9 @@ def build(
     stands for the index in all other verbs. With --overwrite, an index that is there stays in use until
     the new one is complete.
 
-    `index MODEL CATALOGUE` is short for `index build MODEL CATALOGUE`. To change an index, see
-    `index add --help` and `index delete --help`.
+    `index MODEL CATALOGUE` is short for `index build MODEL CATALOGUE`.
+
+    See also `index add --help`, `index update --help`, `index delete --help`.
 
     Further columns of the catalogue become the payload, which hits return and filters read.
 
@@ -154,11 +155,12 @@ def add(
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
-    """Add titles to an index, and replace those with the same id.
+    """Add titles to an index, and replace those with the same id, with all their fields.
 
     Either all are added, or none. If a service is running, this holds for each 10,000 titles.
 
-    The catalogue needs a column doc_id. Columns that hold only numbers in the index are read as numbers.
+    The catalogue needs a column of ids: doc_id, id, sku, product_id and others. Columns that hold only
+    numbers in the index are read as numbers.
 
     A running service finds the titles within a second.
     """
@@ -167,10 +169,67 @@ def add(
     columns = inputs.read_columns(column_names, no_header, [catalogue])
     with _open_to_change(index) as opened:
         titles = inputs.read_catalogue(catalogue, max_bad, columns, "needed")
-        known = [name for name, kinds in opened.view().field_kinds().items() if kinds.is_number]
-        documents = list(documents_in(titles, numbers, name_of(catalogue), columns, known))
+        documents = list(documents_in(titles, numbers, name_of(catalogue), columns, _numbers(opened)))
+        count, fields = _lost_fields(opened, documents)
         opened.add(documents, progress=Bar())
+        if count:
+            print_message(
+                f"{counted(count, 'replaced title')} lost {'the field' if len(fields) == 1 else 'the fields'} "
+                f"{', '.join(sorted(fields))}; to change single fields, use clickvec index update"
+            )
         print_summary(f"{_name(index)}: {counted(len(documents), 'title')} added or replaced, {len(opened):,} in all")
+
+
+@app.command(cls=Verb)
+def update(
+    index: IndexLocation,
+    changes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", parser=inputs.input_path,
+            help="Ids and new values, such as doc_id and price: TSV, CSV, JSON lines or Parquet; - is stdin.",
+        ),
+    ],
+    numbers: inputs.Numbers = "",
+    column_names: ColumnNames = None,
+    no_header: NoHeader = False,
+    max_bad: MaxBad = 0.01,
+) -> None:  # fmt: skip
+    """Change fields of titles that are in an index. All other fields stay.
+
+    Either all are changed, or none; an id that the index does not have is an error. If a service is
+    running, this holds for each 10,000 titles.
+
+    A blank cell changes nothing. null in JSON lines removes a field. Columns that hold only numbers in
+    the index are read as numbers.
+    """
+    from clickvec.data.parsing.open_files import name_of
+    from clickvec.search.documents.document import Change
+
+    columns = inputs.read_columns(column_names, no_header, [changes])
+    with _open_to_change(index) as opened:
+        titles = inputs.read_catalogue(changes, max_bad, columns, "alone")
+        documents = documents_in(titles, numbers, name_of(changes), columns, _numbers(opened))
+        count = opened.update((Change(one.id, one.title or None, one.payload or {}) for one in documents), Bar())
+        print_summary(f"{_name(index)}: {counted(count, 'title')} updated, {len(opened):,} in all")
+
+
+def _numbers(index: "Index") -> list[str]:
+    """Return the fields of an index that hold only numbers."""
+    return [name for name, kinds in index.view().field_kinds().items() if kinds.is_number]
+
+
+def _lost_fields(index: "Index", documents: "list[Document]") -> tuple[int, set[str]]:
+    """Return how many titles of the index have fields that the documents which replace them lack, and these fields."""
+    every = {name.partition(".")[0] for name in index.view().field_kinds()}
+    count, lost = 0, set[str]()
+    for document in documents:
+        new = (document.payload or {}).keys()
+        old = None if every <= new else index.get(document.id)
+        if old is not None and isinstance(old.payload, dict) and old.payload.keys() - new:
+            count += 1
+            lost |= old.payload.keys() - new
+    return count, lost
 
 
 @app.command(cls=Verb)

@@ -82,7 +82,7 @@ CataloguePath = Annotated[
     typer.Argument(
         metavar="CATALOGUE",
         parser=input_path,
-        help="The titles, with a column title and optionally doc_id: TSV, CSV, JSON lines or Parquet; - is stdin.",
+        help="The titles, with columns title and doc_id: TSV, CSV, JSON lines or Parquet; - is stdin.",
     ),
 ]
 ColumnNames = Annotated[

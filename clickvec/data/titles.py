@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from clickvec.data.layouts.joins import CATALOGUE, catalogue_schema
 from clickvec.data.parsing.columns import IGNORED, OWN_NAMES, Columns
 from clickvec.data.parsing.head import look_at
-from clickvec.data.parsing.header import Keys
+from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.parsing.parquet_rows import parquet_payloads
@@ -22,9 +22,12 @@ TITLES = CATALOGUE._replace(
     layouts=(("doc_id", "title"), ("title",), ("doc_id", "title", "url")), defaults={"doc_id": ""}
 )
 _ONLY_TITLES = TITLES._replace(aliases={"id": "doc_id"}, usual={"title": USUAL["title"]})  # whatever the ids are
+_CHANGES = TITLES._replace(defaults={"doc_id": "", "title": ""})
 _LOOKED_AT = 1_000  # rows, to see whether a column without a usual name holds the ids
 
-Ids = Literal["needed", "wanted", "unused"]  # "wanted": without a column of ids, row numbers are used, which is said
+# What a reader needs. "wanted": without a column of ids, row numbers are used, which is said. "alone": ids, and titles
+# only if they are given; a title that is not is "".
+Ids = Literal["needed", "wanted", "unused", "alone"]
 log = logging.getLogger(__name__)
 
 
@@ -43,7 +46,7 @@ def read_titles(
 
     The column of the ids has a usual name (`usual_names.py`), or one that `columns` gives. Titles of a catalogue
     without ids are numbered from 0, unless ids are needed. A column that looks like the ids but has no usual name is
-    an error; `Columns({"doc_id": "-"})` asks for row numbers.
+    an error; `Columns({"doc_id": "-"})` asks for row numbers. For changes of some fields, ids can be read "alone".
     """
     bad, titles = BadLines(), dict[str, Title]()
     source = open_source(path, bad, columns)
@@ -124,28 +127,31 @@ class _Block(NamedTuple):
 
 def _title_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     blocks = _json_blocks(source, ids) if source.format == "jsonl" else _table_blocks(source, ids)
-    return (_without_blanks(source, block) for block in blocks)
+    return (_without_blanks(source, block, ids) for block in blocks)
+
+
+def _schema(ids: Ids) -> Schema:
+    return {"unused": _ONLY_TITLES, "alone": _CHANGES}.get(ids, TITLES)
 
 
 def _table_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
-    schema, source = catalogue_schema(_ONLY_TITLES if ids == "unused" else TITLES, *look_at(source))
+    schema, source = catalogue_schema(_schema(ids), *look_at(source))
     header, blocks = read_table(source, schema, only_needed=True)  # of Parquet; the payload is read below
-    title, doc_id = header.at["title"], header.at.get("doc_id")
+    title, doc_id = header.at.get("title"), header.at.get("doc_id")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]
     typed = parquet_payloads(source, header.names) if source.format == "parquet" and ids != "unused" else None
     rows: Iterable[tuple[Block, Iterable[dict[str, Any]]]]
     rows = typed or ((block, _text_payloads(block[1], others, len(block[0]))) for block in blocks)
     if doc_id is None and ids != "unused":
-        rows, first = iter(rows), None
-        for block, payloads in rows:
-            first = block, list(payloads)
-            break
-        has_names = bool(header.lines or typed)
-        _check_row_numbers(source, ids, first[1] if first and has_names else [])
-        rows = chain([first] if first else [], rows)
+        rows = iter(rows)
+        first = [(block, list(payloads)) for block, payloads in islice(rows, 1)]
+        _check_row_numbers(source, ids, first[0][1] if first and (header.lines or typed) else [])
+        rows = chain(first, rows)
     for (lines, columns), values in rows:
-        yield _Block(lines, columns[title], None if doc_id is None else columns[doc_id], values, 1 + header.lines)
+        keys = None if doc_id is None else columns[doc_id]
+        titles = [""] * len(lines) if title is None else columns[title]
+        yield _Block(lines, titles, keys, values, 1 + header.lines)
 
 
 def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str, object]]) -> None:
@@ -153,7 +159,7 @@ def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str,
     rows = payloads[:_LOOKED_AT]
     names = list(dict.fromkeys(name for row in rows for name in row))
     candidates = likely_ids(names, [[row.get(name) for row in rows] for name in names])
-    if ids == "needed":
+    if ids in ("needed", "alone"):
         column = candidates[0] if candidates else "COLUMN"
         raise ClickvecError(
             f"{source.name} has no column of ids; add a column doc_id, or name it with --columns doc_id={column}"
@@ -178,7 +184,7 @@ def _text_payloads(
 
 
 def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
-    keys = Keys(source.name, _ONLY_TITLES if ids == "unused" else TITLES, source.columns)
+    keys = Keys(source.name, _schema(ids), source.columns)
     has_ids: bool | None = None
     for objects in json_objects(source):
         if has_ids is None and objects:
@@ -190,7 +196,7 @@ def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
                 raise ClickvecError(
                     f"{source.name}:{line} has an id, and lines before it have none; give all lines one"
                 )
-            title = json_cell(value[key_of["title"]]) if "title" in key_of else None
+            title = json_cell(value[key_of["title"]]) if "title" in key_of else "" if ids == "alone" else None
             doc_id = json_cell(value[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
             if has_ids and "doc_id" not in key_of:
                 source.bad.add(source.name, line, "no doc_id")
@@ -213,9 +219,11 @@ def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, 
     return False
 
 
-def _without_blanks(source: Source, block: _Block) -> _Block:
+def _without_blanks(source: Source, block: _Block, ids: Ids) -> _Block:
     """Leave out lines with a blank id or title, and count them as bad."""
-    columns = {"doc_id": block.ids, "title": block.titles} if block.ids is not None else {"title": block.titles}
+    columns = {} if ids == "alone" else {"title": block.titles}
+    if block.ids is not None:
+        columns = {"doc_id": block.ids, **columns}
     if all(all(map(str.strip, texts)) for texts in columns.values()):
         return block
     good = []

@@ -3,7 +3,7 @@
 `live/index_folder.py` describes the folder of an index. Titles with the same words get the same score.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,8 +14,8 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
-from clickvec.search.documents.document import Document
-from clickvec.search.documents.given_documents import Given, documents_of
+from clickvec.search.documents.document import Change, Document
+from clickvec.search.documents.given_documents import Given, changes_of, documents_of
 from clickvec.search.engines.address import is_address
 from clickvec.search.engines.engine_opening import create_at, open_address
 from clickvec.search.fusion import Fusion
@@ -29,7 +29,7 @@ from clickvec.search.searchable import Searchable
 from clickvec.search.segments.segment import vectors_alone
 from clickvec.search.view_protocol import LiveDocuments
 
-__all__ = ["Document", "Hit", "Index", "Parts", "check_index_output"]
+__all__ = ["Change", "Document", "Hit", "Index", "Parts", "check_index_output"]
 
 
 class Index(Searchable):
@@ -149,6 +149,15 @@ class Index(Searchable):
         another process is the writer, this holds for each 10,000 of them.
         """
         return self._live.add(documents_of(documents, ids, titles, payloads, numbered=False), progress)
+
+    def update(self, changes: Iterable[Change | Mapping[str, Any]], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there, as in [{"id": "a17", "price": 9.5}]. Return how many were given.
+
+        A dict has an id, and new values of the title or of fields of the payload. None removes a field; fields that are
+        not given stay. An unknown id is an error, and then nothing is changed. Changes of other fields at the same time
+        are kept.
+        """
+        return self._live.update(changes_of(changes), progress)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete titles by id. Return how many of the ids existed."""

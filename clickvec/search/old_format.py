@@ -159,7 +159,7 @@ class OldIndex:
     def _refuse(self, *arguments: object, **values: object) -> NoReturn:
         raise UnavailableError(f"{self.path} has an old format that is only read; build the index again to change it")
 
-    add = delete = set_state = compact = use_model = _refuse
+    add = update = delete = set_state = compact = use_model = _refuse
 
     def copied(self) -> "OldIndex":
         """Return this index: it never changes."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clickvec.errors import UnavailableError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import Scores, Term
 from clickvec.search.payload.facets import Facet
@@ -185,6 +185,9 @@ class LiveDocuments(Protocol):
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given."""
+
+    def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there, all or none. Return how many were given."""
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""

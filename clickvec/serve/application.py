@@ -70,6 +70,10 @@ ENDPOINTS = (
         "POST", "/documents", index_answers.add_documents, schemas.DocumentsRequest, "write", schemas.DocumentsResponse,
         "write",
     ),
+    Endpoint(
+        "PATCH", "/documents", index_answers.update_documents, schemas.ChangesRequest, "write", schemas.ChangesResponse,
+        "write",
+    ),
     Endpoint("GET", "/documents/{id}", index_answers.get_document, response=schemas.FoundDocument),
     Endpoint(
         "DELETE", "/documents/{id}", index_answers.delete_document, None, "write", schemas.DeleteResponse, "write"
@@ -128,7 +132,7 @@ class Application:
         app = _answer_refusals(Router(routes, redirect_slashes=False, default=_not_found))
         if service.settings.cors:
             app = CORSMiddleware(
-                app, service.settings.cors, allow_methods=("GET", "POST", "DELETE"),
+                app, service.settings.cors, allow_methods=("GET", "POST", "PATCH", "DELETE"),
                 allow_headers=("Authorization", "Content-Type"),
             )  # fmt: skip
         self._app = app

@@ -95,5 +95,6 @@ def _add_limits(components: dict[str, Any], limits: Limits) -> None:
         ("ClickRequest", "query", "maxLength", limits.query_characters),
         ("DocumentsRequest", "documents", "maxItems", limits.documents),
         ("NewDocument", "title", "maxLength", limits.title_characters),
+        ("ChangesRequest", "documents", "maxItems", limits.documents),
     ):
         components[schema]["properties"][field][rule] = limit

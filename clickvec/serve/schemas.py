@@ -81,6 +81,20 @@ class DocumentsRequest(Request):
     documents: list[NewDocument]
 
 
+class ChangedDocument(Request):
+    """New values of some fields of a document. The other fields stay."""
+
+    id: Id
+    title: Annotated[str, _about("Not blank. Default: the title stays.", pattern=r"\S")] | UnsetType = UNSET
+    payload: Annotated[dict[str, Any], _about("New values of fields. null removes a field.")] = {}
+
+
+class ChangesRequest(Request):
+    """Changes of documents. If an id is unknown, nothing is changed."""
+
+    documents: list[ChangedDocument]
+
+
 class Shown(Request):
     """A hit that the user saw."""
 
@@ -218,6 +232,13 @@ class DocumentsResponse(Struct):
 
     added: int
     titles: Annotated[int, _about("Documents in the index now.")]
+
+
+class ChangesResponse(Struct):
+    """What was changed. It is on disk, and searches find it."""
+
+    updated: int
+    titles: Annotated[int, _about("Documents in the index.")]
 
 
 class DeleteResponse(Struct):

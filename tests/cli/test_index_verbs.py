@@ -47,7 +47,7 @@ def test_build_may_be_left_out(tmp_path: Path, model: Path) -> None:
     ok("index", "--out", tmp_path / "three", model, tmp_path / "titles.tsv")
     assert list(Index.open(tmp_path / "three")) == list(Index.open(tmp_path / "one"))
     assert "--held-out" in ok("index", "--help")
-    for verb in ("add", "delete"):
+    for verb in ("add", "update", "delete"):
         assert f"index {verb} --help" in ok("index", "--help")
         assert ok("index", verb, "--help").startswith(f"Usage: root index {verb} ")
     assert "give either --out" in wrong_usage("index", model, tmp_path / "titles.tsv")
@@ -91,7 +91,66 @@ def test_a_bad_catalogue_leaves_the_index_as_it_was(index: Path, model: Path, tm
     assert contents(index).keys() >= {name for name in before if "sqlite-" not in name}
 
 
-# --- add and delete ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["product_id", "sku", "item_id", "asin"])
+def test_the_ids_of_a_catalogue_reach_the_hits(name: str, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text(f"{name},title,price\nx1,hotels in shanghai,20\nx2,new york,30\n")
+    done = run("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
+    assert (done.status, done.err) == (0, "")
+    assert ids(tmp_path / "index", "hotels", "--mode", "words") == ["x1"]
+    ok("index", "add", tmp_path / "index", tmp_path / "c.csv")
+    assert [(one.id, one.payload) for one in Index.open(tmp_path / "index")] == [
+        ("x1", {"price": "20"}),
+        ("x2", {"price": "30"}),
+    ]
+
+
+def test_ids_that_are_not_recognised_are_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("article_no,title\nx1,hotels in shanghai\nx2,new york\n")
+    build = ("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
+    check_tells(refused(*build), "c.csv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    assert not (tmp_path / "index").exists()
+    ok(*build, "--columns", "doc_id=article_no")
+    assert [one.id for one in Index.open(tmp_path / "index")] == ["x1", "x2"]
+    done = run(*build, "--columns", "doc_id=-", "--overwrite")
+    assert (done.status, done.err) == (0, "")
+    assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"article_no": "x1"})
+    (tmp_path / "c.csv").write_text("title\nhotels in shanghai\nnew york\n")
+    check_tells(
+        run(*build, "--overwrite").err, "c.csv has no column of ids", "row numbers are the ids", "doc_id=COLUMN"
+    )
+
+
+# --- add, update and delete --------------------------------------------------------------------------------------
+
+
+def test_update_changes_the_given_columns_alone(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("sku,price,stock\na,21.5,3\nb,,4\n")
+    done = run("index", "update", index, tmp_path / "prices.csv", "--numbers", "stock")
+    assert (done.status, done.out, done.err) == (0, f"{index}: 2 titles updated, 4 in all\n", "")
+    found = {one.id: (one.title, one.payload) for one in Index.open(index)}
+    assert found["a"] == ("hotels in shanghai", {"price": 21.5, "brand": "acme", "stock": 3})
+    assert found["b"] == ("cheap flights to new york", {"price": 9.5, "brand": "acme", "stock": 4})  # a blank cell
+    (tmp_path / "more.jsonl").write_text('{"id": "a", "brand": null, "title": "rooms"}\n{"id": "c", "price": 7}\n')
+    assert ok("index", "update", index, tmp_path / "more.jsonl") == f"{index}: 2 titles updated, 4 in all\n"
+    found = {one.id: (one.title, one.payload) for one in Index.open(index)}
+    assert found["a"] == ("rooms", {"price": 21.5, "stock": 3})
+    assert found["c"] == ("new york city guide", {"brand": "other", "price": 7})
+    assert ids(index, "rooms", "--mode", "words") == ["a"]
+
+    (tmp_path / "bad.csv").write_text("sku,price\na,1\nnope,2\n")
+    check_tells(
+        refused("index", "update", index, tmp_path / "bad.csv"), "no document with the id 'nope'", "nothing was"
+    )
+    (tmp_path / "no-ids.csv").write_text("price,article_no\n1,x1\n2,x2\n")
+    check_tells(refused("index", "update", index, tmp_path / "no-ids.csv"), "no column of ids", "doc_id=article_no")
+    assert {one.id: (one.title, one.payload) for one in Index.open(index)} == found
+
+
+def test_add_says_which_fields_replaced_titles_lose(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.tsv").write_text("doc_id\ttitle\tprice\na\thotels\t1\nb\tflights\t2\nnew\tmug\t3\n")
+    done = run("index", "add", index, tmp_path / "prices.tsv")
+    check_tells(done.err, "2 replaced titles lost the field brand", "clickvec index update")
+    assert run("index", "add", index, tmp_path / "prices.tsv").err == ""
 
 
 def test_add_replaces_and_delete_removes(index: Path, tmp_path: Path) -> None:
@@ -112,9 +171,13 @@ def test_add_replaces_and_delete_removes(index: Path, tmp_path: Path) -> None:
 def test_titles_without_ids_are_not_added(index: Path, tmp_path: Path) -> None:
     before = list(Index.open(index))
     (tmp_path / "more.tsv").write_text("title\nhotels in new york\n")
-    check_tells(refused("index", "add", index, tmp_path / "more.tsv"), "more.tsv", "no ids", "doc_id", "--columns")
+    check_tells(
+        refused("index", "add", index, tmp_path / "more.tsv"), "more.tsv", "no column of ids", "--columns doc_id="
+    )
     (tmp_path / "more.jsonl").write_text('{"title": "hotels in new york"}\n')
-    check_tells(refused("index", "add", index, tmp_path / "more.jsonl"), "more.jsonl:1", "no doc_id")
+    check_tells(
+        refused("index", "add", index, tmp_path / "more.jsonl"), "more.jsonl", "no column of ids", "--columns doc_id="
+    )
     assert list(Index.open(index)) == before
 
 

@@ -23,7 +23,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.fusion import Fusion
-from clickvec.search.index import Document, Index
+from clickvec.search.index import Change, Document, Index
 from clickvec.search.live import changes as changes_of_writer
 from clickvec.search.live import live_folder, live_index
 from clickvec.search.live.compaction import start_child
@@ -193,6 +193,63 @@ def test_changes_that_are_refused_change_nothing(index: Index) -> None:
         index.delete("abc")
     assert list(index) == before
     assert index.add(ids=[], titles=[]) == index.delete([]) == 0
+
+
+def test_an_update_changes_the_given_fields_alone(encoder: Encoder, path: Path) -> None:
+    documents = [
+        Document("a", "zebra", {"price": 9, "brand": "x", "note": None}),
+        Document(7, "tea"),
+        Document("c", "mug"),
+    ]
+    for index in (Index.build(encoder, documents), Index.create(path, encoder, documents, overwrite=True)):
+        assert index.update([{"id": "a", "price": 9.5, "stock": 3}, {"sku": "7", "colour": "red"}]) == 2
+        assert index.get("a") == Document("a", "zebra", {"price": 9.5, "brand": "x", "note": None, "stock": 3})
+        assert index.get(7) == Document(7, "tea", {"colour": "red"})
+        assert index.update([Change(7, "giraffe", {"colour": None})]) == 1
+        assert index.get(7) == Document(7, "giraffe")
+        assert [hit.id for hit in index.search("giraffe", mode="words")] == [7]
+        assert index.search("tea", mode="words") == []
+        assert [hit.id for hit in index.search("zebra", where={"price": 9.5})] == ["a"]
+        assert index.get("c") == documents[2]
+        assert index.update([]) == 0
+        index.close()
+
+
+def test_updates_that_are_refused_change_nothing(index: Index) -> None:
+    index.add([Document("a", "zebra", {"n": 1}), Document("b", "tea", "a text")])
+    before = list(index)
+    for changes, told in (
+        ([{"id": "a", "n": 2}, {"id": "nope", "n": 3}], "no document with the id 'nope', so nothing was changed"),
+        ([{"id": "a", "n": 2}, {"id": "a", "m": 3}], "'a' is given to more than one title"),
+        ([{"id": "a", "n": 2}, {"id": "b", "n": 2}], "the payload of the id 'b' is no object"),
+        ([{"id": "a", "n": {1, 2}}], "the payload of the id 'a' is not JSON"),
+        ([{"id": "a", "title": 7}], "the title 7"),
+        ([{"id": "a", "title": None}], "removes the title"),
+        ([{"n": 2}], r"changes\[0\] has no id; its keys are n"),
+        ([("a", 2)], r"changes\[0\] is of type tuple"),
+        ({"id": "a"}, "not the single dict"),
+    ):
+        with pytest.raises(ClickvecError, match=told):
+            index.update(changes)  # type: ignore[arg-type]
+    assert list(index) == before
+
+
+def test_updates_of_different_fields_at_the_same_time_are_all_kept(path: Path) -> None:
+    with Index.open(path) as index:
+        index.add([Document("a", "zebra", {"brand": "x"})])
+        with ThreadPoolExecutor(8) as pool:
+            done = pool.map(lambda at: index.update([{"id": "a", f"field {at}": at}]), range(40))
+            assert sum(done) == 40
+        other = python(OTHER, path)
+        try:
+            assert ask(other, "update", [{"id": "a", "of another process": 1}]) == [1, False]
+            with pytest.raises(json.JSONDecodeError):  # it has failed
+                ask(other, "update", [{"id": "b", "n": 1}])
+        finally:
+            other.kill()
+            other.communicate(timeout=60)
+        fields = {"brand": "x", "of another process": 1} | {f"field {at}": at for at in range(40)}
+        assert index.get("a") == Document("a", "zebra", fields)
 
 
 # --- threads and processes ---------------------------------------------------------------------------------------

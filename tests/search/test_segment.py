@@ -89,7 +89,7 @@ def test_a_backup_without_derived_files_is_built_again_by_the_writer(path: Path,
         Index.open(backup)
     with Index.open(backup, writing=True) as writer:
         assert writer.search("hotels in new york") == expected
-        writer.add(["new"], ["a new hotel"])
+        writer.add(ids=["new"], titles=["a new hotel"])
     with Index.open(backup) as index:
         assert len(index) == len(TEXTS) + 1
 

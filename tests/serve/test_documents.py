@@ -3,6 +3,7 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import small_disk
@@ -74,6 +75,39 @@ def test_bad_documents_change_nothing(
         assert answer.status_code == status, answer.text
         assert told in answer.json()["error"]["message"]
         assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
+
+
+def test_fields_are_changed_and_the_others_stay(write_index: Path, tmp_path: Path) -> None:
+    with running(write_index, tmp_path, {"documents": 3}) as service:
+        document = {"id": 7, "title": "zebra crossing", "payload": {"n": 1, "brand": "x"}}
+        service.post("/documents", {"documents": [document]})
+
+        def patch(*documents: object) -> tuple[int, Any]:
+            answer = service.client.patch("/documents", json={"documents": documents})
+            return answer.status_code, answer.json()
+
+        assert patch({"id": 7, "payload": {"n": 2}}) == (200, {"updated": 1, "titles": len(TEXTS) + 1})
+        assert service.client.get("/documents/7").json() == document | {"payload": {"n": 2, "brand": "x"}}
+        assert patch({"id": "7", "title": "giraffe house", "payload": {"brand": None}})[0] == 200
+        after = {"id": 7, "title": "giraffe house", "payload": {"n": 2}}
+        assert service.client.get("/documents/7").json() == after
+        assert service.post("/search", {"query": "giraffe", "k": 1}).json()["hits"][0]["id"] == 7
+        for documents, status, told in (
+            ([{"id": 7, "payload": {"n": 3}}, {"id": "nope", "payload": {"n": 3}}], 404, "'nope'"),
+            ([{"id": 7, "title": " "}], 422, "title"),
+            ([{"id": 7, "payload": None}], 422, "payload"),
+            ([{"id": 7, "payload": ["x"]}], 422, "payload"),
+            ([{"id": 7, "price": 3}], 422, "price"),
+            ([{"payload": {}}], 422, "id"),
+            ([{"id": 7}, {"id": "7"}], 422, "more than one title"),
+            ([{"id": 7, "payload": {"a": "c" * 65_536}}], 422, "65,"),
+            ([{"id": str(at)} for at in range(4)], 422, "4"),
+        ):
+            answer = patch(*documents)
+            assert answer[0] == status, answer
+            assert told in answer[1]["error"]["message"]
+        assert service.client.get("/documents/7").json() == after
+        assert patch() == (200, {"updated": 0, "titles": len(TEXTS) + 1})
 
 
 def test_no_documents_are_fine(reading: Running) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import UnavailableError
 from clickvec.search.documents import document_rows
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document, unknown_ids
 from clickvec.storage.database import Database
 
 VERSION = 1  # of the tables
@@ -133,6 +133,23 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
                 connection.execute("DELETE FROM documents WHERE seq = ?", (old[0],))
             connection.execute(statement, row)
         return document_rows.record_deletions(connection, replaced, added)
+
+    def update(self, changes: Iterable[Change]) -> int:
+        """Change fields of documents in one transaction. Return how many were given.
+
+        An id that is unknown or given twice is an error. A changed document counts as inserted now.
+        """
+        with self._database.transaction() as connection:
+            changed, missing = list[Document](), list[str | int]()
+            for change in changes:
+                row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(change.id)))
+                if row is None:
+                    missing.append(change.id)
+                else:
+                    changed.append(change.of(self._document(row)))
+            if missing:
+                raise unknown_ids(missing)
+            return self.add(changed)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""

@@ -12,7 +12,7 @@ from clickvec.data.parsing.columns import OWN_NAMES
 from clickvec.data.parsing.header import Keys
 from clickvec.data.parsing.usual_names import likely_ids
 from clickvec.errors import ClickvecError
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 
 Given = Iterable[Document | Title | Mapping[str, Any] | str]
 
@@ -39,6 +39,27 @@ def documents_of(
     if isinstance(documents, str | Mapping | Document):
         raise ClickvecError(f"documents must be a list, not the single {type(documents).__name__} {documents!r:.100}")
     return _of_rows(documents, numbered)
+
+
+def changes_of(changes: Iterable[Change | Mapping[str, Any]]) -> list[Change]:
+    """Return the changes that a caller gives. A dict has an id, and a title or fields of the payload."""
+    if isinstance(changes, str | Mapping | Change):
+        raise ClickvecError(f"changes must be a list, not the single {type(changes).__name__} {changes!r:.100}")
+    keys = Keys("changes", CATALOGUE, OWN_NAMES)
+    return [_change(row, number, keys) for number, row in enumerate(changes)]
+
+
+def _change(row: object, number: int, keys: Keys) -> Change:
+    if isinstance(row, Change):
+        return row._replace(id=_plain(row.id))
+    if not isinstance(row, Mapping):
+        raise ClickvecError(f"changes[{number}] is of type {type(row).__name__}; give a dict with id and new values")
+    doc_id, title, payload = _split(row, f"changes[{number}]", number, keys)
+    if doc_id is None:
+        raise ClickvecError(f"changes[{number}] has no id; its keys are {', '.join(row) or 'none'}")
+    if title is None and "title" in keys.find(number, row):
+        raise ClickvecError(f"changes[{number}] removes the title, which every document has; leave it out to keep it")
+    return Change(doc_id, title, payload)
 
 
 def _of_lists(
@@ -94,18 +115,24 @@ def _document(row: object, number: int, keys: Keys) -> Document:
 
 
 def _of_mapping(row: Mapping[str, Any], number: int, keys: Keys) -> Document:
-    if any(not isinstance(name, str) for name in row):
-        raise ClickvecError(f"documents[{number}] has a key that is no str; the keys are names of columns")
-    key_of = keys.find(number, row)
-    if "title" not in key_of:
+    doc_id, title, payload = _split(row, f"documents[{number}]", number, keys)
+    if "title" not in keys.find(number, row):
         raise ClickvecError(f"documents[{number}] has no title; its keys are {', '.join(row) or 'none'}")
-    payload = {name: value for name, value in row.items() if name not in key_of.values()}
+    return Document(doc_id, title, payload or None)
+
+
+def _split(row: Mapping[str, Any], name: str, number: int, keys: Keys) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the id and the title of a dict, None if they are absent, and its other fields."""
+    if any(not isinstance(field, str) for field in row):
+        raise ClickvecError(f"{name} has a key that is no str; the keys are names of columns")
+    key_of = keys.find(number, row)
+    payload = {field: value for field, value in row.items() if field not in key_of.values()}
     if isinstance(payload.get("payload"), Mapping):
         raise ClickvecError(
-            f"documents[{number}] has its fields in payload; write them beside the title, or give a Document"
+            f"{name} has its fields in payload; write them beside the title, or give a Document or a Change"
         )
-    doc_id = row[key_of["doc_id"]] if "doc_id" in key_of else None
-    return Document(_plain(doc_id), row[key_of["title"]], payload or None)
+    doc_id, title = (row[key_of[column]] if column in key_of else None for column in ("doc_id", "title"))
+    return _plain(doc_id), title, payload
 
 
 def _likely_ids(head: list[Any]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress, ignore
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 from clickvec.search.engines.address import Address, without_password
 from clickvec.search.engines.milvus_collection import MOST_HITS, MilvusCollection
 from clickvec.search.engines.milvus_filters import expression
@@ -154,9 +154,17 @@ class MilvusIndex:
         """Add documents, replacing those with the same id. Return how many were given."""
         documents = list(documents)
         replaced = self._seqs(document.id for document in documents)
-        count = self.base.add(documents, progress)
+        return self._replaced(replaced, self.base.add(documents, progress))
+
+    def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there. Return how many were given."""
+        changes = list(changes)
+        replaced = self._seqs(change.id for change in changes)
+        return self._replaced(replaced, self.base.update(changes, progress))
+
+    def _replaced(self, seqs: list[int], count: int) -> int:
         self._follow()
-        self._collection.remove(replaced)
+        self._collection.remove(seqs)
         return count
 
     def delete(self, ids: Iterable[str | int]) -> int:

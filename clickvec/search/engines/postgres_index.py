@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 from clickvec.errors import ClickvecError
-from clickvec.model.encoder import Encoder
+from clickvec.model.encoder import Encoder, Vectors
 from clickvec.progress import Progress, ignore
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document, unknown_ids
 from clickvec.search.documents.document_rows import duplicate_id, id_text
 from clickvec.search.engines import postgres_tables
 from clickvec.search.engines.address import Address
 from clickvec.search.engines.postgres_connections import Connection, Connections
 from clickvec.search.engines.postgres_copy import StoredRow, copy_rows, key_of, stored_rows
+from clickvec.search.engines.postgres_documents import COLUMNS, to_document
 from clickvec.search.engines.postgres_tables import COUNTS, State, Tables
 from clickvec.search.engines.postgres_view import PostgresView
 from clickvec.search.segments.building import encode_titles
@@ -71,37 +72,63 @@ class PostgresIndex:
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id, in one transaction. Return how many were given."""
-        documents, report = list(documents), progress or ignore
+        documents = list(documents)
         if not documents:
             return 0
-        keys = Counter(key_of(id_text(document.id)) for document in documents)
-        if len(keys) < len(documents):
-            raise duplicate_id(next(one.id for one in documents if keys[key_of(id_text(one.id))] > 1))
-        prepared = stored_rows(documents, 1)  # checks all of them before anything is changed
+        keys = _distinct_keys([document.id for document in documents])
+        rows = stored_rows(documents, 1)  # checks all of them before anything is changed
+        before = self.read_state()
+        vectors = encode_titles(self.encoder_of(before), [row.title for row in rows], "float32")
+        with self.connections.transaction() as connection:
+            state = self._locked(connection, before)
+            titles = self._replace(connection, state, keys, rows, vectors, progress or ignore)
+        self._index_vectors_if_many(self._tables(state), titles, state, vectors.shape[1])
+        return len(rows)
+
+    def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there, in one transaction. Return how many were given."""
+        changes = list(changes)
+        if not changes:
+            return 0
+        keys = _distinct_keys([change.id for change in changes])
         before = self.read_state()
         encoder = self.encoder_of(before)
-        vectors = encode_titles(encoder, [row.title for row in prepared], "float32")
         with self.connections.transaction() as connection:
-            state = self._locked(connection)
-            if state.settings["model"] != before.settings["model"]:
-                raise ClickvecError(
-                    f"{self.connections.address.shown} got another model meanwhile; nothing was changed. Try again"
-                )
-            tables = Tables(self.connections.address.name, state.generation)
-            counts, removed, length = self._remove(connection, tables, list(keys))
-            for first in range(0, len(prepared), _BLOCK):
-                rows = [
-                    row._replace(seq=state.last_seq + first + at)
-                    for at, row in enumerate(prepared[first : first + _BLOCK], 1)
-                ]
-                copy_rows(connection, tables.documents, rows, vectors[first : first + _BLOCK])
-                counts.update(_title_counts(rows))
-                report("adding", first + len(rows), len(prepared))
-            self._count_words(connection, tables, counts)
-            added = sum(row.length for row in prepared)
-            self._update(connection, len(prepared), len(prepared) - removed, added - length)
-        self._index_vectors_if_many(tables, state.titles + len(prepared) - removed, state, encoder.dimensions)
-        return len(prepared)
+            state = self._locked(connection, before)
+            statement = (
+                f"SELECT {COLUMNS}, d.key FROM {self._tables(state).documents} d WHERE d.key = ANY(%(keys)s::bytea[])"
+            )
+            known = {
+                bytes(row[-1]): to_document(row) for row in connection.execute(statement, {"keys": keys}).fetchall()
+            }
+            missing = [change.id for key, change in zip(keys, changes, strict=True) if key not in known]
+            if missing:
+                raise unknown_ids(missing)
+            rows = stored_rows([change.of(known[key]) for key, change in zip(keys, changes, strict=True)], 1)
+            vectors = encode_titles(encoder, [row.title for row in rows], "float32")
+            self._replace(connection, state, keys, rows, vectors, progress or ignore)
+        return len(rows)
+
+    def _replace(
+        self, connection: Connection, state: State, keys: list[bytes], rows: list[StoredRow], vectors: Vectors,
+        report: Progress,
+    ) -> int:  # fmt: skip
+        """Write documents in place of those with the same ids. Return how many titles there are then."""
+        tables = self._tables(state)
+        counts, removed, length = self._remove(connection, tables, keys)
+        for first in range(0, len(rows), _BLOCK):
+            block = [
+                row._replace(seq=state.last_seq + first + at) for at, row in enumerate(rows[first : first + _BLOCK], 1)
+            ]
+            copy_rows(connection, tables.documents, block, vectors[first : first + _BLOCK])
+            counts.update(_title_counts(block))
+            report("adding", first + len(block), len(rows))
+        self._count_words(connection, tables, counts)
+        self._update(connection, len(rows), len(rows) - removed, sum(row.length for row in rows) - length)
+        return state.titles + len(rows) - removed
+
+    def _tables(self, state: State) -> Tables:
+        return Tables(self.connections.address.name, state.generation)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents in one transaction. Return how many of the ids existed."""
@@ -109,7 +136,7 @@ class PostgresIndex:
         if not keys:
             return 0
         with self.connections.transaction() as connection:
-            tables = Tables(self.connections.address.name, self._locked(connection).generation)
+            tables = self._tables(self._locked(connection))
             counts, removed, length = self._remove(connection, tables, keys)
             if removed:
                 self._count_words(connection, tables, counts)
@@ -127,12 +154,17 @@ class PostgresIndex:
             name = self.connections.address.name
             connection.execute(f"UPDATE {name} SET settings = %(s)s::jsonb", {"s": json.dumps(settings)})
 
-    def _locked(self, connection: Connection) -> State:
-        """Return the state. Other changes wait until the end of this transaction."""
+    def _locked(self, connection: Connection, before: State | None = None) -> State:
+        """Return the state. Other changes wait until the end of this transaction. Raise if the model has changed."""
         row = connection.execute(f"SELECT {COUNTS} FROM {self.connections.address.name} FOR UPDATE").fetchone()
         if row is None:
             raise postgres_tables.no_index(self.connections)
-        return State(*row)
+        state = State(*row)
+        if before is not None and state.settings["model"] != before.settings["model"]:
+            raise ClickvecError(
+                f"{self.connections.address.shown} got another model meanwhile; nothing was changed. Try again"
+            )
+        return state
 
     def _remove(self, connection: Connection, tables: Tables, keys: list[bytes]) -> tuple[Counter[str], int, int]:
         """Delete documents. Return what this takes from the counts of words, how many they were, and their length."""
@@ -195,6 +227,14 @@ class PostgresIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address, without its password: the process that reads it needs PGPASSWORD or ~/.pgpass."""
         return PostgresIndex, (self.connections.address,)
+
+
+def _distinct_keys(ids: list[str | int]) -> list[bytes]:
+    """Return the keys of ids. Raise if two ids are the same."""
+    keys = [key_of(id_text(doc_id)) for doc_id in ids]
+    if len(set(keys)) < len(keys):
+        raise duplicate_id(next(doc_id for at, doc_id in enumerate(ids) if keys[at] in keys[:at]))
+    return keys
 
 
 def _title_counts(rows: list[StoredRow]) -> Counter[str]:

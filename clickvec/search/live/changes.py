@@ -1,16 +1,18 @@
 """The changes that the writer of an index makes, each within a transaction of the documents.
 
-A change is a message: {"change": "add", "documents": [[id, title, payload], ...]}, {"change": "delete", "ids": [...]},
-{"change": "state", "state": {...}}, or {"change": "swap", ...}, which takes a new segment into use (compaction.py).
+A change is a message: {"change": "add", "documents": [[id, title, payload], ...]}, {"change": "update", ...} likewise
+with some fields of them, {"change": "delete", "ids": [...]}, {"change": "state", "state": {...}}, or
+{"change": "swap", ...}, which takes a new segment into use (compaction.py).
 """
 
 import json
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
 from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.progress import Progress
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.document_rows import duplicate_id
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.live.compaction import Swap
@@ -25,8 +27,9 @@ MOST_IN_MESSAGE = 10_000  # documents: as many as a request to the service may h
 def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message: dict[str, Any]) -> object:
     """Make a change and return how many documents it concerns, if it concerns any. `view` is the present one."""
     match message.get("change"):
-        case "add":
-            count = store.add(Document(*row) for row in message["documents"])
+        case "add" | "update" as change:
+            rows = message["documents"]
+            count = store.add(starmap(Document, rows)) if change == "add" else store.update(starmap(Change, rows))
             if is_bulk(count, view):
                 _build_segment(store, folder, view, message.get("progress"))
             return count
@@ -41,12 +44,12 @@ def apply_change(store: DocumentStore, folder: IndexFolder, view: View, message:
     raise ClickvecError(f"the writer does not know the change {message.get('change')!r}; update clickvec")
 
 
-def in_parts(documents: Sequence[Document]) -> list[list[Document]]:
+def in_parts(documents: Sequence[Document | Change]) -> list[list[Document | Change]]:
     """Split documents into messages to the writer, each of which is added as a whole.
 
     Raise ClickvecError if a payload is not JSON, or if an id occurs twice, before anything is sent.
     """
-    parts, size, ids = [list[Document]()], 0, set[str]()
+    parts, size, ids = [list[Document | Change]()], 0, set[str]()
     for document in documents:
         if str(document.id) in ids:
             raise duplicate_id(str(document.id))

@@ -10,14 +10,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.live.changes import apply_change, in_parts, take_into_use
 from clickvec.search.live.compaction import BackgroundCompaction, build_segment
@@ -213,7 +213,7 @@ class LiveFolder(Live):
             lock.close()
 
     def _apply(self, message: dict[str, Any]) -> object:
-        if message.get("change") not in ("add", "delete"):
+        if message.get("change") not in ("add", "update", "delete"):
             self._must_follow = True
         return apply_change(self.store, self.folder, self._view, message)
 
@@ -242,22 +242,28 @@ class LiveFolder(Live):
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given."""
-        every = list(documents)
+        return self._change_documents("add", list(documents), progress)
+
+    def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there. Return how many were given."""
+        return self._change_documents("update", list(changes), progress)
+
+    def _change_documents(self, change: str, every: Sequence[Document | Change], progress: Progress | None) -> int:
         with self._writing:
             if not self.is_writer:
                 self._become_writer()
         if self.is_writer:
-            return int(self._submit({"change": "add", "documents": every, "progress": progress}))
-        added = 0
+            return int(self._submit({"change": change, "documents": every, "progress": progress}))
+        done = 0
         for part in in_parts(every):
             try:
-                added += int(self._submit({"change": "add", "documents": part}))
+                done += int(self._submit({"change": change, "documents": part}))
             except ClickvecError as error:
-                if not added:
+                if not done:
                     raise
-                told = f"the first {added:,} of {len(every):,} documents were added, and then: {error}"
-                raise type(error)(f"{told}. Add all of them again") from error
-        return added
+                told = f"the first {done:,} of {len(every):,} documents were changed, and then: {error}"
+                raise type(error)(f"{told}. Send all of them again") from error
+        return done
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""

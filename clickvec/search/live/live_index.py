@@ -5,7 +5,7 @@
 
 import pickle
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from clickvec.model.encoder import Encoder, Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress
-from clickvec.search.documents.document import Document
+from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.live.delta import Delta
 from clickvec.search.live.view import Settings, View
@@ -101,8 +101,15 @@ class Live:
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given."""
+        return self._write(lambda: self.store.add(documents), progress)
+
+    def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
+        """Change fields of documents that are there. Return how many were given."""
+        return self._write(lambda: self.store.update(changes), progress)
+
+    def _write(self, write: Callable[[], int], progress: Progress | None) -> int:
         with self._writing:
-            count = self.store.add(documents)
+            count = write()
             if is_bulk(count, self._view):
                 self.compact(progress)
         self.refresh()

@@ -1,7 +1,7 @@
 """What each endpoint answers, from a validated request. These functions run in threads."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import UNSET, json
@@ -9,7 +9,7 @@ from msgspec import UNSET, json
 from clickvec.errors import ClickvecError
 from clickvec.explanation import Explanation, explain_hits, highlight
 from clickvec.explanation import explain as explain_pair
-from clickvec.search.index import Document, Hit
+from clickvec.search.index import Change, Document, Hit
 from clickvec.search.live.view import View
 from clickvec.search.payload.filters import parse_filter
 from clickvec.search.rerank import rerank_scores
@@ -18,6 +18,9 @@ from clickvec.serve.answers.trial_answer import traces
 from clickvec.serve.endpoint import Call, Text
 from clickvec.serve.refusal import RefusalError, check_count, check_lengths
 from clickvec.serve.schemas import (
+    ChangedDocument,
+    ChangesRequest,
+    ChangesResponse,
     DeleteResponse,
     DocumentsRequest,
     DocumentsResponse,
@@ -30,6 +33,7 @@ from clickvec.serve.schemas import (
     Health,
     HitWord,
     Id,
+    NewDocument,
     Parts,
     Ready,
     Reranked,
@@ -213,18 +217,36 @@ def get_document(service: Service, call: Call) -> FoundDocument:
 def add_documents(service: Service, call: Call) -> DocumentsResponse:
     """Add documents, and replace those whose id is known."""
     request: DocumentsRequest = call.body
-    check_writable(service)
-    check_count("documents", request.documents, service.limits.documents)
-    titles = [document.title for document in request.documents]
-    check_lengths("title", titles, service.limits.title_characters)
-    ids = [document.id for document in request.documents]
-    check_lengths("id", list(map(str, ids)), service.limits.query_characters)
-    sizes = [0 if document.payload is None else len(json.encode(document.payload)) for document in request.documents]
-    if sizes and (largest := max(sizes)) > service.limits.payload_bytes:
-        raise RefusalError(422, f"A payload has {largest:,} bytes; the limit is {service.limits.payload_bytes:,}.")
-    if ids:
+    _check_documents(service, request.documents)
+    if request.documents:
         service.index.add(Document(document.id, document.title, document.payload) for document in request.documents)
-    return DocumentsResponse(len(ids), len(service.index))
+    return DocumentsResponse(len(request.documents), len(service.index))
+
+
+def update_documents(service: Service, call: Call) -> ChangesResponse:
+    """Change fields of documents, and keep the others. Raise 404 and change nothing if an id is unknown."""
+    request: ChangesRequest = call.body
+    _check_documents(service, request.documents)
+    try:
+        if request.documents:
+            service.index.update(Change(one.id, one.title or None, one.payload) for one in request.documents)
+    except ClickvecError:
+        for document in request.documents:
+            find(service, document.id)
+        raise
+    return ChangesResponse(len(request.documents), len(service.index))
+
+
+def _check_documents(service: Service, documents: Sequence[NewDocument | ChangedDocument]) -> None:
+    """Raise unless the service may write documents, and these are within the limits."""
+    check_writable(service)
+    limits = service.limits
+    check_count("documents", documents, limits.documents)
+    check_lengths("title", [one.title for one in documents if one.title is not UNSET], limits.title_characters)
+    check_lengths("id", [str(one.id) for one in documents], limits.query_characters)
+    sizes = [0 if document.payload is None else len(json.encode(document.payload)) for document in documents]
+    if sizes and (largest := max(sizes)) > limits.payload_bytes:
+        raise RefusalError(422, f"A payload has {largest:,} bytes; the limit is {limits.payload_bytes:,}.")
 
 
 def delete_document(service: Service, call: Call) -> DeleteResponse:

@@ -1,6 +1,7 @@
 """What every engine does alike: embedded, PostgreSQL and Milvus."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,25 @@ def test_documents_are_replaced_deleted_and_looked_up_by_id(engines: Engines, en
     with pytest.raises(ClickvecError, match="more than one title"):
         index.add(ids=[7, "7"], titles=["x", "y"])
     assert len(index) == 2
+
+
+def test_an_update_changes_the_given_fields_alone(engines: Engines, encoder: Encoder) -> None:
+    index = engines.make(encoder, [Document("a", "cheap hotels", {"n": 1, "city": "x"}), Document(7, "new york")])
+    with pytest.raises(ClickvecError, match="no document with the id 'nope'"):
+        index.update([{"id": "a", "n": 2}, {"id": "nope", "n": 2}])
+    with pytest.raises(ClickvecError, match="more than one title"):
+        index.update([{"id": 7, "n": 2}, {"id": "7", "n": 3}])
+    assert index.get("a") == Document("a", "cheap hotels", {"n": 1, "city": "x"})
+    assert index.update([{"id": "a", "n": 2}, {"id": "7", "title": "city guide", "m": 3}]) == 2
+    assert index.get("a") == Document("a", "cheap hotels", {"n": 2, "city": "x"})
+    assert index.get(7) == Document(7, "city guide", {"m": 3})
+    assert index.update([{"id": "a", "city": None}]) == 1
+    assert [(hit.id, hit.payload) for hit in index.search("hotels", where={"n": 2})] == [("a", {"n": 2})]
+    assert [hit.id for hit in index.search("york", mode="words")] == []
+    assert len(index) == 2
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(lambda at: index.update([{"id": "a", f"f{at}": at}]), range(12))) == 12
+    assert index.get("a") == Document("a", "cheap hotels", {"n": 2} | {f"f{at}": at for at in range(12)})
 
 
 def test_counts_of_words_follow_the_changes(engines: Engines, encoder: Encoder) -> None:

@@ -7,6 +7,10 @@ some of them hostile (nested brackets, huge numbers, escapes). If a folder recor
 files, they are corrected in half of the cases, so that the damage passes this check. A command fails if it ends with
 a traceback, runs for more than a minute, takes more than 12 GB or crashes; its case is printed with its seed. The
 last line is JSON.
+
+The formats "..., well formed" are damaged otherwise: values of the file get another type, range, shape or size, as in a
+file that a stranger has made (hostile_values.py), and all records of its folder are corrected. A case fails also if the
+command takes more than 2 GB of memory. `--only "well formed"` runs these alone.
 """
 
 import argparse
@@ -30,14 +34,23 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import hostile_values
+
 from clickvec.cli.app import app
 from clickvec.model import folder
+from clickvec.model.encoder import Encoder
+from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.index import Index
 from clickvec.search.segments import segment
+from clickvec.search.vectors.approximate import LEAST_TITLES
 from clickvec.storage.snapshot import describe_file
 
 SECONDS = 60.0  # after which a command hangs
 MEMORY = 12 * 2**30
+MOST_RESIDENT = 2 * 2**30  # of a command that reads a well-formed file
 SMALL = ["--set=cells=8", "--set=hidden=8", "--set=epochs=2", "--device=cpu"]
 HOSTILE = [
     b"null", b"NaN", b"1e999", b"-1", b"0", b"9" * 30, b"1e-46", b"true", b"[]", b"{}", b'""', b"[" * 2000, b"{" * 2000,
@@ -51,11 +64,24 @@ class Format(NamedTuple):
     file: str
     command: Callable[[Path], list[str]]
     share: float = 1.0  # of the cases: less where a command takes long
+    change: Callable[[Path, random.Random], None] | None = None  # of a file that stays well formed; None: of bytes
 
 
 def formats() -> dict[str, Format]:
     def search(at: Path) -> list[str]:
         return ["search", f"{at}/index", "hotels in shanghai", "--json"]
+
+    def search_large(at: Path) -> list[str]:
+        return ["search", f"{at}/large", "hotels in shanghai", "--json"]
+
+    def filter_it(at: Path) -> list[str]:
+        return ["search", f"{at}/index", "hotels in shanghai", "--json", "--where", '{"url": {"exists": true}}']
+
+    def about(at: Path) -> list[str]:
+        return ["info", f"{at}/index"]
+
+    def add(at: Path) -> list[str]:
+        return ["index", "add", f"{at}/index", f"{at}/titles.tsv"]
 
     def info(at: Path) -> list[str]:
         return ["explain", f"{at}/model", "hotels in shanghai", "cheap hotels", "--json"]
@@ -116,6 +142,24 @@ def formats() -> dict[str, Format]:
         "data trigrams.txt": Format("data/trigrams.txt", train, 0.2),
         "recipe.toml": Format("recipe.toml", recipe, 0.2),
         "checkpoint.safetensors": Format("started.run/checkpoint.safetensors", resume, 0.2),
+    } | {
+        f"{name}, well formed": kind
+        for name, kind in {
+            "settings, search": Format("index/documents.sqlite", search, 1, hostile_values.settings),
+            "settings, info": Format("index/documents.sqlite", about, 1, hostile_values.settings),
+            "settings, add": Format("index/documents.sqlite", add, 1, hostile_values.settings),
+            "document": Format("index/documents.sqlite", search, 1, hostile_values.rows),
+            "document, add": Format("index/documents.sqlite", add, 1, hostile_values.rows),
+            "index.json": Format("index/index.json", search, 0.3, hostile_values.json_file),
+            "segment.json": Format("index/segments/*/segment.json", search, 1, hostile_values.json_file),
+            "seqs.npy": Format("index/segments/*/seqs.npy", search, 1, hostile_values.npy_file),
+            "vectors.npy": Format("index/segments/*/vectors.npy", search, 1, hostile_values.npy_file),
+            "words": Format("index/segments/*/words.safetensors", search, 1, hostile_values.arrays_file),
+            "fields": Format("index/segments/*/fields.safetensors", filter_it, 1, hostile_values.arrays_file),
+            "faiss": Format("large/segments/*/approximate.safetensors", search_large, 1, hostile_values.arrays_file),
+            "model config": Format("model/config.json", info, 1, hostile_values.json_file),
+            "model weights": Format("model/weights.safetensors", info, 1, hostile_values.arrays_file),
+        }.items()
     }
 
 
@@ -145,8 +189,16 @@ def make_good(at: Path) -> None:
     (at / "recipe.toml").write_text('tower = "lstm"\nepochs = 1\ngamma = 10.0\nshared_tower = true\n')
     run(["prepare", f"{at}/clicks.tsv", f"--out={at}/data"])
     run(["train", f"{at}/data", f"--out={at}/model", "--dev", f"{at}/judged.tsv", *SMALL])
-    run(["index", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/index"])
+    make_indexes(at)
     begin_run(at)
+
+
+def make_indexes(at: Path) -> None:
+    """Write the indexes: one of the catalogue, and one that is large enough to be searched approximately."""
+    run(["index", f"{at}/model", f"{at}/titles.tsv", f"--out={at}/index"])
+    encoder = Encoder.load(at / "model")
+    titles = (Document(number, f"paris hotels guide {number} oslo") for number in range(LEAST_TITLES))
+    Index.create(at / "large", encoder, titles, search="approximate").close()
 
 
 def begin_run(at: Path) -> None:
@@ -201,13 +253,14 @@ def put_right(at: Path, file: str) -> None:
             config["samples"] = {name: describe_file(at / "model" / name) for name in config["files"]}
             config["fingerprint"] = folder._fingerprint(config)
             (at / "model/config.json").write_text(json.dumps(config))
-        elif file.startswith("index/segments/"):
-            record = next(at.glob("index/segments/*/segment.json"))
+        elif "/segments/" in file:
+            index = at / file.partition("/")[0]
+            record = next(index.glob("segments/*/segment.json"))
             if not file.endswith("segment.json"):
                 about = json.loads(record.read_text())
                 about["files"] = {name: segment.describe(record.parent / name) for name in about["files"]}
                 record.write_text(json.dumps(about))
-            with DocumentStore.open(at / "index/documents.sqlite", writing=True) as store:
+            with DocumentStore.open(index / "documents.sqlite", writing=True) as store:
                 store.set_state(segment_crc32=zlib.crc32(record.read_bytes()))
         elif file.startswith("data/"):
             record = at / "data/data.json"
@@ -224,10 +277,16 @@ def one_case(good: Path, at: Path, name: str, seed: str) -> str:
     shutil.rmtree(at, ignore_errors=True)
     shutil.copytree(good, at)
     path = next(at.glob(chosen.file))
-    path.write_bytes(mutate(path.read_bytes(), rng))
-    if rng.random() < 0.5:
+    if chosen.change is None:
+        path.write_bytes(mutate(path.read_bytes(), rng))
+    else:
+        chosen.change(path, rng)
+    if chosen.change is not None or rng.random() < 0.5:
         put_right(at, chosen.file)
+    reset_peak()
     done = CliRunner().invoke(app, chosen.command(at))
+    if chosen.change is not None and (size := peak_bytes()) > MOST_RESIDENT:
+        return f"memory: {size / 2**30:.1f} GB"
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return f"traceback: {done.exception!r:.300}"
     if done.exit_code == 0:
@@ -235,6 +294,18 @@ def one_case(good: Path, at: Path, name: str, seed: str) -> str:
     said = [line for line in done.stderr.splitlines() if line.startswith("clickvec: ")]
     one_sentence = len(said) == 1 and "Traceback" not in done.stderr
     return "refused" if one_sentence else f"no message: {done.stderr!r:.300}"
+
+
+def reset_peak() -> None:
+    """Let the peak of this process's memory begin anew."""
+    if Path("/proc/self/clear_refs").exists():
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """Return the peak of this process's memory since it was reset; 0 if the system does not tell."""
+    status = Path("/proc/self/status")
+    return int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024 if status.exists() else 0
 
 
 def check_good(good: Path, at: Path) -> None:
@@ -329,12 +400,13 @@ def main() -> None:
                     worker.give(following)
                 else:
                     busy.remove(worker)
-    kinds_of_end = ["accepted", "refused", "traceback", "hang", "crash", "NaN", "no message"]
-    print(f"{'format':30}{'files':>8}" + "".join(f"{kind:>12}" for kind in kinds_of_end))
+    kinds_of_end = ["accepted", "refused", "traceback", "hang", "crash", "NaN", "no message", "memory"]
+    print(f"{'format':34}{'files':>8}" + "".join(f"{kind:>12}" for kind in kinds_of_end))
     for name, count in counts.items():
-        print(f"{name:30}{count.total():8,}" + "".join(f"{count[kind]:12,}" for kind in kinds_of_end))
+        print(f"{name:34}{count.total():8,}" + "".join(f"{count[kind]:12,}" for kind in kinds_of_end))
     total = sum(counts.values(), Counter[str]())
     print(json.dumps({"files": total.total(), **{kind: total[kind] for kind in kinds_of_end}}))
+    sys.exit(total["accepted"] + total["refused"] < total.total())
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """Break the HTTP service in every way we know, and count wrong answers. There must be none.
 
     python benchmarks/soak_http.py [--requests 1000000] [--idle 1000] [--examples 2000] [--seconds 30]
-                                   [--only idle,slow,memory,restarts,schema]
+                                   [--bodies 2000] [--only idle,slow,memory,restarts,schema,bodies]
 
 idle      A thousand idle connections; searches beside them must be answered as before.
 slow      Clients that send one byte a second, open a body and never end it, or never read the answer.
 memory    A million requests of all kinds, good and bad. Memory after the first tenth and at the end must be the same.
 restarts  A worker or the writer is killed every second while clients search and write; nothing acknowledged is lost.
 schema    schemathesis over the whole API, with many examples: no answer may be a 5xx.
+bodies    Hostile requests (hostile_bodies.py): other types, huge, deep, no UTF-8, keys twice, cut off, wrong lengths.
+          No answer may be a 5xx, none may hold a path of the server, and the log no traceback.
 The last line is JSON.
 """
 
@@ -28,6 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import hostile_bodies
 import httpx
 from http_load import as_http
 from serving import Program
@@ -194,6 +197,57 @@ def schema(program: Program, options: argparse.Namespace) -> dict:
     return {"cases": cases, "wrong": int(done.returncode != 0)}
 
 
+def bodies(program: Program, options: argparse.Namespace) -> dict:
+    statuses: dict[str, Counter] = {}
+    examples: list[str] = []
+    wrong = 0
+    for number in range(options.bodies):
+        seed = f"{options.seed}-{number}"
+        sent = hostile_bodies.request(seed)
+        answer = _exchange(program.port, sent.data)
+        status = answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else "closed"
+        statuses.setdefault(sent.kind, Counter())[status] += 1
+        if status[0] == "5" or str(options.folder).encode() in answer:
+            wrong += 1
+            examples.append(f"{seed}: {answer[:300]!r}")
+    alive = program.client.post("/search", json={"query": TEXTS[0]}).status_code
+    tracebacks = sum("Traceback" in line for line in program.lines)
+    for kind, counts in sorted(statuses.items()):
+        told = ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
+        print(f"  {kind:10} {told}", file=sys.stderr)
+    for line in examples[:10]:
+        print(f"  {line}", file=sys.stderr)
+    wrong += tracebacks + (alive != 200)
+    return {
+        "bodies": options.bodies,
+        "5xx or paths": len(examples),
+        "tracebacks": tracebacks,
+        "alive": alive,
+        "wrong": wrong,
+    }
+
+
+def _exchange(port: int, data: bytes) -> bytes:
+    """Send bytes and return the answer. If the service waits for more, say that there is no more."""
+    answer = b""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        with contextlib.suppress(OSError):  # the service may refuse before it has read everything
+            connection.sendall(data)
+        while True:
+            try:
+                part = connection.recv(65_536)
+            except TimeoutError:
+                if connection.gettimeout() != 2:
+                    raise
+                connection.settimeout(15)
+                connection.shutdown(socket.SHUT_WR)
+                continue
+            if not part:
+                break
+            answer += part
+    return answer
+
+
 def _wrong(statuses: Counter) -> int:
     return sum(count for status, count in statuses.items() if status != "200")
 
@@ -210,20 +264,22 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=1_000)
     parser.add_argument("--examples", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--only", default="idle,slow,memory,restarts,schema")
+    parser.add_argument("--bodies", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="idle,slow,memory,restarts,schema,bodies")
     options = parser.parse_args()
     results: dict[str, dict] = {}
     for name in options.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
             index = make_index(Path(folder))
+            options.folder = folder
             if name == "restarts":
                 results[name] = restarts(index, options)
             else:
                 limits = ("--read-seconds", 5, "--access-log", os.devnull)
                 with Program(index, *limits) as program:
-                    results[name] = {"idle": idle, "slow": slow, "memory": memory, "schema": schema}[name](
-                        program, options
-                    )
+                    sections = {"idle": idle, "slow": slow, "memory": memory, "schema": schema, "bodies": bodies}
+                    results[name] = sections[name](program, options)
         print(f"{name}: {results[name]}", flush=True)
     print(json.dumps(results))
     sys.exit(any(result["wrong"] for result in results.values()))

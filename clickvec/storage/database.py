@@ -18,6 +18,7 @@ from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
 BUSY_SECONDS = 10.0  # how long to wait for another process that writes
+_LONGEST_ROW = 2**28  # bytes of a row, or of a value: more than a title and a payload can have
 _LONGEST_PATH = 500  # bytes; SQLite allows 512, with the endings of its own files
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR)
@@ -163,6 +164,7 @@ class Database:
             uri, uri=self.path is not None, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.text_factory = bytes
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA cache_size=-32768")  # KiB
         connection.execute(f"PRAGMA journal_size_limit={_KEPT_WAL_BYTES}")

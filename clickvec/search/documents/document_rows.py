@@ -109,6 +109,18 @@ class Counters(NamedTuple):
     documents: int = 0
     forgotten: int = 0  # deletions up to this number are no longer stored
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> "Counters":
+        """Return the counters that a store holds. Raise ValueError if they cannot be right."""
+        if set(values) != set(cls._fields) or not all(
+            type(value) is int and 0 <= value < 2**62 for value in values.values()
+        ):
+            raise ValueError(f"the counters are {values!r:.100}")
+        counters = cls(**values)
+        if counters.documents > counters.last_seq or counters.forgotten > counters.last_deletion:
+            raise ValueError(f"the counters {values} contradict each other")
+        return counters
+
 
 def record_deletions(connection: sqlite3.Connection, seqs: list[int], counters: Counters) -> Counters:
     """Write the rows of deletions. Return the counters after them."""

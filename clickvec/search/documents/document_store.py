@@ -305,7 +305,10 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
                 raise self._database.damaged(f"table state, row {key}") from None
 
     def _counters(self) -> document_rows.Counters:
-        return document_rows.Counters(**self._read("counters"))
+        try:
+            return document_rows.Counters.of(self._read("counters"))
+        except ValueError as error:
+            raise self._database.damaged(f"table state: {error}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path, or the content of a store in memory."""

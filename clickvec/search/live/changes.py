@@ -73,7 +73,7 @@ def take_into_use(store: DocumentStore, folder: IndexFolder, swap: Swap) -> None
         if not (folder.path / parent / name).is_dir():
             raise UnavailableError(f"{folder.path / parent / name} is missing; build it again")
     with store.transaction():
-        if store.state()["segment"] != swap["replaces"]:
+        if Settings.of(store.state()).segment != swap["replaces"]:
             folder.remove(SEGMENTS, state["segment"])
             raise UnavailableError(f"{folder.path} has got another segment meanwhile; build it again")
         store.set_state(**state)

@@ -144,7 +144,7 @@ class LiveFolder(Live):
             try:
                 super().refresh()
             except DamagedSegmentError:
-                if attempt >= _ATTEMPTS or self._tried == self.store.state()["segment"]:
+                if attempt >= _ATTEMPTS or self._tried == Settings.of(self.store.state()).segment:
                     raise  # else the writer has just replaced it
             else:
                 return

@@ -38,7 +38,7 @@ def prepare(
     out: Out,
     address: Address = "auto",
     hold_out: inputs.HoldOut = False,
-    k_anonymous: inputs.KAnonymous = 3,
+    k_anonymous: inputs.KAnonymous = None,
     merge_minutes: inputs.MergeMinutes = 30,
     max_query_words: inputs.MaxQueryWords = 0,
     min_clicks: inputs.MinClicks = 0,

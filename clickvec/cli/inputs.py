@@ -126,8 +126,15 @@ HoldOut = Annotated[
     bool, typer.Option("--hold-out", help="Hold two parts of the queries out, to measure models: dev and test.")
 ]
 KAnonymous = Annotated[
-    int, typer.Option(min=0, help="Drop queries that fewer clients typed, if the log has clients. 0: keep all.")
+    int | None,
+    typer.Option(
+        min=0,
+        help="Drop queries that fewer clients typed. 0: keep all. Default: 3 if the log names users, and 0 if it names "
+        "only sessions.",
+    ),
 ]
+MaxPerHour = Annotated[int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")]
+MaxPerClient = Annotated[int, typer.Option(min=0, help="Drop clients with more lines in the log. 0: keep all.")]
 MergeMinutes = Annotated[
     int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
 ]

@@ -49,9 +49,10 @@ def prepare(
     ] = False,
     shown: Shown = None,
     hold_out: inputs.HoldOut = False,
-    k_anonymous: inputs.KAnonymous = 3,
+    k_anonymous: inputs.KAnonymous = None,
     merge_minutes: inputs.MergeMinutes = 30,
     max_per_hour: inputs.MaxPerHour = 0,
+    max_per_client: inputs.MaxPerClient = 0,
     drop_queries: inputs.DropQueries = None,
     drop_clients: inputs.DropClients = None,
     max_query_words: inputs.MaxQueryWords = 0,
@@ -106,7 +107,8 @@ def prepare(
     columns = inputs.read_columns(column_names, no_header, reads)
     rules = {
         "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,
-        "max_query_words": max_query_words, "min_clicks": min_clicks, "keep_secrets": keep_secrets,
+        "max_per_client": max_per_client, "max_query_words": max_query_words, "min_clicks": min_clicks,
+        "keep_secrets": keep_secrets,
     }  # fmt: skip
     cleaning = inputs.read_cleaning(drop_queries, drop_clients, **rules)
     judged = inputs.read_judged_set(shown, max_bad, columns) if shown else None

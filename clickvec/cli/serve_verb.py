@@ -172,9 +172,10 @@ def retrain(
     ] = None,
     catalogue: inputs.LogCatalogue = None,
     queries: inputs.LogQueries = None,
-    k_anonymous: inputs.KAnonymous = 3,
+    k_anonymous: inputs.KAnonymous = None,
     merge_minutes: inputs.MergeMinutes = 30,
     max_per_hour: inputs.MaxPerHour = 0,
+    max_per_client: inputs.MaxPerClient = 0,
     drop_queries: inputs.DropQueries = None,
     drop_clients: inputs.DropClients = None,
     max_query_words: inputs.MaxQueryWords = 0,
@@ -208,6 +209,7 @@ def retrain(
     named = (*(clicks or ()), old_clicks, catalogue, queries)
     cleaning = inputs.read_cleaning(
         drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
+        max_per_client=max_per_client,
         max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
     )  # fmt: skip
     columns = inputs.read_columns(column_names, no_header, (*named, drop_queries, drop_clients))

@@ -48,9 +48,10 @@ def up(
     queries: inputs.LogQueries = None,
     judged: Annotated[Path | None, input_option("A judged set to measure on as well.")] = None,
     memory: inputs.Memory = None,
-    k_anonymous: inputs.KAnonymous = 3,
+    k_anonymous: inputs.KAnonymous = None,
     merge_minutes: inputs.MergeMinutes = 30,
     max_per_hour: inputs.MaxPerHour = 0,
+    max_per_client: inputs.MaxPerClient = 0,
     drop_queries: inputs.DropQueries = None,
     drop_clients: inputs.DropClients = None,
     max_query_words: inputs.MaxQueryWords = 0,
@@ -91,6 +92,7 @@ def up(
     check_search(search)
     cleaning = inputs.read_cleaning(
         drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
+        max_per_client=max_per_client,
         max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
     )  # fmt: skip
     options = Options(

@@ -6,12 +6,9 @@ The figures go to `about/measured.json`, which the page of the service shows (se
 import json
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from clickvec.cli.bar import Bar
 from clickvec.cli.up_folder import Told, UpFolder
@@ -21,7 +18,6 @@ from clickvec.storage.files import replacing_file
 
 if TYPE_CHECKING:
     from clickvec.data import ClickLog
-    from clickvec.data.dataset import Dataset, Texts
     from clickvec.doctor.examination import Examination
     from clickvec.evaluation.bm25 import BM25
     from clickvec.evaluation.index_queries import Source
@@ -32,8 +28,7 @@ if TYPE_CHECKING:
 MOST_QUERIES = 2_000  # of more, a random sample is measured
 TIMED_QUERIES = 200
 TIMED_TITLES = 20_000
-SHOWN_QUERIES = 5_000  # in the file for the page
-FEWEST_CLICKS = 3  # of these
+SHOWN_QUERIES = 5_000  # for which the page shows the cells that respond to them
 CHOSEN_BY = "NDCG@10"
 MODES = ("hybrid", "vectors")
 NAMES = {"vectors": "model"}  # what the model alone is called, here and by `train`
@@ -184,18 +179,3 @@ def write_titles(path: Path, titles: Sequence[str]) -> None:
     with replacing_file(path) as file:
         for number, title in enumerate(titles):
             file.write(json.dumps({"doc_id": str(number), "title": title}).encode() + b"\n")
-
-
-def write_frequent_queries(about: Path, data: "Dataset", texts: "Texts") -> None:
-    """Write the queries with the most clicks, for which the page shows the cells that respond to them.
-
-    Everyone who may search can read them, so queries with few clicks, which may tell who typed them, are left out.
-    """
-    if find_spec("msgspec") is None:  # then there is no page
-        return
-    from clickvec.serve.about_folder import write_queries
-
-    clicks = np.bincount(data.pair_query, weights=data.pair_clicks)
-    order = np.argsort(-clicks, kind="stable")[:SHOWN_QUERIES]
-    most = order[clicks[order] >= FEWEST_CLICKS].tolist()
-    write_queries(about, (texts.queries[at : at + 1][0] for at in most))

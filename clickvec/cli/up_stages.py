@@ -167,9 +167,9 @@ def prepare_data(plan: Plan) -> Told:
     folder, options, recipe = plan.folder, plan.options, plan.chosen_recipe
     settings = Preparation(
         recipe.max_words, recipe.max_trigrams, options.cleaning, hold_out=True, whole_words=recipe.whole_words,
-        memory=options.memory or prepare.memory_for(plan.logs),
+        memory=options.memory or prepare.memory_for(plan.logs), frequent=up_measures.SHOWN_QUERIES,
     )  # fmt: skip
-    prepare.write_folder(
+    report = prepare.write_folder(
         plan.logs, folder.data, settings, plan.columns, plan.catalogue, options.queries, options.max_bad
     )
     data, texts = data_folder.load_with_texts(folder.data)
@@ -177,7 +177,10 @@ def prepare_data(plan: Plan) -> Told:
     for part in texts.held_out or ():
         titles.add(part.titles)
     up_measures.write_titles(folder.titles, titles.titles)
-    up_measures.write_frequent_queries(folder.about, data, texts)
+    if find_spec("msgspec") is not None:  # else there is no page
+        from clickvec.serve.about_folder import write_queries
+
+        write_queries(folder.about, report.frequent)
     pairs = counted(len(data.pair_query), "pair")
     if texts.held_out is None:
         return Told(

@@ -32,7 +32,7 @@ def prepare_on_cluster(
     parts: int | None = None, tell: Callable[[BadLines], None] | None = None, progress: Progress | None = None,
 ) -> CleaningReport:  # fmt: skip
     """Read logs, clean them by queries and write a data folder; return what cleaning dropped. `tell` gets bad lines."""
-    if settings.cleaning.max_per_hour:
+    if settings.cleaning.max_per_hour or settings.cleaning.max_per_client:
         raise ClickvecError("a cluster divides the log by queries, so it cannot count a client's searches per hour")
     paths, report = [path.resolve() for path in _files(logs)], CleaningReport()
     parts = parts or max(1, sum(path.stat().st_size for path in paths) // PART_BYTES)
@@ -41,7 +41,7 @@ def prepare_on_cluster(
     tasks = [
         read.remote(path, number, columns, settings.cleaning.keep_secrets, parts) for number, path in enumerate(paths)
     ]
-    bad, whole, clicked = BadLines(), Whole(False, True, False), 0
+    bad, whole, clicked = BadLines(), Whole(False, True, False, False), 0
     for number, (path, task) in enumerate(zip(paths, tasks, strict=True), 1):
         found: ReadFile = ray.get(task[0])
         bad.merge(found.bad)
@@ -50,7 +50,7 @@ def prepare_on_cluster(
         clicked += found.clicked
         whole = Whole(
             whole.has_clients or found.has_clients, whole.has_times and found.has_times,
-            whole.has_positions or found.has_positions,
+            whole.has_positions or found.has_positions, whole.sessions or found.sessions,
         )  # fmt: skip
         show(f"read {path.name}", number, len(paths))
     bad.check(describe_files(logs), max_bad, clicked, "pair with a click")
@@ -68,6 +68,8 @@ def prepare_on_cluster(
             left += part.clicked
             if len(part.events.queries):
                 yield part.events
+        for rule in report.clicks:
+            report.warn(rule, settings.cleaning)
         report.check_left(left)
 
     merging = settings.__class__(
@@ -94,3 +96,7 @@ def _add(report: CleaningReport, part: CleanPart) -> None:
         before = by_rule.get(rule, Dropped(rule, 0, 0))
         by_rule[rule] = Dropped(rule, before.lines + lines, before.queries + queries)
     report.dropped = list(by_rule.values())
+    for name, clicks in part.report.clicks.items():
+        sums = report.clicks.get(name, (0.0, 0.0))
+        report.clicks[name] = sums[0] + clicks[0], sums[1] + clicks[1]
+    report.only_sessions |= part.report.only_sessions

@@ -36,6 +36,7 @@ class ReadFile(NamedTuple):
     has_clients: bool
     has_times: bool
     has_positions: bool
+    sessions: bool
 
 
 class Whole(NamedTuple):
@@ -44,6 +45,7 @@ class Whole(NamedTuple):
     has_clients: bool
     has_times: bool
     has_positions: bool
+    sessions: bool
 
 
 class CleanPart(NamedTuple):
@@ -68,7 +70,8 @@ def read_part(path: Path, number: int, columns: Columns, keep_secrets: bool, par
     has_clients = any(block.clients is not None and any(map(str.strip, block.clients)) for block in blocks)
     has_times = all(block.times is not None for block in blocks)
     has_positions = any(block.positions is not None for block in blocks)
-    found = ReadFile(bad, columns, report, clicked, has_clients, has_times, has_positions)
+    sessions = any(block.sessions for block in blocks)
+    found = ReadFile(bad, columns, report, clicked, has_clients, has_times, has_positions, sessions)
     lines, divided = number * LINES_OF_A_FILE, list[list[Events]]([] for _ in range(parts))
     for block, (query, title) in zip(blocks, numbers, strict=True):
         whole = block._replace(
@@ -109,7 +112,8 @@ def clean_part(whole: Whole, rules: Cleaning, *files: Events) -> CleanPart:
     rows = np.arange(len(every.queries), dtype=np.int32)
     times = every.times if whole.has_times else None
     log = collect([every._replace(positions=rows, times=times)], BadLines())
-    log, report = clean(log, replace(rules, keep_secrets=True), has_clients=whole.has_clients, may_be_empty=True)
+    log = replace(log, sessions=whole.sessions)
+    log, report = clean(log, replace(rules, keep_secrets=True), has_clients=whole.has_clients, is_part=True)
     kept = [part.positions for part in (log, log.shown) if part is not None and part.positions is not None]
     mask = np.zeros(len(rows), np.bool_)
     mask[np.concatenate([np.zeros(0, np.int32), *kept])] = True

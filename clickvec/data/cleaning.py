@@ -4,6 +4,7 @@ Without clients and without options only secrets are masked. The rules run in th
 sql_cleaning.py does the same to a log on disk, and a test compares the two.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.clicks import ClickLog
+from clickvec.data.privacy import K_ANONYMOUS, may_show
 from clickvec.data.secrets import mask, may_have_secret
 from clickvec.errors import ClickvecError
 from clickvec.native.words import AnyTokenTable, token_table
 from clickvec.text.tokens import canonical, text_blocks
 from clickvec.text.trigrams import Tokens
 
+logger = logging.getLogger(__name__)
 NO_CLIENT = 0
+MUCH = 0.5  # a rule that drops a larger share of the clicks says so before
 HOUR = 3600
 _AT_ONCE = 2**15
 Mask = NDArray[np.bool_]
@@ -35,21 +39,40 @@ class Cleaning:
 
     keep_secrets: bool = False
     drop_clients: frozenset[str] = frozenset()
+    max_per_client: int = 0  # drop all lines of a client with more lines than this
     max_per_hour: int = 0  # drop all lines of a client with more searches than this in a clock hour
     merge_minutes: int = 30  # a client's click on the same title for the same query counts once within this time
     drop_queries: frozenset[str] = frozenset()  # in canonical form
     max_query_words: int = 0
-    k_anonymous: int = 3  # drop queries that fewer clients typed
+    k_anonymous: int | None = None  # drop queries that fewer clients typed; None: see `least_clients`
     min_clicks: float = 0  # drop queries with fewer clicks
 
+    def least_clients(self, sessions: bool) -> int:
+        """Return how many clients must have typed a query.
+
+        By default 3, and 0 if the log names only sessions: several of them may be one person's, so the rule would drop
+        much and protect little.
+        """
+        if self.k_anonymous is None:
+            return 0 if sessions else K_ANONYMOUS
+        return self.k_anonymous
+
     @classmethod
-    def with_lists(cls, queries: Iterable[str], clients: Iterable[str], **rules: float) -> "Cleaning":
+    def with_lists(cls, queries: Iterable[str], clients: Iterable[str], **rules: float | None) -> "Cleaning":
         """Return rules that drop listed queries, in any spelling of case and white space, and listed clients."""
         return cls(
             drop_queries=frozenset(map(canonical, queries)),
             drop_clients=frozenset(map(str.strip, clients)),
             **rules,  # type: ignore[arg-type]
         )
+
+
+class Left(NamedTuple):
+    """What is left of a log."""
+
+    lines: int
+    queries: int
+    clicks: float
 
 
 class Dropped(NamedTuple):
@@ -66,6 +89,28 @@ class CleaningReport:
 
     secrets: Counter[str] = field(default_factory=Counter)
     dropped: list[Dropped] = field(default_factory=list)
+    clicks: dict[str, tuple[float, float]] = field(default_factory=dict)  # before and after each rule
+    frequent: list[str] = field(default_factory=list)  # queries that may be shown, if they were asked for
+    only_sessions: bool = False  # whether k-anonymity was not applied because the log names no users
+
+    def add(self, rule: str, before: Left, after: Left) -> None:
+        """Add what a rule drops."""
+        self.dropped.append(Dropped(rule, before.lines - after.lines, before.queries - after.queries))
+        self.clicks[rule] = before.clicks, after.clicks
+
+    def warn(self, rule: str, rules: Cleaning) -> None:
+        """Log a warning if a rule drops most of the clicks, with the option that keeps them."""
+        before, after = self.clicks[rule]
+        if after >= (1 - MUCH) * before:
+            return
+        value = rules.least_clients(sessions=False) if rule == "k_anonymous" else getattr(rules, rule)
+        given = _option(rule) if isinstance(value, frozenset) else f"{_option(rule)} {value:g}"
+        keep = f"leave out {_option(rule)}" if isinstance(value, frozenset) else f"give {_option(rule)} 0"
+        logger.warning(
+            "%s drops %s of %s clicks (%.0f%%): %s. To keep them, %s (an option of clickvec prepare)",
+            given, f"{before - after:,.0f}", f"{before:,.0f}", 100 * (before - after) / before,
+            _DROPS[rule].format(value), keep,
+        )  # fmt: skip
 
     def mask(self, texts: Sequence[str]) -> list[str]:
         """Return canonical texts with their secrets masked, and count the secrets."""
@@ -92,6 +137,7 @@ class CleaningReport:
         secrets = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.secrets.items()))
         return "\n".join(
             [f"Masked secrets: {secrets}"] * bool(secrets)
+            + [_NO_USERS] * self.only_sessions
             + [
                 f"Dropped by {_option(rule)}: {lines:,} lines; {queries:,} queries have none left"
                 for rule, lines, queries in self.dropped
@@ -100,17 +146,33 @@ class CleaningReport:
         )
 
 
+_DROPS = {
+    "drop_clients": "the lines of the listed clients",
+    "max_per_client": "the lines of clients with more than {:,} lines",
+    "max_per_hour": "the lines of clients with more than {:,} searches in an hour",
+    "merge_minutes": "a client's clicks on the same title within {:,} minutes",
+    "drop_queries": "the listed queries",
+    "max_query_words": "queries of more than {:,} words",
+    "k_anonymous": "queries that fewer than {:,} clients typed",
+    "min_clicks": "queries with fewer than {:,} clicks",
+}
+_NO_USERS = (
+    "The log names sessions and no users, so rare queries are kept. --k-anonymous 3 drops queries of fewer than 3 "
+    "sessions; --columns client=COLUMN names a column of users"
+)
+
+
 def _option(rule: str) -> str:
     return f"--{rule.replace('_', '-')}"
 
 
 def clean(
-    log: ClickLog, rules: Cleaning, known: Tokens = (), *, has_clients: bool = False, may_be_empty: bool = False
+    log: ClickLog, rules: Cleaning, known: Tokens = (), *, has_clients: bool = False, is_part: bool = False
 ) -> tuple[ClickLog, CleaningReport]:
     """Return a log without what the rules drop, and a report. `known` are queries that k_anonymous and min_clicks keep.
 
-    Raise ClickvecError if no click is left, unless it `may_be_empty`. If it is the part of a log with clients,
-    `has_clients` is true, whether this part has some or not.
+    A rule that drops most of the clicks logs a warning. Raise ClickvecError if no click is left. If it `is_part` of a
+    log, neither is done; `has_clients` then tells whether the log has clients, whether this part has some or not.
     """
     report = CleaningReport()
     if not rules.keep_secrets:
@@ -120,13 +182,14 @@ def clean(
         return log, report
     lines = _Lines(log, known)
     lines.has_clients |= has_clients
+    report.only_sessions = lines.has_clients and log.sessions and rules.k_anonymous is None
     for rule, dropped in _rules(lines, rules):
-        before = lines.left()
+        report.add(rule, lines.left(lines.keep), lines.left(lines.keep & ~dropped))
+        if not is_part:
+            report.warn(rule, rules)
         lines.keep &= ~dropped
-        after = lines.left()
-        report.dropped.append(Dropped(rule, before[0] - after[0], before[1] - after[1]))
     if not lines.keep.all():
-        if not may_be_empty:
+        if not is_part:
             report.check_left(int(lines.keep[: len(log)].sum()))
         shown = None if log.shown is None else _select(log.shown, lines.keep[len(log) :])
         log = replace(_select(log, lines.keep[: len(log)]), shown=shown if shown else None)
@@ -152,8 +215,8 @@ class _Lines:
         times = [part.times for part in self.parts if part.times is not None]
         self.time = np.concatenate(times) if len(times) == len(self.parts) else None
 
-    def left(self) -> tuple[int, int]:
-        return int(self.keep.sum()), len(np.unique(self.query[self.keep]))
+    def left(self, keep: Mask) -> Left:
+        return Left(int(keep.sum()), len(np.unique(self.query[keep])), float(self.clicks[keep].sum()))
 
     def of_queries(self, dropped: Mask) -> Mask:
         """Return the lines of the queries that are to be dropped."""
@@ -164,6 +227,10 @@ def _rules(lines: _Lines, rules: Cleaning) -> Iterator[tuple[str, Mask]]:
     """Yield the rules that apply, with the lines that each drops. A rule sees what those before it have left."""
     if rules.drop_clients and lines.has_clients:
         yield "drop_clients", np.isin(lines.client, hash_clients(list(rules.drop_clients), len(rules.drop_clients)))
+    if rules.max_per_client and lines.has_clients:
+        clients, numbers = np.unique(lines.client[lines.keep], return_counts=True)
+        heavy = clients[(numbers > rules.max_per_client) & (clients != NO_CLIENT)]
+        yield "max_per_client", np.isin(lines.client, heavy)
     if rules.max_per_hour and lines.has_clients and lines.time is not None:
         yield "max_per_hour", np.isin(lines.client, _bots(lines, lines.time, rules.max_per_hour))
     if rules.merge_minutes and lines.has_clients and lines.time is not None:
@@ -172,13 +239,33 @@ def _rules(lines: _Lines, rules: Cleaning) -> Iterator[tuple[str, Mask]]:
         yield "drop_queries", lines.of_queries(_listed(lines.queries, rules.drop_queries))
     if rules.max_query_words:
         yield "max_query_words", lines.of_queries(_long(lines.queries, rules.max_query_words))
-    if rules.k_anonymous and lines.has_clients:
-        identified = lines.keep & (lines.client != NO_CLIENT)
-        typed, _ = _distinct(lines.query[identified], lines.client[identified])
-        yield "k_anonymous", lines.of_queries(_fewer(lines, np.bincount(typed), rules.k_anonymous))
+    least = rules.least_clients(lines.log.sessions)
+    if least and lines.has_clients:
+        yield "k_anonymous", lines.of_queries(_fewer(lines, _clients_of_queries(lines), least))
     if rules.min_clicks:
         clicks = np.bincount(lines.query[lines.keep], lines.clicks[lines.keep])
         yield "min_clicks", lines.of_queries(_fewer(lines, clicks, rules.min_clicks))
+
+
+def _clients_of_queries(lines: _Lines) -> NDArray[np.int64]:
+    """Return how many clients typed each query. Queries without any may be left out at the end."""
+    identified = lines.keep & (lines.client != NO_CLIENT)
+    typed, _ = _distinct(lines.query[identified], lines.client[identified])
+    return np.bincount(typed)
+
+
+def frequent_queries(log: ClickLog, most: int, k_anonymous: int | None = None) -> list[str]:
+    """Return the queries with the most clicks of a clean log, only those that may be shown (privacy.py)."""
+    lines = _Lines(log, ())
+    clicks = np.bincount(lines.query, lines.clicks)
+    typed: NDArray[Any] = clicks
+    if lines.has_clients:
+        typed = _clients_of_queries(lines)
+        typed = np.pad(typed, (0, len(clicks) - len(typed)))
+    order = np.argsort(-clicks, kind="stable")
+    chosen = order[(may_show(typed, k_anonymous) & (clicks > 0))[order]][:most]
+    texts = lines.queries[:]
+    return [texts[at] for at in chosen.tolist()]
 
 
 def _fewer(lines: _Lines, counts: NDArray[np.number], least: float) -> Mask:

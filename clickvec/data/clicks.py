@@ -31,6 +31,7 @@ class ClickLog:
     times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
     positions: NDArray[np.int32] | None = None  # the first is 1; 0 is unknown
     shown: "ClickLog | None" = None  # what was shown and not clicked (clicks are 0); None if there are no such lines
+    sessions: bool = False  # whether some clients are sessions, several of which may be one person's
 
     def __len__(self) -> int:
         """The number of pairs."""
@@ -92,13 +93,14 @@ class _Lines:
         self.queries, self.titles, self.clients = list[str](), list[str](), list[str]()
         self.clicks = list[NDArray[np.float64]]()
         self.times, self.positions = list[NDArray[np.int64] | None](), list[NDArray[np.int32] | None]()
-        self.any_clients = False
+        self.any_clients = self.sessions = False
 
     def add(self, events: Events) -> None:
         self.queries += events.queries
         self.titles += events.titles
         self.clicks.append(events.clicks)
         self.any_clients |= events.clients is not None
+        self.sessions |= events.sessions
         self.clients += [""] * len(events.queries) if events.clients is None else events.clients
         self.times.append(events.times)
         self.positions.append(events.positions)
@@ -119,6 +121,7 @@ class _Lines:
             _joined(times, np.int64) if times and len(times) == len(self.times) else None,
             positions,
             shown,
+            self.sessions or bool(shown and shown.sessions),
         )
 
 

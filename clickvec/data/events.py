@@ -1,8 +1,8 @@
 """The lines of a click log in blocks, whatever the format of its files: all readers of logs yield `Events`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,18 @@ class Events(NamedTuple):
     times: NDArray[np.int64] | None = None  # seconds since 1970, UTC
     positions: NDArray[np.int32] | None = None  # in the list that was shown; the first is 1, and 0 is unknown
     lines: NDArray[np.int64] | None = None  # numbers of the lines in the whole log; None if they follow those before
+    sessions: bool = False  # whether the clients are sessions, several of which may be one person's
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each line with the columns that it has, as a reader of JSON lines takes it."""
+        who = "session" if self.sessions else "client"
+        columns = {
+            "query": self.queries, "title": self.titles, "clicks": self.clicks.tolist(), who: self.clients,
+            "time": None if self.times is None else self.times.tolist(),
+            "position": None if self.positions is None else [at or None for at in self.positions.tolist()],
+        }  # fmt: skip
+        present = {name: column for name, column in columns.items() if column is not None}
+        return (dict(zip(present, row, strict=True)) for row in zip(*present.values(), strict=True))
 
     def where(self, mask: NDArray[np.bool_]) -> "Events":
         """Return the lines that a mask selects."""
@@ -33,4 +45,5 @@ class Events(NamedTuple):
             None if self.times is None else self.times[mask],
             None if self.positions is None else self.positions[mask],
             None if self.lines is None else self.lines[mask],
+            self.sessions,
         )

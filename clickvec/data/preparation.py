@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clickvec.data import data_folder, dataset
-from clickvec.data.cleaning import Cleaning, CleaningReport, clean
+from clickvec.data.cleaning import Cleaning, CleaningReport, clean, frequent_queries
 from clickvec.data.clicks import ClickLog, collect
 from clickvec.data.events import Events
 from clickvec.data.held_out import hold_out, hold_out_again
@@ -13,7 +13,7 @@ from clickvec.data.held_out_files import joined
 from clickvec.data.judged import Judged
 from clickvec.data.on_disk.assembly import assemble
 from clickvec.data.on_disk.log_store import Store, open_store
-from clickvec.data.on_disk.sql_cleaning import clean_store
+from clickvec.data.on_disk.sql_cleaning import clean_store, frequent_in_store
 from clickvec.data.on_disk.sql_split import TwoParts, hold_out_lines
 from clickvec.data.parsing.lines import BadLines
 from clickvec.data.secrets import mask, masked
@@ -34,6 +34,7 @@ class Preparation:
     memory: int | None = None  # bytes that the process may use; None for a log that fits in memory
     catalogue: Iterable[str] = ()  # titles for a teacher, beside those of the log; read once
     whole_words: bool = False  # frequent words have a place among the trigrams
+    frequent: int = 0  # how many frequent queries that may be shown the report lists
 
 
 def write_data_folder(
@@ -60,6 +61,8 @@ def write_data_folder(
         log = collect(blocks, BadLines())
         check(len(log))
         log, report = clean(log, settings.cleaning, before[1].queries if before else ())
+        if settings.frequent:
+            report.frequent = frequent_queries(log, settings.frequent, settings.cleaning.k_anonymous)
         log, held_out = _split(log, settings.hold_out, before)
         data, texts = dataset.prepare_with_texts(
             log, max_words, max_trigrams, shown, before, catalogue, whole_words=whole_words
@@ -73,6 +76,8 @@ def write_data_folder(
         store.finish(None if settings.cleaning.keep_secrets else report.mask)
         clean_store(store, settings.cleaning, report)
         report.check_left(store.clicked)
+        if settings.frequent:
+            report.frequent = frequent_in_store(store, settings.frequent, settings.cleaning.k_anonymous)
         held_before = before[1].held_out if before else None
         held_out = hold_out_lines(store, held_before) if settings.hold_out or held_before else None
         made = assemble(store, max_words, max_trigrams, whole_words)

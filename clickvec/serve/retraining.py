@@ -70,14 +70,14 @@ def retrain(
     if not logs and not clicks:
         raise ClickvecError(f"there are no new clicks at {click_log}; send clicks to the service first (POST /click)")
     names = [str(name) for name in (*logs, *clicks)]
-    k_anonymous = reading.cleaning.k_anonymous
+    least = reading.cleaning.least_clients(sessions=False)
     new_clicks, dropped, is_usual = _read(logs, clicks, reading)
     old_log = old_clicks if old_clicks is None or reading == AS_USUAL else _read_log((), [old_clicks], reading)
     index = Index.open(path)
     try:
         old = index.encoder
         if not len(new_clicks) or (old_clicks is None and hold_out(new_clicks) is None):
-            return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, k_anonymous), [], names)
+            return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, least), [], names)
         with tempfile.TemporaryDirectory(prefix="clickvec-retrain-") as folder:
             source = names if is_usual else new_clicks  # of files, the model card has the names
             new = continue_training(
@@ -89,7 +89,7 @@ def retrain(
                 reason = "The new model is significantly worse on held-out clicks, so the old one stays."
                 return Retrained(False, old.fingerprint, reason, compared, names)
             if not compared:
-                return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, k_anonymous), compared, names)
+                return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, least), compared, names)
             index.use_model(new, index.fusion, report=index.fusion_report)
         mark_used(logs)
         return Retrained(True, new.fingerprint, "The new model is in use.", compared, names)
@@ -114,19 +114,19 @@ def _read_log(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> C
 def _read(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> tuple[ClickLog, int, bool]:
     """Return clean clicks, how many queries too few clients typed, and whether training cleans the files likewise.
 
-    A file without clients cannot tell how many typed a query, so its queries are kept.
+    A file without clients, or by default with sessions, cannot tell how many typed a query, so its queries are kept.
     """
-    k_anonymous = reading.cleaning.k_anonymous
     log = _read_log(own, given, reading)
     files = [_read_log([path], (), reading) for path in own] + [_read_log((), [path], reading) for path in given]
     clients: dict[str, set[str]] = {}
     kept: set[str] = set()
     for part in (part for file in files for part in (file, file.shown) if part):
-        if part.clients is None:
+        if part.clients is None or not reading.cleaning.least_clients(part.sessions):
             kept.update(map(canonical, part.queries))
-        for query, client in zip(part.queries, part.clients or (), strict=part.clients is not None):
+            continue
+        for query, client in zip(part.queries, part.clients, strict=True):
             clients.setdefault(canonical(query), set()).update(filter(None, [client.strip()]))
-    rare = {query for query, typed in clients.items() if len(typed) < k_anonymous} - kept
+    rare = {query for query, typed in clients.items() if len(typed) < reading.cleaning.least_clients(sessions=False)} - kept
     is_usual = reading == AS_USUAL and not (clients and kept)
     if all(canonical(query) in rare for query in log.queries):
         return ClickLog([], [], np.zeros(0)), len(rare), is_usual

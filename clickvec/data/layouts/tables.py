@@ -15,7 +15,7 @@ from clickvec.data.parsing.head import Head
 from clickvec.data.parsing.header import Schema
 from clickvec.data.parsing.records import read_blocks
 from clickvec.data.parsing.source import Block, Blocks, Source
-from clickvec.data.parsing.usual_names import URLS, USUAL, letters
+from clickvec.data.parsing.usual_names import URLS, USUAL, letters, names_sessions
 from clickvec.errors import ClickvecError
 
 LOG = Schema(
@@ -81,10 +81,12 @@ def read_table_log(source: Source, head: Head, catalogue: Texts | None, queries:
                 f"name the column of the {kind} with --columns {'title' if key == 'doc_id' else 'query'}=COLUMN"
             )
     by_url = "doc_id" in schema.columns and not _has(head, "doc_id", source.columns, urls=False)
+    sessions = names_sessions(head.fields, source.columns.names)
     blocks = read_blocks(source, schema)
     if "doc_id" in schema.columns:
         blocks = (_clicked(source, block, schema.columns.index("doc_id")) for block in blocks)
-    yield from _joined_blocks(source, blocks, schema.columns, catalogue, queries, by_url)
+    for events in _joined_blocks(source, blocks, schema.columns, catalogue, queries, by_url):
+        yield events if events.clients is None else events._replace(sessions=sessions)
 
 
 def read_orcas(source: Source, catalogue: Texts | None) -> Iterator[Events]:

@@ -61,6 +61,7 @@ class Store:
         self.folder, self.memory, self.database = folder, memory, database
         self.lines = self.clicked = 0  # lines of the log, and those with a click
         self.has_clients, self.has_times, self.has_positions = False, True, False
+        self.sessions = False  # whether the clients of some lines are sessions
         self.before: Before | None = None  # the data folder that the log is appended to
         self._queries = Numbering(folder / "queries", 0, memory // 8)
         self._titles = Numbering(folder / "titles", 0, memory // 8)
@@ -86,6 +87,7 @@ class Store:
         self.lines += size
         self.clicked += int(np.count_nonzero(events.clicks))
         self.has_clients |= bool((clients != NO_CLIENT).any())
+        self.sessions |= events.sessions
         self.has_times &= events.times is not None
         self.has_positions |= events.positions is not None
         self._pending = [

@@ -11,6 +11,8 @@ _LETTERS = str.maketrans("", "", " _-.@$")
 
 URLS = ("url", "clickurl", "clickedurl", "documenturl", "docurl", "pageurl", "producturl", "link")
 
+SESSIONS = ("session", "sessionid", "sessionkey", "visit", "visitid")  # not users: one person has many
+
 USUAL: Mapping[str, Groups] = {
     "query": (
         ("q", "searchterm", "searchterms", "searchquery", "searchtext", "searchstring", "searchphrase", "searchkeyword",
@@ -30,7 +32,8 @@ USUAL: Mapping[str, Groups] = {
         ("clientid",),
         ("visitor", "visitorid", "cookie", "cookieid", "anonid", "anonymousid", "deviceid"),
         ("user", "userid", "uid", "customer", "customerid", "member", "memberid"),
-        ("session", "sessionid"),
+        ("ip", "ipaddress", "clientip", "userip", "remoteaddr"),
+        SESSIONS,
     ),
     "time": (
         ("timestamp", "ts", "datetime", "eventtime", "eventtimestamp", "querytime", "searchtime", "clicktime",
@@ -87,6 +90,15 @@ def likely_ids(names: Sequence[str], columns: Sequence[Sequence[object]]) -> lis
         and all(isinstance(cell, str | int) and not isinstance(cell, bool) and str(cell).strip() for cell in cells)
         and len(set(map(str, cells))) == len(cells)
     ]
+
+
+def names_sessions(names: Sequence[str], chosen: Mapping[str, str]) -> bool:
+    """Tell whether the clients of a file are sessions. `chosen` are the user's names of columns: they are believed."""
+    if "client" in chosen or "client" in map(letters, names):
+        return False
+    taken = {letters(name) for name in chosen.values()}
+    rest = [name for name in names if letters(name) not in taken]
+    return any(letters(rest[index]) in SESSIONS for index in find_usual(USUAL["client"], rest, ()))
 
 
 def ambiguous(position: str, column: str, candidates: Sequence[str], optional: bool) -> ClickvecError:

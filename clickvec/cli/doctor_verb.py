@@ -1,5 +1,6 @@
 """The `doctor` verb: what is in a click log, what is wrong with it, and what training on it will cost."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,9 @@ import typer
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
 from clickvec.cli.inputs import AsJson, ColumnNames, NoHeader, input_path
-from clickvec.cli.streams import print_json, print_message, print_result
+from clickvec.cli.streams import print_json, print_message, print_result, print_summary
+from clickvec.errors import ClickvecError
+from clickvec.render.labels import counted
 from clickvec.storage.outputs import check_new_file
 
 if TYPE_CHECKING:
@@ -23,6 +26,10 @@ def doctor(
     catalogue: inputs.LogCatalogue = None,
     queries: inputs.LogQueries = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
+    repair: Annotated[
+        Path | None,
+        typer.Option(help="Write the good lines as JSON lines, with damaged texts repaired, and do no more."),
+    ] = None,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Train on samples: is the log enough to beat BM25? Takes minutes.")
     ] = False,
@@ -30,7 +37,9 @@ def doctor(
     recipe: Annotated[str, typer.Option(help="The recipe to measure the cost of training with.")] = "default",
     settings: inputs.Settings = None,
     device: inputs.Device = "auto",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --html file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file of --html or --repair.")
+    ] = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     as_json: AsJson = False,
@@ -44,6 +53,10 @@ def doctor(
         check_new_file(html, overwrite, [*logs, catalogue, queries])
     chosen = config.recipe(recipe, settings=settings or [])
     columns = inputs.read_columns(column_names, no_header, (*logs, catalogue, queries))
+    if repair:
+        check_new_file(repair, overwrite, [*logs, catalogue, queries])
+        _repair(repair, logs, columns, catalogue, queries)
+        return
     found = examine_log(logs, columns, chosen, catalogue=catalogue, queries=queries, forecast=forecast, device=device)
     if html:
         from clickvec.render.html.doctor_page import write_page
@@ -67,10 +80,12 @@ def examine_log(
     cost: bool = True,
     forecast: bool = False,
     device: str = "auto",
+    k_anonymous: int | None = None,
 ) -> "Examination":
     """Examine a click log; without `cost`, do not measure what training on it costs."""
     from clickvec.data import BadLines, read_events
     from clickvec.data.clicks import describe_files
+    from clickvec.doctor.cures import Cures
     from clickvec.doctor.examination import examine
     from clickvec.training.process_settings import tuned_for_training
 
@@ -80,7 +95,54 @@ def examine_log(
         yield from read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad)
         columns.check_used()
 
+    options = [("--catalogue", catalogue), ("--queries", queries)]
+    given = [*map(str, logs), *(str(part) for option in options if option[1] for part in option)]
+    cures = Cures([*given, *["--no-header"] * (not columns.header)], columns.names, _text_columns(logs, columns))
     with tuned_for_training():
         return examine(
-            blocks(), bad, describe_files(logs), recipe, cost=cost, forecast=forecast, device=device, progress=Bar()
-        )
+            blocks(), bad, describe_files(logs), recipe, cost=cost, forecast=forecast, device=device, progress=Bar(),
+            cures=cures, k_anonymous=k_anonymous,
+        )  # fmt: skip
+
+
+def _text_columns(logs: list[Path], columns: "Columns") -> tuple[str, str] | None:
+    """Return the names of the columns of query and title in the first file, or None."""
+    from clickvec.data import BadLines, Columns
+    from clickvec.data.layouts.tables import schema_of
+    from clickvec.data.parsing.head import look_at
+    from clickvec.data.parsing.header import find_header
+    from clickvec.data.parsing.open_files import is_regular
+    from clickvec.data.parsing.paths import log_files
+    from clickvec.data.parsing.source import open_source
+
+    path = log_files(logs)[0]
+    if not is_regular(path) or not columns.header:
+        return None
+    try:
+        source, head = look_at(open_source(path, BadLines()))
+        header = find_header(source.name, [(1, head.fields)], schema_of(head, columns), Columns(columns.names))
+        query, title = (head.fields[header.at[name]] for name in ("query", "title"))
+    except (ClickvecError, KeyError):
+        return None
+    return query, title
+
+
+def _repair(path: Path, logs: list[Path], columns: "Columns", catalogue: Path | None, queries: Path | None) -> None:
+    """Write the good lines of a log as JSON lines, with repaired texts."""
+    from clickvec.data import BadLines, read_events
+    from clickvec.data.clicks import describe_files
+    from clickvec.data.repair import repair
+    from clickvec.storage.files import replacing_file
+
+    bad, lines, repaired = BadLines(), 0, 0
+    with replacing_file(path) as file:
+        for events in read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad, max_bad=1.0):
+            for row in events.rows():
+                texts = {name: repair(row[name]) for name in ("query", "title")}
+                repaired += any(row[name] != text for name, text in texts.items())
+                file.write(json.dumps(row | texts, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                lines += 1
+        bad.check(describe_files(logs), 1.0, lines, "pair of query and title")
+        columns.check_used()
+    inputs.report_bad_lines(bad)
+    print_summary(f"{path}: {counted(lines, 'line')}, {repaired:,} of them repaired")

@@ -133,7 +133,6 @@ KAnonymous = Annotated[
         "only sessions.",
     ),
 ]
-MaxPerHour = Annotated[int, typer.Option(min=0, help="Drop clients with more searches in an hour: bots. 0: keep all.")]
 MaxPerClient = Annotated[int, typer.Option(min=0, help="Drop clients with more lines in the log. 0: keep all.")]
 MergeMinutes = Annotated[
     int, typer.Option(min=0, help="Count a client's repeated clicks on a title once in this time. 0: count all.")
@@ -238,7 +237,7 @@ def file_names(paths: Iterable[Path]) -> str:
     return ", ".join(names).encode(errors="replace").decode()
 
 
-def read_cleaning(queries: Path | None, clients: Path | None, **rules: float) -> "Cleaning":
+def read_cleaning(queries: Path | None, clients: Path | None, **rules: float | None) -> "Cleaning":
     """Return the rules by which a log is cleaned. The files list queries and clients to drop, one in each line."""
     from clickvec.data.cleaning import Cleaning
 

@@ -209,8 +209,8 @@ def retrain(
     named = (*(clicks or ()), old_clicks, catalogue, queries)
     cleaning = inputs.read_cleaning(
         drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
-        max_per_client=max_per_client,
-        max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
+        max_per_client=max_per_client, max_query_words=max_query_words, min_clicks=min_clicks,
+        keep_secrets=keep_secrets,
     )  # fmt: skip
     columns = inputs.read_columns(column_names, no_header, (*named, drop_queries, drop_clients))
     reading = Reading(columns, catalogue, queries, max_bad, cleaning)

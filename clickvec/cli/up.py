@@ -92,8 +92,8 @@ def up(
     check_search(search)
     cleaning = inputs.read_cleaning(
         drop_queries, drop_clients, k_anonymous=k_anonymous, merge_minutes=merge_minutes, max_per_hour=max_per_hour,
-        max_per_client=max_per_client,
-        max_query_words=max_query_words, min_clicks=min_clicks, keep_secrets=keep_secrets,
+        max_per_client=max_per_client, max_query_words=max_query_words, min_clicks=min_clicks,
+        keep_secrets=keep_secrets,
     )  # fmt: skip
     options = Options(
         queries, judged, max_bad, cleaning, memory, recipe, tuple(settings or ()), device, vectors, search, numbers

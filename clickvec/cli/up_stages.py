@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
-NEW_FORMATS = 2  # raise this if a stage gives another result for the same inputs
+NEW_FORMATS = 3  # raise this if a stage gives another result for the same inputs
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def doctor(plan: Plan) -> Told:
     """Examine the log."""
     found = doctor_verb.examine_log(
         plan.logs, plan.columns, plan.chosen_recipe, catalogue=plan.catalogue, queries=plan.options.queries,
-        device=plan.options.device,
+        device=plan.options.device, k_anonymous=plan.options.cleaning.k_anonymous,
     )  # fmt: skip
     up_measures.write_doctor(plan.folder.about, found)
     texts = [finding.text for finding in found.findings if finding.name in ("clicks", "shared_words")]
@@ -269,7 +269,8 @@ def _simulate_inputs(plan: Plan) -> Inputs:
 
 
 def _doctor_inputs(plan: Plan) -> Inputs:
-    return {**plan.files, "the recipe": hash_value(asdict(plan.chosen_recipe))}
+    recipe, least = asdict(plan.chosen_recipe), plan.options.cleaning.k_anonymous
+    return {**plan.files, "the recipe": hash_value(recipe), "--k-anonymous": hash_value(least)}
 
 
 def _prepare_inputs(plan: Plan) -> Inputs:

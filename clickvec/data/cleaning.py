@@ -105,9 +105,9 @@ class CleaningReport:
             return
         value = rules.least_clients(sessions=False) if rule == "k_anonymous" else getattr(rules, rule)
         given = _option(rule) if isinstance(value, frozenset) else f"{_option(rule)} {value:g}"
-        keep = f"leave out {_option(rule)}" if isinstance(value, frozenset) else f"give {_option(rule)} 0"
+        keep = f"give no {_option(rule)}" if isinstance(value, frozenset) else f"give {_option(rule)} 0"
         logger.warning(
-            "%s drops %s of %s clicks (%.0f%%): %s. To keep them, %s (an option of clickvec prepare)",
+            "%s drops %s of %s clicks (%.0f%%): %s. To keep them, %s to clickvec prepare, up or retrain",
             given, f"{before - after:,.0f}", f"{before:,.0f}", 100 * (before - after) / before,
             _DROPS[rule].format(value), keep,
         )  # fmt: skip

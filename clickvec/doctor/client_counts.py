@@ -5,17 +5,18 @@ The definitions are those of data/cleaning.py: a search is a query at a second, 
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.cleaning import HOUR, NO_CLIENT, hash_clients
 from clickvec.data.events import Events
+from clickvec.data.privacy import Pseudonyms, may_show
 from clickvec.doctor.grouping import Groups, sum_by
 from clickvec.doctor.text_hashes import Keys, hash_texts, mix
 
 MANY_PER_HOUR = 120  # two searches a minute for an hour: no person keeps that up
-NAMED_CLIENTS = 2**18  # whose names are kept, to limit memory
 BUSIEST = 5
 
 
@@ -23,7 +24,10 @@ BUSIEST = 5
 class ClientCounts:
     """What `ClientCounter` counted. Counters are by a number of clients or of searches."""
 
+    sessions: bool  # whether the clients are sessions
     lines_by_client: NDArray[np.int64]  # most first
+    heaviest: tuple[tuple[str, int], ...]  # the clients with most lines
+    may_be_shown: Keys  # hashes of the queries that enough clients typed
     queries_by_clients: Counter[int]  # how many queries were typed by how many clients
     lines_by_clients: Counter[int]  # the lines of these queries
     clicks_by_clients: Counter[int]  # the clicks of these queries
@@ -39,6 +43,8 @@ class ClientCounts:
 class ClientCounter:
     """Add the blocks of a log that has clients, then call `finish`."""
 
+    k_anonymous: int | None = None
+    sessions: bool = False
     lines: int = 0
     has_times: bool = True
     identified_clicks: int = 0
@@ -47,7 +53,7 @@ class ClientCounter:
     searches: Groups = field(default_factory=lambda: Groups(tags=2))  # tags: client, client and hour
     clicked: Groups = field(default_factory=Groups)  # (client, query, title)
     exact: Groups = field(default_factory=Groups)  # whole lines
-    names: dict[int, str] = field(default_factory=dict)  # of the first clients, by their hash
+    pseudonym: Pseudonyms = field(default_factory=Pseudonyms)
 
     def add(self, events: Events, query: Keys, title: Keys) -> None:
         """Count a block: `query` has the hashes of the canonical queries, `title` those of the clicked titles."""
@@ -55,8 +61,7 @@ class ClientCounter:
         self.lines += len(query)
         client = hash_clients(events.clients, len(query)).view(np.uint64)
         known = client != NO_CLIENT
-        if len(self.names) < NAMED_CLIENTS:
-            self.names.update(zip(client.tolist(), events.clients, strict=True))
+        self.sessions |= events.sessions
         self.clients.add(client[known], (), (np.ones(int(known.sum())),))
         lines = mix(query[known], client[known])
         self.typed.add(lines, (query[known],), (np.ones(len(lines)), events.clicks[known]))
@@ -85,27 +90,31 @@ class ClientCounter:
     def finish(self) -> ClientCounts:
         """Return the counts."""
         queries, lines, clicks = Counter[int](), Counter[int](), Counter[int]()
+        shown = [np.zeros(0, np.uint64)]
         for part in self.typed.parts():
-            _, _, (clients, of_query, clicked) = sum_by(part.tags[0], np.ones(len(part)), *part.sums)
+            _, query, (clients, of_query, clicked) = sum_by(part.tags[0], np.ones(len(part)), *part.sums)
             number = clients.astype(np.int64)
+            shown.append(query[may_show(number, self.k_anonymous)])
             for counter, weights in ((queries, None), (lines, of_query), (clicks, clicked)):
                 sums = np.bincount(number, weights)
                 counter.update({at: float(sums[at]) for at in np.flatnonzero(sums).tolist()})
         busiest, bots, most = self._busiest()
-        named = [
-            (self.names.get(bot, "?").strip(), rate) for bot, rate in zip(bots.tolist(), most.tolist(), strict=True)
-        ]
-        named = sorted(named, key=lambda bot: (-bot[1], bot[0]))[:BUSIEST]
         names, by_client = np.zeros(0, np.uint64), np.zeros(0)
         for part in self.clients.parts():
             names, by_client = np.append(names, part.keys), np.append(by_client, part.sums[0])
         return ClientCounts(
-            np.sort(by_client.astype(np.int64))[::-1], queries, lines, clicks,
+            self.sessions, np.sort(by_client.astype(np.int64))[::-1], self._most(names, by_client),
+            np.concatenate(shown), queries, lines, clicks,
             self.identified_clicks - self.clicked.count(),
             busiest if self.has_times else None,
-            len(bots), tuple(named), int(by_client[np.isin(names, bots)].sum()),
+            len(bots), self._most(bots, most), int(by_client[np.isin(names, bots)].sum()),
             self.lines - self.exact.count() if self.has_times else None,
         )  # fmt: skip
+
+    def _most(self, clients: Keys, values: NDArray[Any]) -> tuple[tuple[str, int], ...]:
+        """Return the clients with the largest values under their pseudonyms."""
+        order = np.argsort(-values, kind="stable")[:BUSIEST]
+        return tuple((self.pseudonym(int(clients[at])), int(values[at])) for at in order)
 
     def _busiest(self) -> tuple[Counter[int], Keys, NDArray[np.int64]]:
         """Return how many clients have how many searches in their busiest hour, the bots, and their searches."""

@@ -20,7 +20,11 @@ class Plot(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. `act` says whether there is something to do before training."""
+    """One finding. `act` says whether there is something to do before training.
+
+    Files and answers show `examples`, so they hold only what data/privacy.py lets show. `lines` are lines of the log,
+    for the terminal of those who have it. `cure` is a command that can be pasted.
+    """
 
     name: str
     heading: str
@@ -30,12 +34,14 @@ class Finding:
     examples: tuple[str, ...] = ()
     plots: tuple[Plot, ...] = field(default=())
     act: bool = False
+    cure: str = ""
+    lines: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding for programs."""
         return {
             "name": self.name, "heading": self.heading, "act": self.act, "text": self.text, "advice": self.advice,
-            "numbers": dict(self.numbers), "examples": list(self.examples),
+            "cure": self.cure, "numbers": dict(self.numbers), "examples": list(self.examples),
             "plots": [plot._asdict() for plot in self.plots],
         }  # fmt: skip
 

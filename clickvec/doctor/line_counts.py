@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.events import Events
+from clickvec.data.privacy import may_show
 from clickvec.doctor.client_counts import ClientCounter, ClientCounts
 from clickvec.doctor.grouping import Grouped, Groups, sum_by
 from clickvec.doctor.text_hashes import Keys, canonical_texts, hash_texts, mix
 
 DAY = 86_400  # seconds
+PAGE_LINES = 200_000  # the first ones tell which lines are of one result page
 LONGEST = 50  # words; longer queries are counted with those of this length
 LAST_POSITION = 100  # lower positions are counted with this one
 
@@ -46,6 +48,9 @@ class Counted:
     lines_by_length: Ints  # clicked lines by the number of words in the query
     shown_by_position: Ints | None  # all lines, from position 0, which is unknown
     clicks_by_position: Ints | None  # clicked lines
+    may_be_shown: Keys  # hashes of the queries that data/privacy.py lets show
+    same_query: int  # lines of the page of the line before, with its query and another title; only if the log has times
+    same_title: int  # lines of the page of the line before, with its title and another query
 
     @property
     def queries(self) -> int:
@@ -57,9 +62,12 @@ class Counted:
 class LineCounter:
     """Add the blocks of a log, then call `finish`."""
 
+    k_anonymous: int | None = None
     lines: int = 0
     clicks: float = 0.0
     clicked: int = 0
+    same_query: int = 0
+    same_title: int = 0
     by_day: Counter[int] = field(default_factory=Counter)
     by_length: Ints = field(default_factory=lambda: np.zeros(LONGEST + 1, np.int64))
     shown_at: Ints = field(default_factory=lambda: np.zeros(LAST_POSITION + 1, np.int64))
@@ -84,6 +92,7 @@ class LineCounter:
         if events.clients:  # it takes all queries to say how many clients typed each
             queries, query = list(compress(typed, is_clicked)), every_query[is_clicked]
         self._add_clients(events, every_query, title, is_first)
+        self._add_pages(events)
         self.clicked += len(queries)
         self.clicks += float(clicks.sum())
         self.pairs.add(mix(query, title), (query, title), (clicks,))
@@ -101,35 +110,55 @@ class LineCounter:
 
     def _add_clients(self, events: Events, query: Keys, title: Keys, is_first: bool) -> None:
         """Count clients, as long as every file has them."""
+        if events.clients is not None:
+            self._columns.add("clients")
         if events.clients is None:
             if self.clients:
                 self.clients.close()
             self.clients = None
             return
         if is_first:
-            self.clients = ClientCounter()
+            self.clients = ClientCounter(self.k_anonymous)
         if self.clients:
             self.clients.add(events, query, title)
 
+    def _add_pages(self, events: Events) -> None:
+        """Count neighbouring lines of one client at one second: those of a result page have the same query."""
+        if events.clients is None or events.times is None or self.lines > PAGE_LINES:
+            return
+        client, query, title = (list(column) for column in (events.clients, events.queries, events.titles))
+        for row in np.flatnonzero(np.diff(events.times) == 0).tolist():
+            if client[row] and client[row] == client[row + 1]:
+                same_query = query[row] == query[row + 1]
+                if same_query != (title[row] == title[row + 1]):
+                    self.same_query += same_query
+                    self.same_title += not same_query
+
     def finish(self) -> Counted:
         """Return the counts."""
+        shown = [np.zeros(0, np.uint64)]
         pairs_by_clicks, queries_by_clicks, titles, pairs = Counter[float](), Counter[float](), list[Grouped](), 0
         for part in self.pairs.parts():
             (query, title), (clicks,) = part.tags, part.sums
             pairs += len(part)
-            _, _, (of_query,) = sum_by(query, clicks)
+            _, queries, (of_query,) = sum_by(query, clicks)
+            shown.append(queries[may_show(of_query, self.k_anonymous)])
             _, distinct, sums = sum_by(title, np.ones(len(part)), clicks)
             pairs_by_clicks += _frequencies(clicks)
             queries_by_clicks += _frequencies(of_query)
             titles.append(Grouped(distinct, (), sums))
+        clients = self.clients.finish() if self.clients else None
+        if "clients" in self._columns:  # some files do not say who typed a query: then show none
+            shown = shown[:1]
         return Counted(
             self.lines, self.lines - self.clicked, self.clicks, pairs, pairs_by_clicks, queries_by_clicks,
             _all_titles(titles),
-            self.clients.finish() if self.clients else None,
+            clients,
             dict(sorted(self.by_day.items())) if "times" in self._columns else None,
             self.by_length,
             self.shown_at if "positions" in self._columns else None,
             self.clicked_at if "positions" in self._columns else None,
+            clients.may_be_shown if clients else np.concatenate(shown), self.same_query, self.same_title,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -1,10 +1,14 @@
 """A uniform random sample of the clicked lines of a log, drawn in one pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickvec.data.events import Events
+from clickvec.data.secrets import mask
+from clickvec.doctor.text_hashes import canonical_texts, hash_texts
 
 SAMPLE_LINES = 100_000
 SEED = 0
@@ -19,6 +23,13 @@ class Sample:
     clicks: list[float]
     lines: int  # clicked lines that the sample was drawn from
     times: list[int] | None = None  # seconds since 1970, UTC
+    shown: frozenset[str] = frozenset()  # its queries that may be shown (data/privacy.py)
+
+    def masked(self, may_be_shown: NDArray[np.uint64]) -> "Sample":
+        """Mask the secrets, and tell which queries may be shown, by the hashes of their canonical forms."""
+        queries, titles = mask(self.queries)[0], mask(self.titles)[0]
+        is_shown = np.isin(hash_texts(canonical_texts(self.queries)), may_be_shown).tolist()
+        return replace(self, queries=queries, titles=titles, shown=frozenset(compress(queries, is_shown)))
 
     def __len__(self) -> int:
         """The number of sampled lines."""

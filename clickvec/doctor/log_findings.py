@@ -1,5 +1,6 @@
 """Findings from the exact counts: lines, duplicates, clients, days, clicks, lengths, head and tail, popular titles."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ import numpy as np
 
 from clickvec.data.parsing.lines import BadLines
 from clickvec.doctor.client_findings import client_findings
+from clickvec.doctor.cures import Cures
 from clickvec.doctor.finding import NOTHING, Finding, Plot, count_of, listed, percent
 from clickvec.doctor.line_counts import DAY, LONGEST, Counted, Titles
 from clickvec.doctor.text_hashes import canonical_texts, hash_texts
@@ -18,30 +20,34 @@ MANY_DAYS = 31  # more days are not drawn one by one
 POPULAR = 0.02  # a title clicked for a larger share of the queries answers everything
 POPULAR_CLICKS = 0.1  # and so does one with a larger share of the clicks
 BAD_ALLOWED = 0.01  # the default of --max-bad
-REASONS = 3
+REASONS = 5
 
 
-def lines_finding(bad: BadLines, counted: Counted) -> Finding:
+def lines_finding(bad: BadLines, counted: Counted, cures: Cures) -> Finding:
     """Report how many lines there are, and why the bad ones are bad."""
     text = f"{count_of(bad.total, 'line')}"
     if counted.shown:
         text += f", {counted.shown:,} of them without a click (shown and skipped)"
-    reasons = listed([f"{count:,} {reason}" for reason, count in bad.reasons.most_common(REASONS)]) if bad.count else ""
+    named = [f"{count:,} {reason}" for reason, count in bad.reasons.most_common(REASONS)]
+    others = bad.reasons.total() - sum(count for _, count in bad.reasons.most_common(REASONS))
+    reasons = listed([*named, f"{others:,} for other reasons"] if others else named) if bad.count else ""
     text += f". {bad.count:,} ({percent(bad.count, bad.total)}) are bad: {reasons}." if bad.count else ". None is bad."
     for reason, count in bad.unused.most_common():
         text += f" {count_of(count, 'good line')} ({percent(count, bad.total)}) give no pair: {reason}."
     share = bad.count / bad.total if bad.total else 0.0
-    advice = NOTHING
+    advice, cure = NOTHING, ""
     if share > BAD_ALLOWED:
-        allowed = min(1.0, round(share + 0.01, 2))
-        advice = f"Repair the file. If these lines can be left out, train with --max-bad {allowed:g}."
+        allowed = min(1.0, math.ceil(100 * share) / 100)
+        advice = "Repair the file. If these lines can be left out:"
+        cure = cures.train("--max-bad", f"{allowed:g}")
     elif bad.count:
         advice = "Training skips these lines. Look at the examples: one cause may hide more."
+    lines = (line for few in bad.by_reason.values() for line in few)
     return Finding(
         "lines", "Lines", text, advice,
         {"lines": bad.total, "good": counted.lines, "bad": bad.count, "shown": counted.shown,
          "unused": dict(bad.unused), "reasons": dict(bad.reasons)},
-        (*bad.examples, *bad.unused_examples.values()), act=share > BAD_ALLOWED,
+        act=share > BAD_ALLOWED, cure=cure, lines=(*lines, *bad.unused_examples.values()),
     )  # fmt: skip
 
 
@@ -124,7 +130,7 @@ def clicks_finding(counted: Counted) -> Finding:
     )  # fmt: skip
 
 
-def lengths_finding(counted: Counted, max_words: int) -> Finding:
+def lengths_finding(counted: Counted, max_words: int, cures: Cures) -> Finding:
     """Report the lengths of queries in words, and how many are longer than the model reads word by word."""
     by_length = counted.lines_by_length
     total = int(by_length.sum())
@@ -132,17 +138,18 @@ def lengths_finding(counted: Counted, max_words: int) -> Finding:
     median = int(np.searchsorted(rising, total / 2))
     long = int(by_length[max_words + 1 :].sum())
     text = f"The median query has {count_of(median, 'word')}; {percent(long, total)} have more than {max_words}."
-    advice = NOTHING
+    advice, cure = NOTHING, ""
     if long > 0.05 * total:
         enough = min(LONGEST, int(np.searchsorted(rising, 0.95 * total)))
-        advice = f"Words from number {max_words} on are read as one: try --set max_words={enough}."
+        advice = f"Words from number {max_words} on are read as one. Try more:"
+        cure = cures.train("--set", f"max_words={enough}")
     shown = range(1, min(LONGEST, int(np.searchsorted(rising, 0.999 * total))) + 1)
     labels = tuple(f"{length}{' or more' if length == LONGEST else ''}" for length in shown)
     plot = Plot("Clicked lines by words in the query", "bars", labels, tuple(float(by_length[at]) for at in shown))
     return Finding(
         "query_lengths", "Query length", text, advice,
         {"median_words": median, "longer": long, "max_words": max_words, "by_words": by_length[: shown.stop].tolist()},
-        plots=(plot,), act=advice != NOTHING,
+        plots=(plot,), act=advice != NOTHING, cure=cure,
     )  # fmt: skip
 
 
@@ -222,13 +229,15 @@ def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def count_findings(bad: BadLines, counted: Counted, sampled_titles: Sequence[str], max_words: int) -> Iterator[Finding]:
+def count_findings(
+    bad: BadLines, counted: Counted, sampled_titles: Sequence[str], max_words: int, cures: Cures
+) -> Iterator[Finding]:
     """Yield all findings of this module."""
-    yield lines_finding(bad, counted)
+    yield lines_finding(bad, counted, cures)
     yield duplicates_finding(counted)
-    yield from client_findings(counted)
+    yield from client_findings(counted, cures)
     yield days_finding(counted)
     yield clicks_finding(counted)
-    yield lengths_finding(counted, max_words)
+    yield lengths_finding(counted, max_words, cures)
     yield head_finding(counted)
     yield popular_finding(counted, sampled_titles)

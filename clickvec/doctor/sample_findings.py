@@ -60,9 +60,7 @@ def _overlap(sample: Sample, words: Words) -> Finding:
     )
     apart = 1 - found.shared / found.lines
     if apart < 0.05:
-        advice = (
-            "Word matching finds nearly all of these titles. Compare the model with BM25: clickvec evaluate model bm25."
-        )
+        advice = "Word matching finds nearly all of these titles. Compare the figures of the model with BM25."
     else:
         advice = f"Word matching alone cannot find {percent(apart)} of the clicked titles: a model can."
     examples = tuple(f"{query} | {title}" for query, title in found.examples)

@@ -54,15 +54,17 @@ class UnseenWords(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The lexical words of the sampled lines."""
+    """The lexical words of the sampled lines. Examples are only those of `shown`."""
 
     queries: list[list[str]]
     titles: list[list[str]]
+    shown: frozenset[str]  # the words of the queries that may be shown
 
     @classmethod
     def of(cls, sample: Sample) -> "Words":
         """Split the texts of a sample."""
-        return cls(list(map(tokenise, sample.queries)), list(map(tokenise, sample.titles)))
+        shown = frozenset(chain(*map(tokenise, sample.shown)))
+        return cls(list(map(tokenise, sample.queries)), list(map(tokenise, sample.titles)), shown)
 
 
 def word_overlap(sample: Sample, words: Words) -> WordOverlap:
@@ -73,7 +75,7 @@ def word_overlap(sample: Sample, words: Words) -> WordOverlap:
         common = len(query & title)
         shared += common > 0
         every += bool(query) and common == len(query)
-        if not common and len(examples) < EXAMPLES:
+        if not common and len(examples) < EXAMPLES and sample.queries[row] in sample.shown:
             examples.append((sample.queries[row], sample.titles[row]))
     return WordOverlap(len(sample), shared, every, tuple(examples))
 
@@ -85,7 +87,7 @@ def spelling(words: Words) -> Spelling:
     meant = misspelled_words(words)
     misspelled = sum(in_queries[word] for word in meant)
     with_misspelling = sum(any(word in meant for word in query) for query in words.queries)
-    most = sorted(meant, key=lambda word: (-in_queries[word], word))[:EXAMPLES]
+    most = sorted(meant.keys() & words.shown, key=lambda word: (-in_queries[word], word))[:EXAMPLES]
     examples = tuple(Misspelling(word, in_queries[word], meant[word], both[meant[word]]) for word in most)
     return Spelling(in_queries.total(), misspelled, len(words.queries), with_misspelling, examples)
 
@@ -162,5 +164,5 @@ def unseen_words(words: Words) -> UnseenWords:
     unseen = [word for word in last if word not in seen]
     known = set(chain(*map(trigrams, seen)))
     of_unseen = list(chain(*map(trigrams, unseen)))
-    examples = tuple(dict.fromkeys(unseen))[:EXAMPLES]
+    examples = tuple(dict.fromkeys(word for word in unseen if word in words.shown))[:EXAMPLES]
     return UnseenWords(len(last), len(unseen), len(of_unseen), sum(one in known for one in of_unseen), examples)

@@ -1,4 +1,4 @@
-"""Count the secrets in a log. No secret is kept: examples are masked."""
+"""Count the secrets in a log. No secret is kept: examples are the forms of numbers, without digits and context."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class SecretCounter:
     def __init__(self) -> None:
         self.lines = self.affected = 0
         self.kinds = Counter[str]()
-        self._examples: dict[str, None] = {}
+        self._forms = Counter[str]()  # such as ###-###-####
 
     def add(self, events: Events) -> None:
         """Look for secrets in the texts of a block."""
@@ -38,11 +38,7 @@ class SecretCounter:
             return set()
         with_secret = {text for text, other in zip(distinct, masked, strict=True) if text is not other}
         rows = [row for row, text in enumerate(texts) if text in with_secret]
-        masked, found = mask([texts[row] for row in rows])
-        self.kinds += found
-        for example in masked:
-            if len(self._examples) < EXAMPLES:
-                self._examples[example] = None
+        self.kinds += mask([texts[row] for row in rows], self._forms)[1]
         return set(rows)
 
     def finding(self) -> Finding:
@@ -57,5 +53,6 @@ class SecretCounter:
             return Finding("secrets", "Secrets", text, NOTHING, numbers)
         kinds = listed([count_of(self.kinds[kind], *_NAMES[kind]) for kind in KINDS if self.kinds[kind]])
         text = f"{count_of(self.affected, 'line')} ({percent(self.affected, self.lines)}) hold what looks like {kinds}."
+        examples = tuple(f"{form}: {count:,}" for form, count in self._forms.most_common(EXAMPLES))
         advice = "Training masks them. Names and addresses are not recognised: look for them yourself."
-        return Finding("secrets", "Secrets", text, advice, numbers, tuple(self._examples), act=True)
+        return Finding("secrets", "Secrets", text, advice, numbers, examples, act=True)

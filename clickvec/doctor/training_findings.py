@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from clickvec.doctor.cures import Cures
 from clickvec.doctor.false_negatives import FalseNegatives
 from clickvec.doctor.finding import NOTHING, Finding, count_of, percent
 from clickvec.doctor.line_counts import Counted
@@ -12,7 +13,7 @@ if TYPE_CHECKING:  # it imports torch
 MANY_UNKNOWN = 0.005  # of the negatives, with half of the clicks
 
 
-def false_negatives_finding(found: FalseNegatives) -> Finding:
+def false_negatives_finding(found: FalseNegatives, cures: Cures) -> Finding:
     """Report how many negatives of a minibatch users did click."""
     text = (
         f"A title of the minibatch was clicked for the query in {percent(found.probability)} of the cases. "
@@ -23,14 +24,13 @@ def false_negatives_finding(found: FalseNegatives) -> Finding:
     act = found.half_unknown > MANY_UNKNOWN
     advice = NOTHING
     if act:
-        advice = (
-            "More days of clicks reveal more of them. Mined negatives suffer most: compare with --set hard_negatives=0."
-        )
+        advice = "More days of clicks reveal more of them. Mined negatives suffer most: compare with training without."
     numbers = {
         "probability": found.probability, "masked_per_pair": found.masked,
         "unmasked_at_half": found.half_unknown, "batch_size": found.batch_size,
     }  # fmt: skip
-    return Finding("false_negatives", "False negatives", text, advice, numbers, act=act)
+    cure = cures.train("--set", "hard_negatives=0") if act else ""
+    return Finding("false_negatives", "False negatives", text, advice, numbers, act=act, cure=cure)
 
 
 def no_cost_finding() -> Finding:
@@ -39,7 +39,7 @@ def no_cost_finding() -> Finding:
     return Finding("cost", "Training", text, "Install it: pip install 'clickvec[train]'.", {"seconds": None})
 
 
-def cost_finding(cost: "Cost", counted: Counted, read_seconds: float) -> Finding:
+def cost_finding(cost: "Cost", counted: Counted, read_seconds: float, cures: Cures) -> Finding:
     """Report how long training will take."""
     text = (
         f"Training takes {duration(cost.seconds)} on {cost.device} for {count_of(cost.epochs, 'epoch')} of "
@@ -47,15 +47,15 @@ def cost_finding(cost: "Cost", counted: Counted, read_seconds: float) -> Finding
         f"{cost.pairs_per_second:,.0f} pairs/s in {count_of(cost.minibatches, 'minibatch', 'minibatches')}."
     )
     long = cost.seconds > 3600
-    advice = "Train with clickvec train LOG --out model."
+    advice, cure = "Train with:", cures.train()
     if long:
-        advice = "Train on a GPU (--device cuda), or with fewer epochs (--set epochs=2)."
+        advice, cure = "Train on a GPU (--device cuda), or with fewer epochs:", cures.train("--set", "epochs=2")
     numbers = {
         "seconds": cost.seconds, "update_seconds": cost.update_seconds, "mining_seconds": cost.mining_seconds,
         "read_seconds": read_seconds, "pairs_per_second": cost.pairs_per_second, "epochs": cost.epochs,
         "device": cost.device, "minibatches": cost.minibatches,
     }  # fmt: skip
-    return Finding("cost", "Training", text, advice, numbers)
+    return Finding("cost", "Training", text, advice, numbers, cure=cure)
 
 
 def duration(seconds: float) -> str:

@@ -76,6 +76,7 @@ class DoctorFinding(Struct):
     advice: str = ""
     act: Annotated[bool, Meta(description="Whether there is something to do before training.")] = False
     heading: str = ""
+    cure: Annotated[str, Meta(description="A command for those who have the log.")] = ""
     numbers: dict[str, Any] = {}
     examples: list[str] = []
     plots: list[DoctorPlot] = []
@@ -111,7 +112,7 @@ def write_measured(folder: Path, measured: Measured) -> None:
 
 
 def write_queries(folder: Path, queries: Iterable[str]) -> None:
-    """Write queries.txt atomically. Everyone who may search can read these queries: leave out rare ones."""
+    """Write queries.txt atomically. Everyone who may search can read them: see data/privacy.py."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [" ".join(query.split()) for query in queries]
     with replacing_file(folder / QUERIES) as file:

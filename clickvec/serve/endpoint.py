@@ -14,7 +14,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from clickvec.errors import ClickvecError, UnavailableError, is_disk_full
-from clickvec.serve.limits import Settings
+from clickvec.serve.limits import Settings, is_loopback
 from clickvec.serve.refusal import RefusalError
 from clickvec.serve.schemas import ErrorBody, ErrorResponse, Pending
 from clickvec.serve.service import STUDIES, Service
@@ -33,6 +33,7 @@ class Call(NamedTuple):
     body: Any  # as its type
     parameters: dict[str, str]  # of the path
     browser: str = ""  # the address of a browser; programs send no Origin header
+    may_write: bool = False  # whether the request has a key for writing, or only this machine can send it
 
 
 class Text(NamedTuple):
@@ -82,7 +83,8 @@ class PathEndpoint:
             raise RefusalError(405, message, ((b"allow", allowed.encode()),))
         scope["clickvec.endpoint"] = endpoint.name
         headers = dict(scope["headers"])
-        check_key(self._service, endpoint.access, headers.get(b"authorization"))
+        authorization = headers.get(b"authorization")
+        check_key(self._service, endpoint.access, authorization)
         parameters = scope["path_params"]
         if parameters and b"%" in scope["raw_path"]:
             check_utf8(scope["raw_path"])
@@ -94,7 +96,8 @@ class PathEndpoint:
                 query = getattr(body, "query", None)
                 scope["clickvec.queries"] = [query] if query is not None else getattr(body, "queries", None)
             browser = scope["client"][0] if b"origin" in headers and scope["client"] else ""
-            answer = await self._run(endpoint, Call(body, parameters, browser))
+            call = Call(body, parameters, browser, may_write(self._service.settings, authorization))
+            answer = await self._run(endpoint, call)
         finally:
             self._service.body_bytes -= len(data)
         await send_answer(send, answer.status, answer.content, answer.content_type)
@@ -210,8 +213,8 @@ def check_key(service: Service, access: Access, header: bytes | None) -> None:
         if settings.read_keys:
             raise RefusalError(403, "This service has no key for writing; start it with --write-key-file.")
         return
-    scheme, _, key = (header or b"").decode("latin-1").partition(" ")
-    if scheme.lower() != "bearer" or not key:
+    key = _bearer(header)
+    if not key:
         raise RefusalError(
             401,
             "This needs an API key; send the header Authorization: Bearer KEY.",
@@ -222,6 +225,19 @@ def check_key(service: Service, access: Access, header: bytes | None) -> None:
         raise RefusalError(401, "The API key is not valid.", ((b"www-authenticate", b'Bearer error="invalid_token"'),))
     if access == "write" and not may_write:
         raise RefusalError(403, "This API key may only read; use a key for writing.")
+
+
+def may_write(settings: Settings, header: bytes | None) -> bool:
+    """Tell whether a request has a key for writing. Without any keys, only this machine must be able to send it."""
+    if settings.write_keys:
+        return _bearer(header) in settings.write_keys
+    return is_loopback(settings.host) and not settings.read_keys
+
+
+def _bearer(header: bytes | None) -> str:
+    """Return the key that a request has, or nothing."""
+    scheme, _, key = (header or b"").decode("latin-1").partition(" ")
+    return key if scheme.lower() == "bearer" else ""
 
 
 def check_utf8(path: bytes) -> None:

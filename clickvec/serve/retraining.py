@@ -126,7 +126,8 @@ def _read(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> tuple
             continue
         for query, client in zip(part.queries, part.clients, strict=True):
             clients.setdefault(canonical(query), set()).update(filter(None, [client.strip()]))
-    rare = {query for query, typed in clients.items() if len(typed) < reading.cleaning.least_clients(sessions=False)} - kept
+    least = reading.cleaning.least_clients(sessions=False)
+    rare = {query for query, typed in clients.items() if len(typed) < least} - kept
     is_usual = reading == AS_USUAL and not (clients and kept)
     if all(canonical(query) in rare for query in log.queries):
         return ClickLog([], [], np.zeros(0)), len(rare), is_usual

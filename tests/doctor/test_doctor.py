@@ -50,7 +50,8 @@ def test_every_number_of_a_small_log(findings: dict[str, dict[str, Any]]) -> Non
     }  # fmt: skip
     assert numbers["bots"] == {"bots": 0, "bot_lines": 0, "per_hour": 120, "most_per_hour": 2}
     assert numbers["k_anonymity"] == {"k": 3, "queries": 4, "of_queries": 4, "lines": 7, "clicks": 6}
-    assert numbers["clients"] == {"clients": 3, "median_lines": 2.0, "busiest_lines": 3}
+    assert numbers["clients"] == {"clients": 3, "sessions": False, "median_lines": 2.0, "busiest_lines": 3, "heavy": 0,
+                                  "heavy_lines": 1000}  # fmt: skip
     assert numbers["days"] == {"days": 2, "first": "2024-01-01", "last": "2024-01-03", "empty": 1}
     assert numbers["clicks"] == {"clicks": 6.0, "pairs": 5, "queries": 4, "titles": 4, "pairs_with_one_click": 4}
     assert numbers["query_lengths"]["by_words"] == [0, 1, 4, 1]  # tv; red shoes three times, call; mail for joe
@@ -70,19 +71,21 @@ def test_every_number_of_a_small_log(findings: dict[str, dict[str, Any]]) -> Non
 
 
 def test_bad_lines_and_secrets_are_shown_and_no_secret_is(findings: dict[str, dict[str, Any]], log: Path) -> None:
-    check_tells(findings["lines"]["examples"][0], f"{log}:9:", "many")
+    terminal = ok("doctor", log, *SMALL)
+    check_tells(terminal, f"{log}:9:", "many")
     assert findings["lines"]["act"]
-    check_tells(findings["lines"]["advice"], "--max-bad 0.14")
-    assert findings["secrets"]["examples"] == ["mail for <email>", "call <phone>"]
+    check_tells(findings["lines"]["cure"], "--max-bad 0.13")
+    assert findings["secrets"]["examples"] == ["<phone> ###-###-####: 1"]
     assert findings["days"]["act"]
     check_tells(findings["days"]["advice"], "2024-01-02")
-    everything = json.dumps(findings) + ok("doctor", log, "--all", *SMALL)
+    everything = json.dumps(findings) + terminal + ok("doctor", log, "--all", *SMALL)
     assert "joe" not in everything
     assert "867-5309" not in everything
 
 
 def test_every_finding_ends_with_what_to_do(findings: dict[str, dict[str, Any]]) -> None:
-    assert all(finding["advice"].endswith(".") for finding in findings.values())
+    for finding in findings.values():
+        assert finding["advice"].endswith(":" if finding["cure"] else ".")
     assert all(finding["text"].endswith(".") for finding in findings.values())
 
 

@@ -13,6 +13,7 @@ from clickvec.data.events import Events
 from clickvec.doctor.client_counts import MANY_PER_HOUR
 from clickvec.doctor.line_counts import DAY, Counted, LineCounter
 from clickvec.doctor.line_sample import LineSampler
+from clickvec.doctor.text_hashes import hash_texts
 from clickvec.text.tokens import canonical
 
 # Six lines on two days. The second line has the pair of the first in other letters, the fourth repeats the third.
@@ -129,8 +130,19 @@ def test_bots_are_those_that_cleaning_drops() -> None:
         collect([events(lines)], BadLines()), Cleaning(merge_minutes=0, k_anonymous=0, max_per_hour=MANY_PER_HOUR)
     )
     assert [(one.rule, one.lines) for one in report.dropped] == [("max_per_hour", found.bot_lines)]
-    assert (found.bots, found.busiest, found.bot_lines) == (1, (("fast", 130),), 150)
+    ((name, searches),) = found.busiest
+    assert (found.bots, searches, found.bot_lines) == (1, 130, 150)
+    assert "fast" not in name
+    assert name in [client for client, lines in found.heaviest if lines == 150]
     assert len(found.lines_by_client) == 3
+
+
+def test_queries_may_be_shown_if_enough_clients_typed_them() -> None:
+    lines = [("Ours", "t", 0.0, client, 1, 1) for client in "abc"] + [("mine", "t", 9.0, "a", at, 1) for at in range(9)]
+    assert hash_texts(["ours"]).tolist() == count(events(lines)).may_be_shown.tolist()
+    without = events([*lines, ("few", "t", 2.0, "", 0, 0)])._replace(clients=None)
+    assert hash_texts(["mine"]).tolist() == count(without).may_be_shown.tolist()  # by clicks
+    assert not len(count(events(lines), without).may_be_shown)  # who typed some is not known
 
 
 def test_a_sample_does_not_depend_on_the_blocks() -> None:

@@ -1,5 +1,7 @@
 """Shared, misspelled and unseen words, scripts and languages, in samples small enough to read."""
 
+from dataclasses import replace
+
 import pytest
 
 from clickvec.doctor.languages import count_languages, language, script
@@ -18,12 +20,22 @@ from clickvec.doctor.sample_words import (
 
 def sample(*lines: tuple[str, str]) -> Sample:
     queries, titles = (list(column) for column in zip(*lines, strict=True))
-    return Sample(queries, titles, [1.0] * len(queries), len(queries))
+    return Sample(queries, titles, [1.0] * len(queries), len(queries), shown=frozenset(queries))
 
 
 def test_shared_words() -> None:
     lines = sample(("red shoes", "shoes, red"), ("red hat", "a hat!"), ("tv", "television"), ("!!", "!!"))
     assert word_overlap(lines, Words.of(lines)) == WordOverlap(4, 2, 1, (("tv", "television"), ("!!", "!!")))
+
+
+def test_examples_are_only_of_queries_that_may_be_shown() -> None:
+    lines = replace(
+        sample(("red", "x"), *[("hotel", "hotel")] * 40, ("htoel", "hotel"), ("red zebra", "y")), shown={"hotel"}
+    )
+    words = Words.of(lines)
+    assert spelling(words).misspelled == word_overlap(lines, words).examples.count(0) + 1
+    assert (spelling(words).examples, word_overlap(lines, words).examples, unseen_words(words).examples) == ((), (), ())
+    assert word_overlap(replace(lines, shown={"red"}), words).examples == (("red", "x"),)
 
 
 def test_misspelled_words() -> None:

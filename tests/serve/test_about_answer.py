@@ -1,7 +1,9 @@
 """What the service tells about itself, and the folder that tells about its model."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +13,7 @@ from clickvec.serve.about_folder import Figure, Measured, MeasuredRow, default_f
 from clickvec.serve.keys import Keys
 from clickvec.serve.limits import Settings, keeps_queries
 
+READ, WRITE = (Keys((hashlib.sha256(key).digest(),)) for key in (b"reader", b"writer"))
 MEASURED = Measured(
     "held-out clicks of clicks.tsv.gz", 500,
     [MeasuredRow("model", "NDCG@10", 61.3, 60.0, 62.5), MeasuredRow("BM25", "NDCG@10", 52.5)],
@@ -54,6 +57,28 @@ def test_about_needs_the_key_for_reading(read_index: Path, tmp_path: Path) -> No
 def test_queries_are_kept_only_if_asked_for_and_protected(settings: dict[str, object], is_kept: bool) -> None:
     values: dict[str, object] = {"index": Path("i"), "click_log": Path("c"), **settings}
     assert keeps_queries(Settings(**values)) is is_kept  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "is_shown"),
+    [
+        ({}, "", True),  # only this machine can reach it
+        ({"host": "0.0.0.0"}, "", False),
+        ({"read_keys": READ}, "reader", False),
+        ({"write_keys": WRITE}, "", False),
+        ({"read_keys": READ, "write_keys": WRITE}, "reader", False),
+        ({"read_keys": READ, "write_keys": WRITE}, "writer", True),
+        ({"host": "0.0.0.0", "write_keys": WRITE}, "writer", True),
+    ],
+)
+def test_the_doctor_is_for_those_who_may_write(
+    read_index: Path, tmp_path: Path, settings: dict[str, Any], key: str, is_shown: bool
+) -> None:
+    (tmp_path / "doctor.json").write_text(json.dumps({"source": "log.tsv", "findings": []}))
+    with running(read_index, tmp_path, about=tmp_path, **settings) as service:
+        answer = service.client.get("/model", headers={"authorization": f"Bearer {key}"} if key else {})
+    assert answer.status_code == 200
+    assert (answer.json()["doctor"] is not None) is is_shown
 
 
 def test_what_was_measured_comes_back(tmp_path: Path) -> None:

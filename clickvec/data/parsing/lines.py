@@ -18,6 +18,7 @@ T = TypeVar("T")
 MAX_LINE_BYTES = 10_000_000
 TOO_LONG = f"longer than {MAX_LINE_BYTES:,} bytes"
 MAX_EXAMPLES = 20
+FEW_EXAMPLES = 3  # of each reason
 MAX_BAD = 0.01  # the share of bad lines that readers accept by default
 _CHUNK_BYTES = 1 << 20
 
@@ -42,6 +43,7 @@ class BadLines:
     others: list["BadLines"] = field(default_factory=list)  # of the files that ids were joined to
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
+    by_reason: dict[str, list[str]] = field(default_factory=dict, repr=False)  # a few messages of each reason
 
     @property
     def examples(self) -> list[str]:
@@ -56,6 +58,9 @@ class BadLines:
         """Count a bad line. Lines are counted by `reason`; the example shows `detail` instead, if there is one."""
         self.count += lines
         self.reasons[reason] += lines
+        few = self.by_reason.setdefault(reason, [])
+        if len(few) < FEW_EXAMPLES:
+            few.append(f"{name}:{line}: {detail or reason}")
         first = self._first.setdefault(name, [])
         if len(first) < MAX_EXAMPLES or line < first[-1][0]:
             insort(first, (line, f"{name}:{line}: {detail or reason}"))  # lines are checked by blocks, not in order
@@ -80,6 +85,8 @@ class BadLines:
         self.reasons += other.reasons
         self.unused += other.unused
         self._first |= other._first
+        for reason, few in other.by_reason.items():
+            self.by_reason[reason] = [*self.by_reason.get(reason, []), *few][:FEW_EXAMPLES]
         self._unused_first = other._unused_first | self._unused_first
 
     def check(self, name: str, max_bad: float, kept: int, kind: str) -> None:

@@ -36,8 +36,8 @@ def _header(examination: Examination) -> Html:
         tag("h1", tag("bdi", examination.source)),
         tag("p", need if act else "No finding needs attention.", class_="lead"),
         tag("ul", (tag("li", tag("b", value), tag("span", name)) for value, name in figures), class_="figures"),
-        note(f"Languages, shared words, spelling and unseen words are from {examination.sampled}. All other counts are "
-             f"exact. Examined in {examination.seconds:.0f} s."),
+        note(f"Damaged texts, languages, shared words, spelling and unseen words are from {examination.sampled}. "
+             f"All other counts are exact. Examined in {examination.seconds:.0f} s."),
     )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def _section(finding: Finding) -> Html:
     return joined(
         tag("p", tag("bdi", finding.text)),
         tag("p", tag("b", "Next: "), finding.advice),
+        tag("p", tag("code", finding.cure, dir="ltr"), class_="command") if finding.cure else None,
         joined(tag("h3", "Examples"), examples) if finding.examples else None,
         *map(plot, finding.plots),
     )

@@ -38,7 +38,7 @@ class ModelResponse(Struct):
     sizes: Annotated[list[Figure], Meta(description="Bytes of the index on disk, and the number of titles.")]
     speed: Annotated[list[Figure], Meta(description="As measured before, and searches of this service.")]
     measured: Measured | None
-    doctor: Doctor | None
+    doctor: Annotated[Doctor | None, Meta(description="Of the log: only with a key for writing.")]
     problems: Annotated[list[str], Meta(description="Sentences about files that cannot be read.")]
 
 
@@ -59,7 +59,7 @@ def model(service: Service, call: Call) -> ModelResponse:
         sizes=[Figure("titles", len(view)), *([] if service.settings.address else _sizes(service.settings.index))],
         speed=[*(measured.speed if measured else ()), *_searches(service)],
         measured=measured,
-        doctor=folder.doctor,
+        doctor=folder.doctor if call.may_write else None,
         problems=folder.problems,
     )
 

@@ -53,7 +53,7 @@ def build(
     ] = None,
     vectors: inputs.VectorType = "float32",
     search: inputs.SearchType = "auto",
-    numbers: inputs.Numbers = "",
+    numbers: inputs.Numbers = "auto",
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
@@ -107,11 +107,25 @@ def build(
     elif held_out:
         source = inputs.read_log(held_out, max_bad, columns, catalogue)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
-    documents = documents_in(titles, numbers, name_of(catalogue), columns)
+    documents = documents_in(titles, chosen_numbers(numbers, catalogue, columns), name_of(catalogue), columns)
     with create(target, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
         for line in fit(index, source) if source else ():
             print_message(line)
         print_summary(f"{without_password(target)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
+
+
+def chosen_numbers(numbers: str, catalogue: Path, columns: "Columns") -> str:
+    """Return the columns that hold numbers, from --numbers: with auto, find them and print them."""
+    from clickvec.data.titles import number_columns
+
+    if numbers.strip() == "none":
+        return ""
+    if numbers.strip() != "auto":
+        return numbers
+    found = number_columns(catalogue, columns)
+    if found:
+        print_message(f"Read as numbers: {', '.join(found)} (--numbers none keeps text)")
+    return ",".join(found)
 
 
 def create(
@@ -320,6 +334,6 @@ def _number(value: Any, column: str, doc_id: str, name: str) -> int | float | No
     if not math.isfinite(number):
         raise ClickvecError(
             f"{name}: {column} of id {doc_id} is {value!r}, not a number. Correct or clear the cell, or build the "
-            f"index without --numbers {column}, so that it is text"
+            "index with --numbers none, so that it is text"
         )
     return int(text) if text.lstrip("+-").isdecimal() else number

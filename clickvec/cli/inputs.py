@@ -159,7 +159,12 @@ SearchType = Annotated[
     str, typer.Option("--search", help="exact, approximate (faiss), or auto: approximate from 100,000 titles.")
 ]
 Numbers = Annotated[
-    str, typer.Option("--numbers", metavar="COLUMN,...", help="Columns of a TSV or CSV file that hold numbers.")
+    str,
+    typer.Option(
+        "--numbers",
+        metavar="COLUMN,...",
+        help="Columns of a TSV or CSV file that hold numbers; none; or auto: those that hold nothing else.",
+    ),
 ]
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 

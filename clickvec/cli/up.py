@@ -62,7 +62,7 @@ def up(
     device: inputs.Device = "auto",
     vectors: inputs.VectorType = "float32",
     search: inputs.SearchType = "auto",
-    numbers: inputs.Numbers = "",
+    numbers: inputs.Numbers = "auto",
     column_names: ColumnNames = None,
     no_header: NoHeader = False,
     max_bad: inputs.MaxBad = 0.01,

@@ -237,8 +237,9 @@ def index(plan: Plan) -> Told:
     folder, options, bad = plan.folder, plan.options, BadLines()
     columns = plan.columns if plan.catalogue else Columns()
     catalogue = plan.catalogue or folder.titles
+    numbers = index_verbs.chosen_numbers(options.numbers, catalogue, columns)
     titles = stream_titles(catalogue, bad, options.max_bad, columns, distinct=True)
-    documents = index_verbs.documents_in(titles, options.numbers, name_of(catalogue), columns)
+    documents = index_verbs.documents_in(titles, numbers, name_of(catalogue), columns)
     with index_verbs.create(
         folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
         search=options.search,

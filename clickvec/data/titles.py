@@ -1,6 +1,7 @@
 """Read catalogues: titles with ids and any other columns."""
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -12,9 +13,10 @@ from clickvec.data.parsing.head import look_at
 from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import parquet_payloads
 from clickvec.data.parsing.records import read_table
-from clickvec.data.parsing.source import Block, Source, open_source
+from clickvec.data.parsing.source import Block, Source, format_of, open_source
 from clickvec.data.parsing.usual_names import USUAL, likely_ids
 from clickvec.errors import ClickvecError
 
@@ -92,6 +94,30 @@ def stream_titles(
 def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
     """Raise if a catalogue has no ids."""
     next(_title_blocks(open_source(path, BadLines(), columns), "needed"), None)
+
+
+def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
+    """Return the further columns of a TSV or CSV file of which every value that is not blank is a number.
+
+    Codes stay text: numbers with leading zeros or more than 15 digits, and columns that are called like ids. Standard
+    input can be read only once, so none of its columns is known.
+    """
+    path = Path(path)
+    if not is_regular(path) or format_of(path) not in ("csv", "tsv"):
+        return []  # JSON lines and Parquet have types
+    found: dict[str, bool] = {}
+    for title in stream_titles(path, BadLines(), 1.0, columns, ids="unused"):
+        for name, value in title.payload.items():
+            if found.get(name, True):
+                is_number = isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
+                found[name] = is_number and _CODE.search(name) is None
+    return [name for name, is_number in found.items() if is_number]
+
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+_CODE = re.compile(
+    r"(^|[^a-z])(id|ids|sku|ean|gtin|upc|asin|isbn|mpn|code|barcode|zip|plz|postcode|phone)([^a-z]|$)", re.IGNORECASE
+)
 
 
 def stream_title_blocks(

@@ -95,7 +95,7 @@ def test_a_bad_catalogue_leaves_the_index_as_it_was(index: Path, model: Path, tm
 def test_the_ids_of_a_catalogue_reach_the_hits(name: str, model: Path, tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text(f"{name},title,price\nx1,hotels in shanghai,20\nx2,new york,30\n")
     done = run("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "Read as numbers: price (--numbers none keeps text)\n")
     assert ids(tmp_path / "index", "hotels", "--mode", "words") == ["x1"]
     ok("index", "add", tmp_path / "index", tmp_path / "c.csv")
     assert [(one.id, one.payload) for one in Index.open(tmp_path / "index")] == [
@@ -112,7 +112,7 @@ def test_ids_that_are_not_recognised_are_refused(model: Path, tmp_path: Path) ->
     ok(*build, "--columns", "doc_id=article_no")
     assert [one.id for one in Index.open(tmp_path / "index")] == ["x1", "x2"]
     done = run(*build, "--columns", "doc_id=-", "--overwrite")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, "Read as numbers: price (--numbers none keeps text)\n")
     assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"article_no": "x1"})
     (tmp_path / "c.csv").write_text("title\nhotels in shanghai\nnew york\n")
     check_tells(

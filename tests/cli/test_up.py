@@ -112,7 +112,7 @@ def test_a_log_becomes_a_measured_index_in_one_folder(made: Path) -> None:
         assert len(index) == 100
         (hit,) = index.search("red lamp for the kitchen", k=1)
     assert hit.title == "lamp made of red"
-    assert hit.payload == {"price": "0"}
+    assert hit.payload == {"price": 0}
 
 
 def test_the_page_reads_what_was_measured(made: Path) -> None:
@@ -260,14 +260,19 @@ def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: P
 
 
 def test_options_of_the_verbs_reach_their_stages(copy: Path) -> None:
-    options = ("--numbers", "price", "--vectors", "int8", "--search", "exact")
+    options = ("--numbers", "none", "--vectors", "int8", "--search", "exact")
     assert done_before(again(copy, *options)) == ["doctor", "prepare", "train"]
-    found = ok("search", copy / "out/index", "lamp", "--where", '{"price": {"lt": 3}}', "--json")
-    assert {hit["id"] for hit in json.loads(found)["hits"]} == {"p0", "p1", "p2"}
+    done = run("search", copy / "out/index", "lamp", "--where", '{"price": {"lt": 3}}')
+    check_tells(done.err, "all values of price are text", "--numbers price")
     assert json.loads(ok("info", copy / "out/index", "--json"))["vectors"] == "int8"
     assert done_before(again(copy, *options)) == NAMES
-    screen = " ".join(again(copy, "--numbers", "price").split())
+    screen = " ".join(again(copy, "--numbers", "none").split())
     check_tells(screen, "again, because --vectors and --search changed")
+
+
+def test_prices_are_numbers_without_an_option(made: Path) -> None:
+    found = ok("search", made / "out", "lamp", "--where", '{"price": {"lt": 3}}', "--json")
+    assert {hit["id"] for hit in json.loads(found)["hits"]} == {"p0", "p1", "p2"}
 
 
 def test_cleaning_and_settings_of_up(tmp_path: Path) -> None:

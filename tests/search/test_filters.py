@@ -207,6 +207,9 @@ def test_depth_is_limited() -> None:
 
 def test_notes_name_conditions_that_cannot_match() -> None:
     fields = Fields.build([{"price": "12", "brand": {"name": "x"}}])
-    assert parsed({"price": {"gte": 3}}).notes(fields) == ["where.price compares with numbers, but price has none"]
+    assert parsed({"price": {"gte": 3}}).notes(fields) == [
+        "where.price compares with numbers, but all values of price are text; build the index with --numbers price, "
+        "or send numbers"
+    ]
     assert parsed({"colour": "red"}).notes(fields) == ["where.colour: no document has the field colour"]
     assert parsed({"price": "12", "brand.name": {"ne": "y"}, "colour": {"exists": False}}).notes(fields) == []

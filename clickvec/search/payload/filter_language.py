@@ -69,7 +69,12 @@ class Condition:
         is_text = isinstance(self.range.low if self.range.low is not None else self.range.high, str)
         if any(len(field.strings if is_text else field.numbers) for field in known):
             return None
-        return f"{self.path} compares with {'text' if is_text else 'numbers'}, but {self.field} has none"
+        if is_text:
+            return f"{self.path} compares with text, but {self.field} has no text; compare with numbers, without quotes"
+        return (
+            f"{self.path} compares with numbers, but all values of {self.field} are text; build the index with "
+            f"--numbers {self.field}, or send numbers"
+        )
 
 
 class Language(Protocol[Translated]):

@@ -125,7 +125,7 @@ def gather(index: Index, queries: IndexQueries, progress: Progress | None = None
     report, gathered = progress or ignore, []
     for number, query in enumerate(queries.queries):
         report("searching", number, len(queries.queries))
-        proposed = index.candidates(query.text, depth=DEPTH)
+        proposed = index.candidates(query.text)
         order = np.argsort(proposed.positions)  # ties must not depend on the present fusion
         candidates = proposed.facts._replace(cosine=proposed.facts.cosine[order], matches=proposed.facts.matches[order])
         keys = tuple(queries.key(proposed.documents[at]) for at in order.tolist())

@@ -17,12 +17,12 @@ from clickvec.model.about import describe_tower
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
-from clickvec.search.retrieval import MODES, facts_of_texts, rank_in_view
+from clickvec.search.retrieval import MODES, facts_of_texts, rank_in_view, reaches_head
 from clickvec.search.view_protocol import SearchView
 from clickvec.text.tokens import canonical
 
 RANKED_TITLES = 50_000  # in a larger index, not all titles are ranked:
-RANKED_DEPTH = 1_000  # the best by words and by vectors are; by one of them alone, the first 100
+RANKED_DEPTH = 1_000  # the first ones are
 
 
 class Rank(NamedTuple):
@@ -34,7 +34,7 @@ class Rank(NamedTuple):
     first: str | None  # id of the top hit
     by_words: int | None = None  # by BM25 alone
     by_vectors: int | None = None  # by the cosine alone
-    depth: int | None = None  # of a large index, only this many titles by words and by vectors were ranked
+    depth: int | None = None  # of a large index, only this many titles were ranked, and it is not among them
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +138,7 @@ def explain_hits(index: Index, query: str, ids: Iterable[str | int], *, method: 
     for doc_id in ids:
         title = _look_up(index, view, doc_id)
         side = Side(view.encoder, "title", title.text)
-        fused, rank = _fuse(fused_query, query_side, side, title), _rank(fused_query, query, title, top)
+        fused, rank = _fuse(fused_query, query_side, side, title), _rank(fused_query, title, top)
         explanations.append(Explanation(query_side, side, pair_of(query_side, side, method), fused, rank, None))
     return explanations
 
@@ -169,7 +169,7 @@ def _explain_in_index(
     if title is None and top is None:
         raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
     explained = top if title is None and top else _look_up(index, view, title or "")
-    rank = _rank(fused_query, query, explained, top)
+    rank = _rank(fused_query, explained, top)
     other = None
     if compare_with is not None:
         other = _look_up(index, view, compare_with)
@@ -215,50 +215,40 @@ def _look_up(index: Index, view: SearchView, title: str | int) -> _Title:
     return _Title(title)
 
 
-def _rank(fused_query: FusedQuery, query: str, title: _Title, top: _Title | None) -> Rank:
-    """Return the ranks of a title: from the candidates or, in a small index, by ranking all titles."""
+def _rank(fused_query: FusedQuery, title: _Title, top: _Title | None) -> Rank:
+    """Return the ranks of a title: among the first hits or, in a small index, among all of them."""
     view, is_large = fused_query.view, fused_query.view.size > RANKED_TITLES
-    if is_large and title.position not in fused_query.candidates.positions:
-        fused_query = FusedQuery(view, query, RANKED_DEPTH)
-    ranked = (fused_query.candidates.positions, fused_query.by_words, fused_query.by_vectors)
+    target = title.text if title.position is None else title.position
+    head = fused_query.candidates.positions
+    depth = len(head) if title.position in head else RANKED_DEPTH
     places = list[int | None]()
-    for mode, positions in zip(MODES, ranked, strict=True):
-        rows = np.flatnonzero(positions == title.position).tolist() if title.position is not None else []
-        if rows or is_large:
+    for mode in MODES:
+        if is_large:
+            ranking = fused_query.ranking if mode == "hybrid" else fused_query.ranking_by(mode)
+            first = ranking.first(depth).positions
+            rows = [] if title.position is None else np.flatnonzero(first == title.position).tolist()
             places.append(rows[0] + 1 if rows else None)
         else:
-            target = title.text if title.position is None else title.position
-            places.append(rank_in_view(view, query, fused_query.vector, target, mode))
+            places.append(rank_in_view(view, fused_query.query, fused_query.vector, target, mode))
     if is_large and title.position is None:
-        places[0] = _place_among_candidates(fused_query, title.text)
-    depth = RANKED_DEPTH if is_large and places[0] is None else None
-    return Rank(places[0], len(view), title.id, top.id if top else None, places[1], places[2], depth)
+        facts = facts_of_texts(view, fused_query.terms, fused_query.vector, [title.text])
+        if reaches_head(fused_query.candidates, float(facts.cosine[0]), float(facts.bm25[0])):
+            places[0] = rank_in_view(view, fused_query.query, fused_query.vector, title.text, "hybrid")
+    of_one = top.id if top else None
+    is_below = is_large and places[0] is None
+    return Rank(places[0], len(view), title.id, of_one, places[1], places[2], depth if is_below else None)
 
 
-def _place_among_candidates(fused_query: FusedQuery, text: str) -> int | None:
-    """Return the rank that a text would have, or None if neither words nor vectors would propose it."""
-    view, proposed = fused_query.view, fused_query.candidates
-    facts = facts_of_texts(view, fused_query.terms, fused_query.vector, [text])
-    by_words = np.isin(proposed.positions, fused_query.by_words)
-    by_vectors = np.isin(proposed.positions, fused_query.by_vectors)
-    is_near = bool(facts.cosine[0] >= proposed.facts.cosine[by_vectors].min(initial=2))
-    has_words = bool(facts.bm25[0] and facts.bm25[0] >= proposed.facts.bm25[by_words].min(initial=0))
-    if not is_near and not has_words:
-        return None
-    score = fused_query.scores([text], facts.cosine)[0]
-    return 1 + int((proposed.scores >= np.float32(score)).sum())
-
-
-def rank_of_text(index: Index, fused_query: FusedQuery, query: str, text: str, replaced: Document | None) -> Rank:
+def rank_of_text(index: Index, fused_query: FusedQuery, text: str, replaced: Document | None) -> Rank:
     """Return the rank that a text would have in the index, in place of the document `replaced` if given."""
     view, top = fused_query.view, _top(fused_query)
     old = None if replaced is None else _look_up(index, view, replaced.id)
     if old and old.position is not None and canonical(old.text) == canonical(text):
-        return _rank(fused_query, query, old, top)
-    rank = _rank(fused_query, query, _Title(text), top)
+        return _rank(fused_query, old, top)
+    rank = _rank(fused_query, _Title(text), top)
     if old is None or old.position is None:
         return rank
-    before = _rank(fused_query, query, old, top)
+    before = _rank(fused_query, old, top)
     return rank._replace(
         rank=_without(rank.rank, before.rank),
         by_words=_without(rank.by_words, before.by_words),

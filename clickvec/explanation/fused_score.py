@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clickvec.explanation.reading import Floats
 from clickvec.search.fusion import Candidates, candidates_of
 from clickvec.search.lexical.word_tokens import title_words
-from clickvec.search.retrieval import DEPTH, fuse
+from clickvec.search.retrieval import Ranking
 from clickvec.search.view_protocol import SearchView
 
 
@@ -53,16 +53,17 @@ class Fused:
 
 
 class FusedQuery:
-    """One query in an index: its candidates, and the scores of these and of any other texts."""
+    """One query in an index: its order, its candidates, and the scores of these and of any other texts."""
 
-    def __init__(self, view: SearchView, query: str, depth: int = DEPTH) -> None:
-        """Take the best `depth` titles by words and the best by vectors as candidates, as a search does."""
-        self.view, self.vector = view, view.encoder.encode_query(query)
-        self.terms = view.words.terms(query)
-        depth, everything = min(depth, max(1, view.size)), view.allowed(None)
-        self.by_vectors, _ = next(iter(view.nearest(self.vector[None], depth, everything)))
-        self.by_words, _ = view.words.best(self.terms, depth, everything)
-        self.candidates = fuse(view, self.terms, self.vector, np.union1d(self.by_vectors, self.by_words))
+    def __init__(self, view: SearchView, query: str) -> None:
+        """Search, as hybrid search does."""
+        self.view, self.query, self.vector = view, query, view.encoder.encode_query(query)
+        self.ranking = self.ranking_by("hybrid")
+        self.terms, self.candidates = self.ranking.terms, self.ranking.head
+
+    def ranking_by(self, mode: str) -> Ranking:
+        """Return the order of the titles in a mode."""
+        return Ranking(self.view, self.query, self.vector, mode, self.view.allowed(None))
 
     def of_title(self, position: int, title: str, cosine: float) -> Fused:
         """Split the score of a title of the index. `cosine` is the one that the model gives, without rounding."""
@@ -81,11 +82,8 @@ class FusedQuery:
     def scores(self, titles: Sequence[str], cosines: Floats) -> Floats:
         """Return the scores that titles would have in the index."""
         matches, _ = self.view.words.matches_of_texts(self.terms, titles)
-        fusion = self.view.fusion
-        if fusion.method != "ranks":
-            return np.asarray(fusion.scores(candidates_of(self.terms, matches, cosines)), np.float64)
-        rows = [slice(row, row + 1) for row in range(len(titles))]  # such a score depends on the other candidates
-        return np.array([fusion.scores(self._with(matches[row], cosines[row]))[-1] for row in rows])
+        added = candidates_of(self.terms, matches, cosines)
+        return np.asarray(self.view.fusion.scores(added, self.candidates.facts), np.float64)
 
     def _with(self, matches: NDArray[np.float32], cosines: NDArray[np.floating]) -> Candidates:
         """Return the candidates and one more, as the last one."""

@@ -52,7 +52,7 @@ def try_out(index: Index, query: str, title: str, replaced: str | int | None = N
     cosine = float(query_side.vector @ title_side.vector)
     document = _with_title(index, title) if replaced is None else index.get(replaced)
     fused = fused_query.of_text(title, cosine)
-    rank = rank_of_text(index, fused_query, query, title, document)
+    rank = rank_of_text(index, fused_query, title, document)
     is_unchanged = document is not None and canonical(document.title) == canonical(title)
     return Trial(
         cosine,

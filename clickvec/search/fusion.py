@@ -121,10 +121,10 @@ class Fusion:
         """Whether a score is the probability of a click."""
         return self.method == "clicks"
 
-    def scores(self, candidates: Candidates) -> NDArray[np.float32]:
-        """Return the score of each candidate."""
+    def scores(self, candidates: Candidates, head: Candidates | None = None) -> NDArray[np.float32]:
+        """Return the score of each candidate. With `head`, their ranks are those that each has among these."""
         if self.method == "ranks":
-            sums = sum(self._terms(candidates).values())
+            sums = sum(self._terms(candidates, head).values())
         elif self.method == "mixture":
             total = float(candidates.bounds.sum())
             words, codes = (self.weights[name] / total if total else 0.0 for name in ("words", "codes"))
@@ -135,6 +135,16 @@ class Fusion:
             sums = logistic(sum(self._terms(candidates).values()) + np.zeros(len(candidates.cosine)))
         return np.asarray(sums, np.float32)
 
+    def most(self, candidates: Candidates, cosine: float, bm25: float) -> float:
+        """Return a score that no other title exceeds which has at most this cosine and BM25."""
+        facts = ("cosine", "words", "codes", "rarest match")
+        if min(self.weights.get(fact, 0.0) for fact in facts) < 0:
+            return math.inf
+        total = float(candidates.bounds.sum())
+        matches = candidates.bounds[None] * (min(1.0, bm25 / total) if total else 0.0)  # every word matches
+        title = candidates._replace(cosine=np.array([cosine]), matches=matches)
+        return float(np.nextafter(self.scores(title, candidates)[0], np.float32(np.inf)))
+
     def terms_of(self, candidates: Candidates, row: int) -> dict[str, float]:
         """Return the terms that add up to the score of one candidate; of `clicks`, to its log odds."""
         return {
@@ -142,11 +152,14 @@ class Fusion:
             for name, values in self._terms(candidates).items()
         }
 
-    def _terms(self, candidates: Candidates) -> dict[str, Floats | float]:
+    def _terms(self, candidates: Candidates, head: Candidates | None = None) -> dict[str, Floats | float]:
         if self.method == "ranks":
-            constant = self.weights["constant"]
-            both = {"cosine": candidates.cosine, "words": candidates.bm25}
-            return {name: (constant + 1) / 2 * _reciprocal_ranks(part, constant) for name, part in both.items()}
+            constant, among = self.weights["constant"], head or candidates
+            parts = {
+                "cosine": (candidates.cosine, among.cosine),
+                "words": (candidates.bm25, among.bm25),
+            }
+            return {name: (constant + 1) / 2 * _reciprocal_ranks(*part, constant) for name, part in parts.items()}
         facts = facts_of(candidates)
         if self.method == "mixture":
             return {name: self.weights[name] * facts[name] for name in _NAMES["mixture"]}
@@ -208,7 +221,7 @@ def logistic(log_odds: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds)), np.float64)
 
 
-def _reciprocal_ranks(scores: Floats, constant: float) -> Floats:
+def _reciprocal_ranks(scores: Floats, among: Floats, constant: float) -> Floats:
     """Return 1 / (constant + rank), and 0 for a score of 0. Equal scores share the best of their ranks."""
-    ranks = 1 + len(scores) - np.searchsorted(np.sort(scores), scores, side="right")
+    ranks = 1 + len(among) - np.searchsorted(np.sort(among), scores, side="right")
     return np.where(scores == 0, 0, 1 / (constant + ranks))

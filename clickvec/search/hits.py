@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Vectors
 from clickvec.search.payload.filters import Filter
-from clickvec.search.retrieval import Ranked, search_view
+from clickvec.search.retrieval import Ranked, Ranking, rankings
 from clickvec.search.view_protocol import SearchView
 
 _UNIT_LENGTH = 1e-5  # a query vector whose length differs more from 1 is scaled
@@ -44,17 +44,17 @@ def is_vectors(query: object) -> TypeGuard[NDArray[Any]]:
 
 
 def search_texts_or_vectors(
-    view: SearchView, query: str | list[str] | NDArray[Any], k: int, condition: Filter | None, mode: str
-) -> Iterator[Ranked]:
-    """Yield the best k titles of each query."""
+    view: SearchView, query: str | list[str] | NDArray[Any], count: int, condition: Filter | None, mode: str
+) -> Iterator[Ranking]:
+    """Yield the order of each query, of which `count` titles will be asked for."""
     allowed = view.allowed(condition)
     if isinstance(query, np.ndarray):
         if mode == "words":
             raise ClickvecError("a vector cannot be searched by words; give a text, or the mode hybrid or vectors")
         vectors = _unit_vectors(query, view.encoder.dimensions)
-        return search_view(view, [None] * len(vectors), vectors, k, "vectors", allowed)
+        return rankings(view, [None] * len(vectors), vectors, count, "vectors", allowed)
     vectors = np.atleast_2d(view.encoder.encode_query(query))
-    return search_view(view, [query] if isinstance(query, str) else query, vectors, k, mode, allowed)
+    return rankings(view, [query] if isinstance(query, str) else query, vectors, count, mode, allowed)
 
 
 def _unit_vectors(query: NDArray[Any], dimensions: int) -> Vectors:
@@ -70,13 +70,6 @@ def _unit_vectors(query: NDArray[Any], dimensions: int) -> Vectors:
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     scaled = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return np.where(np.abs(lengths - 1) > _UNIT_LENGTH, scaled, vectors)
-
-
-def page(ranked: Ranked, offset: int, k: int, min_score: float | None) -> Ranked:
-    """Return the titles that were asked for."""
-    end = len(ranked.scores) if min_score is None else int((ranked.scores >= min_score).sum())  # they are sorted
-    rows = slice(offset, min(offset + k, end))
-    return Ranked(ranked.positions[rows], ranked.scores[rows], ranked.cosine[rows], ranked.bm25[rows])
 
 
 def read_hits(view: SearchView, ranked: Sequence[Ranked], is_last: bool) -> list[list[Hit]] | None:

@@ -10,21 +10,12 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
-from clickvec.search.hits import Hit, is_vectors, page, read_hits, search_texts_or_vectors
+from clickvec.search.hits import Hit, is_vectors, read_hits, search_texts_or_vectors
 from clickvec.search.old_format import OldIndex
 from clickvec.search.payload.facets import Facet
 from clickvec.search.payload.filters import Filter, parse_filter
-from clickvec.search.retrieval import (
-    DEPTH,
-    Proposed,
-    Scores,
-    check_mode,
-    facts_of_texts,
-    propose,
-    propose_at_once,
-    rank_in_view,
-)
-from clickvec.search.view_protocol import HybridAtOnce, LiveDocuments, Positions, SearchView, StaleViewError
+from clickvec.search.retrieval import Proposed, Ranking, Scores, check_mode, facts_of_texts, rank_in_view
+from clickvec.search.view_protocol import DEPTH, LiveDocuments, Positions, SearchView, StaleViewError
 from clickvec.text.tokens import canonical
 
 _ATTEMPTS = 3  # searches, if documents that were found are deleted before they are read
@@ -160,8 +151,9 @@ class Searchable:
         """Return the k best titles for a query, best first, or a list of such lists for several queries.
 
         `mode` is hybrid (words and vectors), words or vectors. `where` is a filter on the payload (see
-        `payload/filters.py`). Skip the best `offset` titles, and those with a score below `min_score`. If there are
-        fewer than k titles, all of them are returned; ties are in insertion order.
+        `payload/filters.py`). Skip the best `offset` titles, of those that have a score of at least `min_score`. If
+        there are fewer than k titles, all of them are returned; ties are in insertion order. Neither k nor `offset`
+        changes the order, so pages do not overlap.
 
         A query is a text or a vector, as `Encoder.encode_query` returns it: an array of (dimensions,), or of
         (n, dimensions) for n queries. Vectors are scaled to length 1 and search by vectors alone.
@@ -174,13 +166,14 @@ class Searchable:
         condition = parse_filter(where)
         queries: str | list[str] | NDArray[Any]
         queries = query if isinstance(query, str) or is_vectors(query) else list(query)
+        count = k + offset if min_score is None else DEPTH
         is_single = isinstance(queries, str) or (isinstance(queries, np.ndarray) and queries.ndim == 1)
         hits: list[list[Hit]] | None = None
         for attempt in range(_ATTEMPTS):
             view, is_last = self._live.view(), attempt == _ATTEMPTS - 1
             try:
-                ranked = search_texts_or_vectors(view, queries, k + offset, condition, mode)
-                kept = [page(one, offset, k, min_score) for one in ranked]
+                found = search_texts_or_vectors(view, queries, count, condition, mode)
+                kept = [ranking.page(offset, k, min_score) for ranking in found]
                 hits = read_hits(view, kept, is_last)
             except StaleViewError:
                 if is_last:
@@ -217,40 +210,32 @@ class Searchable:
 
     def _found(self, view: SearchView, query: str, condition: Filter | None, mode: str) -> tuple[Positions, Scores]:
         """Return the titles whose fields are counted, and their scores."""
-        if mode == "words":
-            return view.words.best(view.words.terms(query), max(1, view.size), view.allowed(condition))
-        if mode == "vectors":
-            vector = view.encoder.encode_query(query)[None]
-            return next(iter(view.nearest(vector, min(DEPTH, max(1, view.size)), view.allowed(condition))))
-        proposed = self._propose(view, query, DEPTH, condition)
-        return proposed.positions, proposed.scores
+        ranking = Ranking(view, query, view.encoder.encode_query(query), mode, view.allowed(condition))
+        if mode == "hybrid":
+            return ranking.head.positions, ranking.head.scores
+        return ranking.first(DEPTH if mode == "vectors" else view.size)[:2]
 
     def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
         """Return the words of a query that no title has, each with the similar words that are searched instead."""
         terms = self._live.view().words.terms(query)
         return {term.word: term.words for term in terms if not term.is_known and term.words}
 
-    def candidates(self, query: str, where: Where | None = None, depth: int = DEPTH) -> Proposed:
+    def candidates(self, query: str, where: Where | None = None) -> Proposed:
         """Return the candidates of hybrid search, best first: their documents, scores, and what the fusion knows.
 
-        They are the best `depth` titles by words and the best `depth` by vectors.
+        They are the best 100 titles by words and the best 100 by vectors.
         """
-        view = self._live.view()
-        proposed = self._propose(view, query, depth, parse_filter(where))
-        seqs = view.seqs_at(proposed.positions)
-        documents = view.documents.get(seqs)
-        if len(documents) < len(seqs):  # some were deleted since
-            self._live.refresh()
-            return self.candidates(query, where, depth)
-        return proposed._replace(documents=tuple(documents[seq] for seq in seqs))
-
-    def _propose(self, view: SearchView, query: str, depth: int, condition: Filter | None) -> Proposed:
-        vector, allowed = view.encoder.encode_query(query), view.allowed(condition)
-        depth = min(depth, max(1, view.size))
-        if isinstance(view, HybridAtOnce):
-            return propose_at_once(view, view.words.terms(query), vector, depth, allowed)
-        nearest, _ = next(iter(view.nearest(vector[None], depth, allowed)))
-        return propose(view, query, vector, nearest, depth, allowed)
+        condition = parse_filter(where)
+        for _ in range(_ATTEMPTS):
+            view = self._live.view()
+            vector = view.encoder.encode_query(query)
+            proposed = Ranking(view, query, vector, "hybrid", view.allowed(condition)).head
+            seqs = view.seqs_at(proposed.positions)
+            documents = view.documents.get(seqs)
+            if len(documents) == len(seqs):
+                return proposed._replace(documents=tuple(documents[seq] for seq in seqs))
+            self._live.refresh()  # some were deleted since
+        raise ClickvecError(f"documents that were found for {query!r:.100} are missing; build the index again")
 
     def scores(self, query: str, titles: Sequence[str]) -> NDArray[np.float32]:
         """Return the fused score of any titles for a query, as if they were in the index."""

@@ -21,6 +21,8 @@ from clickvec.search.payload.facets import Facet
 from clickvec.search.payload.fields import FieldKinds
 from clickvec.search.payload.filters import Filter
 
+DEPTH = 100  # titles that words and vectors each propose to the fusion
+
 Positions = NDArray[np.int64]
 Allowed = Any  # which titles a search may return, as the view has made it; None if all of them
 
@@ -107,12 +109,14 @@ class SearchView(Protocol):
     def allowed(self, where: Filter | None) -> Allowed:
         """Return which titles a search may return, in the form that this view understands."""
 
-    def nearest(
-        self, queries: Vectors, k: int, allowed: Allowed, thorough: bool = False
-    ) -> Iterator[tuple[Positions, Vectors]]:
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` misses no title."""
+
+    def nearest(self, queries: Vectors, k: int, allowed: Allowed) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the k nearest titles of each query and their cosines, best first, ties by position.
 
-        An approximate search may miss some. For hits rather than candidates it should be `thorough`, and miss few.
+        An approximate search may miss some, and others with another k: see `retrieval.nearest_titles`.
         """
 
     def cosines(self, query: Vectors, positions: Positions) -> Vectors:

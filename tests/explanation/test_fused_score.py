@@ -16,6 +16,7 @@ from clickvec.model.encoder import Encoder
 from clickvec.render.html.explanation_page import explanation_page
 from clickvec.render.terminal.explanation_text import show
 from clickvec.render.terminal.screen import Screen
+from clickvec.search import retrieval
 from clickvec.search.fusion import CLICK_FACTS, Fusion
 from clickvec.search.index import Index
 
@@ -237,12 +238,13 @@ def test_in_a_large_index_only_the_best_titles_are_ranked(monkeypatch: pytest.Mo
         assert rank
         assert (rank.rank, rank.depth) == (place, None)
     monkeypatch.setattr(explainer, "RANKED_DEPTH", 1)
-    monkeypatch.setattr(explainer.FusedQuery.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(retrieval, "DEPTH", 1)
     last = clickvec.explain(index, "cheap hotels", list(places)[-1])
     assert last.rank
     assert (last.rank.rank, last.rank.depth) == (None, 1)
     assert last.why_not
     assert f"below 1 of {len(TITLES)} titles" in told(last)
-    assert "not among the best 1 of" in explanation_page(last)
+    assert "not among the first 1 of" in explanation_page(last)
+    monkeypatch.setattr(retrieval, "DEPTH", 100)
     text = clickvec.explain(index, "cheap hotels", "hotels that are new")
     assert "not in the index; it would rank" in told(text)

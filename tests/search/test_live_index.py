@@ -613,8 +613,8 @@ def test_scores_depend_on_the_living_documents_alone(encoder: Encoder, tmp_path:
         tmp_path / "index", encoder, [Document(str(at), title) for at, title in enumerate(titles)]
     ) as index:
         for _ in range(20):
-            index._live.add([Document("3", "how do you paint a philadelphia bathtub")])
-            index._live.add([Document("gone", "hotels hotels hotels in shanghai philadelphia")])
+            index.add([Document("3", "how do you paint a philadelphia bathtub")])
+            index.add([Document("gone", "hotels hotels hotels in shanghai philadelphia")])
         index.delete(["gone", "5"])
         with Index.open(tmp_path / "index") as later:
             anew = Index.create(tmp_path / "anew", encoder, list(index))

@@ -49,7 +49,7 @@ def _header(explanation: Explanation, model: str) -> Html:
 
 def _rank(rank: Rank) -> Html:
     if rank.depth:
-        told: Html = joined(f"not among the best {rank.depth:,} of {rank.of:,} titles by words or by vectors")
+        told: Html = joined(f"not among the first {rank.depth:,} of {rank.of:,} titles")
     elif rank.rank is None:
         told = joined(f"no rank among {rank.of:,} titles: neither words nor vectors find it")
     elif rank.id is None:

@@ -20,7 +20,7 @@ _SECONDS = 60.0  # for a request; without a limit, the client tries again for mi
 _CONNECT_SECONDS = 10.0
 _LOAD_SECONDS = 1_800.0  # to index all vectors, or to read them into memory
 _INDEX = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 128}}
-_LEAST_EF, _MOST_EF = 200, 32_768  # candidates of a search in the HNSW graph
+_LEAST_EF, _MOST_EF = 400, 32_768  # candidates of a search in the HNSW graph
 
 
 class MilvusCollection:
@@ -107,10 +107,10 @@ class MilvusCollection:
                 wanted = [int(seq) for seq in seqs[first : first + _BATCH]]
                 self._client.delete(self.name, ids=wanted, timeout=_SECONDS)
 
-    def nearest(self, query: Vectors, k: int, where: str, thorough: bool) -> tuple[Positions, Vectors]:
+    def nearest(self, query: Vectors, k: int, where: str) -> tuple[Positions, Vectors]:
         """Return the sequence numbers of the k nearest vectors and their cosines, best first."""
         limit = min(k, MOST_HITS)
-        ef = min(_MOST_EF, max(_LEAST_EF, 4 * limit if thorough else limit))
+        ef = min(_MOST_EF, max(_LEAST_EF, 4 * limit))
         with self._errors():
             found = self._client.search(
                 self.name, [query.tolist()], filter=where, limit=limit, output_fields=[], timeout=_SECONDS,

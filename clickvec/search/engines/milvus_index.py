@@ -58,20 +58,23 @@ class MilvusView:
         """Count the values of a field."""
         return self._base.count_values(field, positions, allowed[1], limit)
 
-    def nearest(
-        self, queries: Vectors, k: int, allowed: Allowed, thorough: bool = False
-    ) -> Iterator[tuple[Positions, Vectors]]:
+    @property
+    def is_exact(self) -> bool:
+        """False: the vectors are in an HNSW graph."""
+        return False
+
+    def nearest(self, queries: Vectors, k: int, allowed: Allowed) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the k nearest titles of each query and their cosines, best first, ties by position."""
         for query in queries:
-            yield self._nearest(query, k, allowed[0], thorough)
+            yield self._nearest(query, k, allowed[0])
 
-    def _nearest(self, query: Vectors, k: int, where: Filter | None, thorough: bool) -> tuple[Positions, Vectors]:
+    def _nearest(self, query: Vectors, k: int, where: Filter | None) -> tuple[Positions, Vectors]:
         """Search for more titles until enough of them are still there and satisfy the filter."""
         text = "" if where is None else expression(where)
         limit = min(k, MOST_HITS)
         while True:
             seqs, scores = (
-                self._collection.nearest(query, limit, text, thorough)
+                self._collection.nearest(query, limit, text)
                 if query.any()
                 else (np.zeros(0, np.int64), np.zeros(0, np.float32))
             )

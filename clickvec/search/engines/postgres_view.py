@@ -105,9 +105,12 @@ class PostgresView:
 
     # --- vectors -------------------------------------------------------------------------------------------------
 
-    def nearest(
-        self, queries: Vectors, k: int, allowed: Allowed | None, thorough: bool = False
-    ) -> Iterator[tuple[Positions, Vectors]]:
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` misses no title."""
+        return not self.state.settings.get("approximate")
+
+    def nearest(self, queries: Vectors, k: int, allowed: Allowed | None) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the k nearest titles of each query and their cosines, best first, ties by position."""
         for query in queries:
             rows: list[tuple[Any, ...]] = []
@@ -126,8 +129,7 @@ class PostgresView:
         """
         documents, vector = self._tables.documents, f"{parameters.add(_text(query))}::vector"
         filtered = and_allowed(allowed, parameters)
-        is_exact = not self.state.settings.get("approximate") or k > _DEEP
-        if is_exact:
+        if self.is_exact or k > _DEEP:
             return (
                 f"SELECT d.seq, d.vector <=> {vector} AS distance FROM {documents} d "
                 f"WHERE d.vector IS NOT NULL{filtered} ORDER BY (d.vector <=> {vector}) + 0, d.seq LIMIT {int(k)}"

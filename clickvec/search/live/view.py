@@ -190,17 +190,20 @@ class View:
             self._masks[where] = mask
         return mask
 
-    def nearest(
-        self, queries: Vectors, k: int, allowed: Mask | None, thorough: bool = False
-    ) -> Iterator[tuple[Positions, Vectors]]:
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` misses no title."""
+        return self.segment.approximate is None
+
+    def nearest(self, queries: Vectors, k: int, allowed: Mask | None) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query and their cosines, best first, ties by position."""
         masks = (None, None) if allowed is None else (allowed[: len(self.segment)], allowed[len(self.segment) :])
         if not len(self._delta_seqs):
-            yield from self.segment.nearest(queries, k, masks[0], thorough)
+            yield from self.segment.nearest(queries, k, masks[0])
             return
         for first in range(0, len(queries), BLOCK_QUERIES):
             block = queries[first : first + BLOCK_QUERIES]
-            in_segment = list(self.segment.nearest(block, k, masks[0], thorough))
+            in_segment = list(self.segment.nearest(block, k, masks[0]))
             # Few titles of the delta are better than the last title of the segment, and only those are needed.
             least = [scores[-1] if len(scores) == k else -np.inf for _, scores in in_segment]
             in_delta = self._delta_exact.nearest(block, k, masks[1], np.array(least, np.float32))

@@ -100,12 +100,12 @@ class Segment:
         return self._fields
 
     def nearest(
-        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None, thorough: bool
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None
     ) -> Iterator[tuple[Positions, Vectors]]:
-        """Yield the k best titles for each query. If the search is approximate and thorough, few of them are missed."""
+        """Yield the k best titles for each query. An approximate search may miss some."""
         if self.approximate is None:
             return self.exact.nearest(queries, k, allowed)
-        return self.approximate.nearest(queries, k, allowed, thorough)
+        return self.approximate.nearest(queries, k, allowed)
 
     @property
     def vector_type(self) -> str:

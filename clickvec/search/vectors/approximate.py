@@ -25,10 +25,13 @@ from clickvec.model.encoder import Vectors
 from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress, ignore
 from clickvec.search.vectors.exact import BLOCK_QUERIES, ExactSearch, Positions
+from clickvec.search.view_protocol import DEPTH
 
 EXACT_UP_TO = 100_000  # titles; "auto" searches more of them approximately
 RECALL = 0.97  # share of the 10 nearest titles that is found; the number of lists that a search reads depends on it
 _MEASURED = 10  # nearest titles that the recall is measured with
+_MEASURED_WANTED = 200  # candidates for them; a search looks at more, which hardly raises the recall
+_FIRST_WANTED = 560  # candidates for the first 100 titles
 
 LEAST_TITLES = 1_000
 _TRAINING_TITLES = 64  # per list
@@ -161,19 +164,18 @@ class ApproximateSearch:
         return {"lists": self._lists, "recall": self.recall}
 
     def nearest(
-        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None, thorough: bool = False
+        self, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[Positions, Vectors]]:
         """Yield the positions of the k best titles for each query, best first, and their exact scores.
 
-        This is `ExactSearch.nearest`, except that some titles may be missed: about as many of the k as of the first 10
-        if the search is `thorough`, else more of the later ones. If few titles are allowed, or k is large, the search
-        is exact.
+        This is `ExactSearch.nearest`, except that some titles may be missed: more of the later ones than of the first
+        10. The search is the same for every k up to 100, so that their lists begin alike. If few titles are allowed,
+        or k is large, the search is exact.
         """
         total = len(self.exact.vectors)
         count = total if allowed is None else int(np.count_nonzero(allowed))
-        wanted = 160 + 4 * k  # candidates; more of them cost time, and hardly raise the recall of the first titles
-        lists = float(self._lists)
-        if thorough and k > _MEASURED:  # the later titles are farther away, in more lists, and more are as near
+        wanted, lists = _FIRST_WANTED, float(self._lists)
+        if k > DEPTH:  # the later titles are farther away, in more lists, and more are as near
             wanted, lists = 200 + 10 * (k - _MEASURED), lists * math.sqrt(k / _MEASURED)
         if wanted > count / 2 or (allowed is not None and count <= max(_FEW_ALLOWED, _SHARE_ALLOWED * total)):
             return self.exact.nearest(queries, k, allowed)
@@ -213,7 +215,8 @@ class ApproximateSearch:
 
         def measure(lists: int) -> float:
             self._lists = lists
-            self.recall = recall_of((scores for _, scores in self.nearest(queries, _MEASURED)), nearest)
+            found = self._nearest(queries, _MEASURED, _MEASURED_WANTED, lists, None, 1.0)
+            self.recall = recall_of((scores for _, scores in found), nearest)
             return self.recall
 
         enough = min(4, self._index.nlist)

@@ -2,6 +2,7 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from real_servers import Engines
 import clickvec
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
+from clickvec.search import retrieval
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
+from clickvec.search.retrieval import MODES
 
 WORDS = (
     *("hotel", "hotels", "shanghai", "cheap", "flights", "new", "york", "city", "guide", "paint", "bathtub", "fix"),
@@ -70,6 +73,20 @@ def documents() -> list[Document]:
 def both(engines: Engines, encoder: Encoder, documents: list[Document]) -> tuple[Index, Index]:
     """The same documents in memory and in an engine."""
     return Index.build(encoder, documents), engines.make(encoder, documents)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pages_are_cuts_of_one_order(both: tuple[Index, Index], mode: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrieval, "DEPTH", 10)
+        for query in ("cheap hotels shanghai", "new york city"):
+            expected, every = (shown(index.search(query, 200, mode=mode)) for index in both)
+            assert every == expected
+            pages = [shown(both[1].search(query, 40, mode=mode, offset=offset)) for offset in (0, 40, 80)]
+            assert list(chain.from_iterable(pages)) == every
+            least = every[len(every) // 2][2]
+            found = shown(both[1].search(query, 200, mode=mode, min_score=least + 1e-4))
+            assert found == [one for one in every if one[2] > least + 1e-4]
 
 
 def test_searches_find_what_the_index_in_memory_finds(both: tuple[Index, Index]) -> None:

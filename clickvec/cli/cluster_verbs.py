@@ -48,6 +48,8 @@ def prepare(
     trigrams_only: inputs.TrigramsOnly = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +68,7 @@ def prepare(
     trigrams = max_trigrams or 50_000
     config.recipe(max_words=max_words, max_trigrams=trigrams)  # raises an error if one is out of bounds
     data_folder.check_target(out, overwrite)
-    columns = inputs.read_columns(column_names, False, logs)
+    columns = inputs.read_columns(column_names, False, logs, delimiter, encoding)
     rules = Cleaning(
         keep_secrets=keep_secrets, merge_minutes=merge_minutes, max_query_words=max_query_words,
         k_anonymous=k_anonymous, min_clicks=min_clicks,
@@ -97,6 +99,8 @@ def encode(
     address: Address = "auto",
     vectors: Annotated[str, typer.Option(help="Number format of the vectors: float32 or int8.")] = "float32",
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +113,7 @@ def encode(
 
     check_vector_type(vectors)
     check_output(out, [model, *catalogue])
-    columns = inputs.read_columns(column_names, False, catalogue)
+    columns = inputs.read_columns(column_names, False, catalogue, delimiter, encoding)
     with connected_quietly(address) as ray:
         manifest = encode_on_cluster(
             ray, model, catalogue, out, columns, vectors=vectors, max_bad=max_bad, progress=Bar()

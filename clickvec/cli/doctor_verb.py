@@ -41,6 +41,8 @@ def doctor(
         bool, typer.Option("--overwrite", help="Replace an existing file of --html or --repair.")
     ] = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def doctor(
     if html:
         check_new_file(html, overwrite, [*logs, catalogue, queries])
     chosen = config.recipe(recipe, settings=settings or [])
-    columns = inputs.read_columns(column_names, no_header, (*logs, catalogue, queries))
+    columns = inputs.read_columns(column_names, no_header, (*logs, catalogue, queries), delimiter, encoding)
     if repair:
         check_new_file(repair, overwrite, [*logs, catalogue, queries])
         _repair(repair, logs, columns, catalogue, queries)
@@ -119,7 +121,8 @@ def _text_columns(logs: list[Path], columns: "Columns") -> tuple[str, str] | Non
     if not is_regular(path) or not columns.header:
         return None
     try:
-        source, head = look_at(open_source(path, BadLines()))
+        source = open_source(path, BadLines(), Columns({}, columns.header, columns.delimiter, columns.encoding))
+        head = look_at(source)
         header = find_header(source.name, [(1, head.fields)], schema_of(head, columns), Columns(columns.names))
         query, title = (head.fields[header.at[name]] for name in ("query", "title"))
     except (ClickvecError, KeyError):

@@ -49,6 +49,8 @@ def evaluate(
     run: Annotated[Path | None, typer.Option(help="Write the scores of the model as a TREC run file.")] = None,
     about: Annotated[Path | None, typer.Option(help="Write the figures to this folder, for the page of serve.")] = None,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -71,7 +73,7 @@ def evaluate(
         check_output(about)
         if about.exists() and not about.is_dir():
             raise ClickvecError(f"--about {about} is a file; name a folder")
-    columns = inputs.read_columns(column_names, no_header, given)
+    columns = inputs.read_columns(column_names, no_header, given, delimiter, encoding)
     if index:
         result = _of_index(index, models, judged, held_out or [], dev, queries, titles, max_bad, columns)
     elif judged:

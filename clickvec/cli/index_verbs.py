@@ -56,6 +56,8 @@ def build(
     numbers: inputs.Numbers = "auto",
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
@@ -99,7 +101,7 @@ def build(
         target = out
     else:
         raise typer.BadParameter("give either --out, a folder, or --to, the address of a database")
-    columns = inputs.read_columns(column_names, no_header, [catalogue, *measured])
+    columns = inputs.read_columns(column_names, no_header, [catalogue, *measured], delimiter, encoding)
     encoder, bad = Encoder.load(model), BadLines()
     source: ClickLog | Judged | None = None  # read before titles are encoded
     if dev:
@@ -166,6 +168,8 @@ def add(
     catalogue: CataloguePath,
     numbers: inputs.Numbers = "",
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
@@ -180,7 +184,7 @@ def add(
     """
     from clickvec.data.parsing.open_files import name_of
 
-    columns = inputs.read_columns(column_names, no_header, [catalogue])
+    columns = inputs.read_columns(column_names, no_header, [catalogue], delimiter, encoding)
     with _open_to_change(index) as opened:
         titles = inputs.read_catalogue(catalogue, max_bad, columns, "needed")
         documents = list(documents_in(titles, numbers, name_of(catalogue), columns, _numbers(opened)))
@@ -206,6 +210,7 @@ def update(
     ],
     numbers: inputs.Numbers = "",
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None, encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:  # fmt: skip
@@ -220,7 +225,7 @@ def update(
     from clickvec.data.parsing.open_files import name_of
     from clickvec.search.documents.document import Change
 
-    columns = inputs.read_columns(column_names, no_header, [changes])
+    columns = inputs.read_columns(column_names, no_header, [changes], delimiter, encoding)
     with _open_to_change(index) as opened:
         titles = inputs.read_catalogue(changes, max_bad, columns, "alone")
         documents = documents_in(titles, numbers, name_of(changes), columns, _numbers(opened))

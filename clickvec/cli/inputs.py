@@ -91,6 +91,14 @@ ColumnNames = Annotated[
         "--columns", metavar="NAME=COLUMN,...", help="Map column names: query=search_term,title=name. Repeatable."
     ),
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What separates columns: , ; | or tab. Default: told by the first line."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The encoding of text files, such as cp1252. Default: told by the first bytes."),
+]
 LogCatalogue = Annotated[
     Path | None,
     typer.Option(
@@ -184,7 +192,12 @@ Memory = Annotated[
 
 
 def report_bad_lines(bad: "BadLines") -> None:
-    """Print how many lines were skipped, and the reasons for the first ones."""
+    """Print how files were read, how many lines were skipped, and the reasons for the first ones."""
+    for name, encoding in bad.encodings.items():
+        print_message(f"{name}: read as {encoding}; --encoding NAME changes this")
+    for name, delimiter in bad.delimiters.items():
+        sign = "tabs" if delimiter == "\t" else delimiter
+        print_message(f"{name}: columns are separated by {sign}; --delimiter SIGN changes this")
     if bad.count:
         print_message(f"Skipped {bad.count:,} of {counted(bad.total, 'line')}:")
         for example in bad.examples:
@@ -264,17 +277,24 @@ def _read_list(path: Path | None) -> list[str]:
 # --- reading files -----------------------------------------------------------------------------------------------
 
 
-def read_columns(names: list[str] | None, no_header: bool, paths: Iterable[Path | None]) -> "Columns":
-    """Parse --columns and --no-header, and refuse to read standard input twice."""
+def read_columns(
+    names: list[str] | None,
+    no_header: bool,
+    paths: Iterable[Path | None],
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> "Columns":
+    """Parse the options that say how files are read, and refuse to read standard input twice."""
     from clickvec.data import Columns
     from clickvec.data.parsing.open_files import STDIN
 
     if list(paths).count(STDIN) > 1:
         raise typer.BadParameter("- is standard input, which can be read only once; name the other files")
     try:
-        return Columns.parse(names or [], header=not no_header)
+        return Columns.parse(names or [], header=not no_header, delimiter=delimiter, encoding=encoding)
     except ClickvecError as error:
-        raise typer.BadParameter(str(error), param_hint="--columns") from None
+        options = "--columns, --delimiter or --encoding" if delimiter or encoding else "--columns"
+        raise typer.BadParameter(str(error), param_hint=options) from None
 
 
 def read_log(

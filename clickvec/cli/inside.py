@@ -37,6 +37,8 @@ def topics(
     ] = 50_000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -54,7 +56,7 @@ def topics(
     encoder, side = Encoder.load(inputs.model_folder(model)), "title" if titles else "query"
     directions_of(encoder)  # raises an error for a model that does not read word by word, before any file is read
     shown = _dimensions(cells, encoder)
-    columns = inputs.read_columns(column_names, no_header, [texts])
+    columns = inputs.read_columns(column_names, no_header, [texts], delimiter, encoding)
     read = read_texts(texts, side, max_bad, columns)
     columns.check_used()
     inputs.report_bad_lines(read.bad)
@@ -96,6 +98,8 @@ def nearest(
     least: Annotated[int, typer.Option(min=1, help="Ignore words that occur fewer than this many times.")] = 1,
     unlike: Annotated[bool, typer.Option("--unlike", help="Ignore words that share a letter trigram with it.")] = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -111,7 +115,7 @@ def nearest(
     encoder = Encoder.load(folder) if index is None else index.encoder
     if index is None and titles is None:
         raise typer.BadParameter(f"{folder} is a model and has no titles; give --catalogue, or an index folder")
-    columns = inputs.read_columns(column_names, no_header, [titles])
+    columns = inputs.read_columns(column_names, no_header, [titles], delimiter, encoding)
     entries = index if titles is None else inputs.read_catalogue(titles, max_bad, columns, "unused")
     columns.check_used()
     texts = (entry.title for entry in entries or ())
@@ -142,6 +146,8 @@ def report(
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst queries to explain.")] = 10,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
@@ -157,7 +163,7 @@ def report(
     measured = [judged] if judged else held_out or []
     check_output(out, [model, *measured, titles, *(clicks or ())])
     check_place(out, overwrite)
-    columns = inputs.read_columns(column_names, no_header, (*measured, titles, *(clicks or ())))
+    columns = inputs.read_columns(column_names, no_header, (*measured, titles, *(clicks or ())), delimiter, encoding)
     encoder = Encoder.load(model)
     sets: Sequence[JudgedQuery]
     catalogue: list[str] | None

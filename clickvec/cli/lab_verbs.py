@@ -67,6 +67,8 @@ def compare(
     ] = None,
     skip_thoughts: Annotated[Path | None, typer.Option(help="A folder of trained Skip-Thought files.")] = None,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -93,7 +95,7 @@ def compare(
     Trainer(recipe, tuple(settings or ())).check_settings(choose(recipe, keys))
     check_place(out)
     result_page.check()
-    columns = inputs.read_columns(column_names, no_header, (*clicks, *measured, catalogue, shown))
+    columns = inputs.read_columns(column_names, no_header, (*clicks, *measured, catalogue, shown), delimiter, encoding)
     log = inputs.read_log(clicks, max_bad, columns)
     names = {
         "clicks": clicks, "dev": [dev] if dev else [], "test": [test] if test else [], "held-out": held_out or [],

@@ -65,6 +65,8 @@ def prepare(
     trigrams_only: inputs.TrigramsOnly = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -104,7 +106,7 @@ def prepare(
     data_folder.check_target(out, overwrite or append)
     if tokens:
         check_target(folder_of(out))
-    columns = inputs.read_columns(column_names, no_header, reads)
+    columns = inputs.read_columns(column_names, no_header, reads, delimiter, encoding)
     rules = {
         "k_anonymous": k_anonymous, "merge_minutes": merge_minutes, "max_per_hour": max_per_hour,
         "max_per_client": max_per_client, "max_query_words": max_query_words, "min_clicks": min_clicks,

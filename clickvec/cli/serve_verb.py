@@ -183,6 +183,8 @@ def retrain(
     keep_secrets: inputs.KeepSecrets = False,
     device: Device = "auto",
     column_names: inputs.ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: inputs.NoHeader = False,
     max_bad: inputs.MaxBad = 0.01,
     as_json: AsJson = False,
@@ -212,7 +214,7 @@ def retrain(
         max_per_client=max_per_client, max_query_words=max_query_words, min_clicks=min_clicks,
         keep_secrets=keep_secrets,
     )  # fmt: skip
-    columns = inputs.read_columns(column_names, no_header, (*named, drop_queries, drop_clients))
+    columns = inputs.read_columns(column_names, no_header, (*named, drop_queries, drop_clients), delimiter, encoding)
     reading = Reading(columns, catalogue, queries, max_bad, cleaning)
     with tuned_for_training():
         outcome = retrain_index(

@@ -61,6 +61,8 @@ def train(
     resume: inputs.Resume = False,
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
     as_json: AsJson = False,
@@ -129,7 +131,9 @@ def train(
                 "teacher_epochs is not for several workers; train once without torchrun, then give the teacher folder "
                 "of that training"
             )
-        columns = inputs.read_columns(column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks))
+        columns = inputs.read_columns(
+            column_names, no_header, (*logs, dev, shown, catalogue, queries, old_clicks), delimiter, encoding
+        )
         files = LogFiles(logs, shown, catalogue, queries, max_bad, columns, tuple(teacher or ()))
         measured: Dev | None = None
         test = None

@@ -64,6 +64,8 @@ def up(
     search: inputs.SearchType = "auto",
     numbers: inputs.Numbers = "auto",
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: inputs.MaxBad = 0.01,
 ) -> None:
@@ -86,7 +88,9 @@ def up(
         if file and not given:
             raise typer.BadParameter(f"{name} is for a log of yours; the built-in log has its own")
     others = (catalogue, queries, judged)
-    columns = inputs.read_columns(column_names, no_header, (*given, *others, drop_queries, drop_clients))
+    columns = inputs.read_columns(
+        column_names, no_header, (*given, *others, drop_queries, drop_clients), delimiter, encoding
+    )
     config.recipe(recipe, settings=settings or [])  # raises an error before the first stage
     check_vector_type(vectors)
     check_search(search)

@@ -52,6 +52,8 @@ def encode(
     vectors: Annotated[str, typer.Option(help="float32, or int8: normalise these rows before use.")] = "float32",
     overwrite: Overwrite = False,
     column_names: ColumnNames = None,
+    delimiter: inputs.Delimiter = None,
+    encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
     max_bad: MaxBad = 0.01,
 ) -> None:
@@ -69,7 +71,7 @@ def encode(
     from clickvec.search.vectors.vector_file import check_vectors_output, write_vectors
 
     check_vectors_output(out, vectors, overwrite, [model, catalogue])
-    columns = inputs.read_columns(column_names, no_header, [catalogue])
+    columns = inputs.read_columns(column_names, no_header, [catalogue], delimiter, encoding)
     encoder, bad = Encoder.load(model), BadLines()
     written = write_vectors(
         encoder, catalogue, out, columns=columns, queries=queries, vectors=vectors, overwrite=overwrite,

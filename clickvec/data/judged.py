@@ -105,7 +105,7 @@ def read_qrels(
     trec_eval. `max_bad` applies to each file by itself.
     """
     bad, name = BadLines(), name_of(Path(qrels))
-    lines = list(qrels_lines(file_lines(Path(qrels), bad), name, bad))
+    lines = list(qrels_lines(file_lines(Path(qrels), bad, columns.encoding), name, bad))
     bad.check(name, max_bad, len(lines), "judgement")
     query_ids, doc_ids = {line[1] for line in lines}, {line[2] for line in lines}
     texts, bad_queries = _texts(queries, QUERIES, query_ids, max_bad, columns)

@@ -39,7 +39,8 @@ def read_events(
         if path.is_dir():
             yield from judgements.read_beir(path, bad, max_bad)
             continue
-        source, head = look_at(open_source(path, bad, columns))
+        source = open_source(path, bad, columns)
+        head = look_at(source)
         if files.take(source, head):
             continue
         if tables.is_orcas(head):

@@ -162,7 +162,7 @@ def _schema(ids: Ids) -> Schema:
 
 def _table_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     """Yield the titles of a table. A blank cell is not in the payload, so that filters tell it from a value."""
-    schema, source = catalogue_schema(_schema(ids), *look_at(source))
+    schema, source = catalogue_schema(_schema(ids), source, look_at(source))
     header, blocks = read_table(source, schema, only_needed=True)  # of Parquet; the payload is read below
     title, doc_id = header.at.get("title"), header.at.get("doc_id")
     others = [(name, at) for at, name in enumerate(header.names) if at not in (title, doc_id)]

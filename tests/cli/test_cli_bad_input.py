@@ -166,7 +166,6 @@ def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "empty.tsv": (b"", "empty"),
         "empty.tsv.gz": (gzip.compress(b""), "empty"),
         "cut.tsv.gz": (whole[: len(whole) // 2], "damaged"),
-        "utf16.tsv": ("query\ttitle\n".encode("utf-16"), "UTF-8"),
         "book.xlsx": (b"PK\x03\x04....", "spreadsheet"),
     }
     for name, (data, _) in written.items():
@@ -178,9 +177,7 @@ def broken(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["missing", "folder", "empty.tsv", "empty.tsv.gz", "cut.tsv.gz", "utf16.tsv", "book.xlsx"]
-)
+@pytest.mark.parametrize("name", ["missing", "folder", "empty.tsv", "empty.tsv.gz", "cut.tsv.gz", "book.xlsx"])
 def test_a_file_that_cannot_be_read_is_one_sentence_in_every_verb(
     name: str, site: Path, trained: Path, tmp_path: Path
 ) -> None:

@@ -337,8 +337,7 @@ def test_all_columns_have_a_name() -> None:
         (b"\xff\n", "its only line is not a good pair"),
         (b"", "is empty"),
         (b"\n\r\n", "is empty"),
-        (b"query,title\na,b\n", "name the file .csv"),
-        (b"term,name\na,b\n", "name the file .csv"),
+        (b"query title\na b\n", "--delimiter"),
         (b'{"query": "a", "title": "b"}\n', "name it .jsonl"),
         (b"\x1b[31mterm\tname\na\tb\n", "--columns"),
         (b"\t\t\na\tb\tc\n", ":1: found the columns '', '', ''; query and title are missing"),
@@ -352,11 +351,6 @@ def test_headers_that_are_refused(content: bytes, said: str, file: Callable[...,
         read_clicks(path, columns=Columns({"query": "q"}))
     assert str(caught.value).startswith(str(path))
     assert said in str(caught.value)
-
-
-def test_a_csv_file_with_tabs(file: Callable[..., Path]) -> None:
-    with pytest.raises(ClickvecError, match=r"name it \.tsv"):
-        read_clicks(file("query\ttitle\na\tb\n", "a.csv"))
 
 
 def test_a_stray_quote_in_the_header(file: Callable[..., Path]) -> None:

@@ -75,7 +75,8 @@ class Texts:
         return self._texts.get(ids)
 
     def _read(self, by_url: bool) -> None:
-        source, head = look_at(open_source(self.path, self.bad, self._columns))
+        source = open_source(self.path, self.bad, self._columns)
+        head = look_at(source)
         schema = self._schema
         if schema is CATALOGUE:
             has_urls = self._columns.header and bool(find_usual((URLS,), head.fields, ()))

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from clickvec.data.parsing.encodings import check_encoding
 from clickvec.errors import ClickvecError
 
 NAMES = (
@@ -35,11 +36,14 @@ class Columns:
 
     A name applies to every file that has such a column; other files are read by our own names. Pass one object to all
     readers of a task, then call `check_used`. With `header=False`, the columns of a file without a header are told by
-    their number. The name - means that the column is not read.
+    their number. The name - means that the column is not read. Without a `delimiter` and an `encoding`, those of a file
+    are told by its first lines; a delimiter applies to the files whose first line has it.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     header: bool = True
+    delimiter: str | None = None
+    encoding: str | None = None
     _used: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _files: dict[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -50,12 +54,18 @@ class Columns:
                 raise ClickvecError(f"there is no column {name!r} to name; the columns are {', '.join(NAMES)}")
             if not column.strip():
                 raise ClickvecError(f"the name for the column {name} is blank; write {name}=COLUMN")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ClickvecError(f"the delimiter is one character, such as ; or tab, not {self.delimiter[:40]!r}")
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         if self.names and not self.header:
             raise ClickvecError("a file without a header has no names to map; leave out --columns or --no-header")
 
     @classmethod
-    def parse(cls, texts: Sequence[str], *, header: bool = True) -> "Columns":
-        """Parse `query=search_term,title=name`. As in CSV, a part with a comma is put in quotes."""
+    def parse(
+        cls, texts: Sequence[str], *, header: bool = True, delimiter: str | None = None, encoding: str | None = None
+    ) -> "Columns":
+        """Parse `query=search_term,title=name`. As in CSV, quote a part with a comma. `tab` is a delimiter."""
         try:
             parts = [part for row in csv.reader(texts) for part in row or [""]]
         except csv.Error as error:
@@ -70,13 +80,17 @@ class Columns:
             if name in names:
                 raise ClickvecError(f"the column {name} is named twice; the columns are {', '.join(NAMES)}")
             names[name] = column
-        return cls(names, header)
+        return cls(names, header, {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter), encoding)
 
     def note(self, file: str, present: Iterable[str], used: Iterable[str]) -> None:
         """Remember the columns of a file, and which of our columns it has under the user's names."""
         if self.names:
             self._files.setdefault(file, list(present))
             self._used.update(used)
+
+    def use_delimiter(self) -> None:
+        """Remember that a file is separated by the user's delimiter."""
+        self._used.add("--delimiter")
 
     def merge(self, other: "Columns") -> None:
         """Note what another process has read by the same names."""
@@ -92,6 +106,8 @@ class Columns:
                     f"--columns {name}={column} applies to no file that is read here"
                     + (f": {files}" if files else "; leave it out")
                 )
+        if self.delimiter is not None and "--delimiter" not in self._used:
+            raise ClickvecError(f"--delimiter {self.delimiter!r} is in the first line of no file that is read here")
 
 
 OWN_NAMES = Columns()
@@ -132,15 +148,14 @@ def missing_columns(
     `free` are the columns that may be the missing ones; `header` is whether the first line may not be a header.
     """
     problem = f"{position}: found the columns {listed(present)}; {_are(missing)} missing"
-    separator = _other_separator(present)
-    if separator:
-        return ClickvecError(f"{problem}. {separator}")
+    if len(present) == 1 and present[0].lstrip().startswith("{"):
+        return ClickvecError(f"{problem}. If the file holds JSON lines, name it .jsonl")
     example = _example(free, missing)
     options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]
     if header:
         options.insert(1 if example else 0, "give --no-header if the file has no header")
-    if len(present) == 1 and "," in present[0]:
-        options.append("name the file .csv if its columns are separated by commas")
+    if len(present) == 1:
+        options.append("name what separates the columns with --delimiter")
     cure = ", or ".join(options)
     return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
 
@@ -149,19 +164,6 @@ def _are(names: Sequence[str]) -> str:
     """Return `query is`, `query and title are`, `query, title and grade are`."""
     *others, last = names
     return f"{', '.join(others)} and {last} are" if others else f"{last} is"
-
-
-def _other_separator(present: Sequence[str]) -> str | None:
-    """Return the cure for a line that is one column only because it has another separator; None if it has not."""
-    line = present[0] if len(present) == 1 else ""
-    if line.lstrip().startswith("{"):
-        return "If the file holds JSON lines, name it .jsonl"
-    if "\t" in line:
-        return "Columns of a .csv file are separated by commas; if they are separated by tabs, name it .tsv"
-    known = {part.strip().strip('"').lower() for part in line.split(",")} & {*NAMES, "id", "clicked"}
-    if "," in line and known:
-        return "Columns are separated by tabs; if they are separated by commas, name the file .csv"
-    return None
 
 
 def _example(free: Sequence[str], missing: Sequence[str]) -> str | None:

@@ -28,7 +28,7 @@ class CsvReader:
     def pieces(self) -> Iterator[LineBlock | CsvRecords]:
         """Yield blocks of lines without quotes, and the records of the other lines."""
         # csv limits a field to 131,072 characters, which also limits how much text an open quote can swallow.
-        reader = csv.reader(self, strict=True)
+        reader = csv.reader(self, strict=True, delimiter=self._source.separator)
         while self._next_block():
             if _is_plain(self._lines):
                 self._at = len(self._lines)

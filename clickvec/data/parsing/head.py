@@ -1,15 +1,12 @@
 """Look at the start of a file: the names of its columns and its first line, by which its layout is recognised."""
 
 import csv
-from itertools import chain
 from typing import NamedTuple
 
 from clickvec.data.parsing.columns import check_width
 from clickvec.data.parsing.json_rows import flatten
-from clickvec.data.parsing.lines import BadLines
-from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import column_names
-from clickvec.data.parsing.source import Source, first_line, open_source
+from clickvec.data.parsing.source import Source
 from clickvec.data.parsing.usual_names import letters
 from clickvec.storage.json_files import parse_json
 
@@ -27,32 +24,27 @@ class Head(NamedTuple):
         return {letters(field) for field in self.fields}
 
 
-def look_at(source: Source) -> tuple[Source, Head]:
-    """Return the start of a file, and the file to read in place of `source`: a pipe can be read only once."""
+def look_at(source: Source) -> Head:
+    """Return the start of a file."""
     if source.format == "parquet":
-        return source, Head(tuple(column_names(source.path)), "", True)
-    regular = is_regular(source.path)
-    looked_at = open_source(source.path, BadLines()) if regular else source
-    blocks, line = first_line(looked_at.lines)
-    if not regular:
-        source = source._replace(lines=chain(blocks, source.lines))
-    fields = _fields(line, source.format)
+        return Head(tuple(column_names(source.path)), "", True)
+    fields = _fields(source)
     check_width(source.name, len(fields))
-    return source, Head(fields, line, source.format == "jsonl")
+    return Head(fields, source.first, source.format == "jsonl")
 
 
-def _fields(line: str, file_format: str) -> tuple[str, ...]:
-    if file_format == "jsonl":
+def _fields(source: Source) -> tuple[str, ...]:
+    if source.format == "jsonl":
         try:
-            value = parse_json(line)
+            value = parse_json(source.first)
         except ValueError:
             return ()
         return tuple(flatten(value)) if isinstance(value, dict) else ()
-    if file_format == "csv":
+    if source.format == "csv":
         try:
-            fields = next(csv.reader([line]), [])
+            fields = next(csv.reader([source.first], delimiter=source.separator), [])
         except csv.Error:
             return ()
     else:
-        fields = line.split("\t")
+        fields = source.first.split(source.separator)
     return tuple(field.strip() for field in fields)

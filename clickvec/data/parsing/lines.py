@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
+from clickvec.data.parsing.encodings import UTF_8, as_utf_8
 from clickvec.data.parsing.open_files import name_of, open_stream, read_bytes
 from clickvec.errors import ClickvecError
 
@@ -25,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 # What is said if the format of a file may not be the one that its name says.
 _FORMAT_REASONS = {"wrong number of columns", "not CSV", "not JSON", "not a JSON object"}
 _FORMAT_HINT = (
-    " (columns are separated by tabs, or by commas in a file named .csv; .jsonl is JSON lines, one object in each line)"
+    " (columns are separated by tabs, commas, ; or |, which --delimiter names; .jsonl is JSON lines: objects)"
 )
 
 LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
@@ -40,6 +41,8 @@ class BadLines:
     headers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     unused: Counter[str] = field(default_factory=Counter)  # good lines that give no pair, by reason
+    encodings: dict[str, str] = field(default_factory=dict)  # file -> its encoding, if it is not UTF-8
+    delimiters: dict[str, str] = field(default_factory=dict)  # file -> its delimiter, if not that of its name
     others: list["BadLines"] = field(default_factory=list)  # of the files that ids were joined to
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
@@ -84,6 +87,8 @@ class BadLines:
         self.headers += other.headers
         self.reasons += other.reasons
         self.unused += other.unused
+        self.encodings |= other.encodings
+        self.delimiters |= other.delimiters
         self._first |= other._first
         for reason, few in other.by_reason.items():
             self.by_reason[reason] = [*self.by_reason.get(reason, []), *few][:FEW_EXAMPLES]
@@ -97,7 +102,7 @@ class BadLines:
         no_line_is = "its only line is not" if is_alone else f"none of its {self.total:,} lines is"
         first = ": " if is_alone else "; first: "
         if not kept and self.count:
-            hint = _FORMAT_HINT if self.reasons.keys() & _FORMAT_REASONS else ""
+            hint = _FORMAT_HINT if self.reasons.keys() & _FORMAT_REASONS else self._encoding_hint()
             raise ClickvecError(f"{name}: {no_line_is} a good {kind}{first}{self.examples[0]}{hint}")
         if not kept:
             example = next((f"{first}{example}" for example in self._unused_first.values()), "")
@@ -106,8 +111,14 @@ class BadLines:
             are = "is" if self.count == 1 else "are"
             raise ClickvecError(
                 f"{name}: {self.count:,} of {self.total:,} lines ({100 * self.count / self.total:.1f}%) {are} bad, "
-                f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}"
+                f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}{self._encoding_hint()}"
             )
+
+    def _encoding_hint(self) -> str:
+        """Return the cure if most bad lines are of another encoding."""
+        if 2 * max(self.reasons["not UTF-8"], self.reasons["NUL byte"]) < self.count:
+            return ""
+        return f". Name the encoding of the file with --encoding {'cp1252' if self.reasons['not UTF-8'] else 'utf-16'}"
 
 
 @dataclass(frozen=True)
@@ -130,23 +141,27 @@ class Rows(Generic[T]):
         return self.rows[index]
 
 
-def file_lines(path: Path, bad: BadLines) -> Iterator[LineBlock]:
+def file_lines(path: Path, bad: BadLines, encoding: str | None = None) -> Iterator[LineBlock]:
     """Yield the lines of a plain or compressed file, as `stream_lines` does."""
     with open_stream(path) as stream:
-        yield from stream_lines(stream, name_of(path), bad)
+        yield from stream_lines(stream, name_of(path), bad, encoding)
 
 
-def stream_lines(stream: BinaryIO, name: str, bad: BadLines) -> Iterator[LineBlock]:
+def stream_lines(stream: BinaryIO, name: str, bad: BadLines, encoding: str | None = None) -> Iterator[LineBlock]:
     """Yield blocks of (number of the first line, lines without their line ends).
 
-    A line that is not text is counted in `bad` and replaced by an empty line, which callers skip, so that line numbers
-    stay right. Lines come in blocks because one decode and one split for thousands of lines is much faster.
+    Without an `encoding`, the first bytes tell it. A line that is not text is counted in `bad` and replaced by an empty
+    line, which callers skip, so that line numbers stay right. Lines come in blocks because one decode and one split for
+    thousands of lines is much faster.
     """
     first = 1
+    stream, encoding = as_utf_8(stream, name, encoding, _CHUNK_BYTES)
+    if encoding != UTF_8:
+        bad.encodings[name] = encoding
     for block in _blocks(stream, name):
         lines = _decode(block)
         if lines is None:
-            lines = [_decode_line(raw, name, first + i, bad) for i, raw in enumerate(block.split(b"\n"))]
+            lines = [_decode_line(raw, name, first + i, bad, encoding) for i, raw in enumerate(block.split(b"\n"))]
         if first == 1:
             lines[0] = lines[0].removeprefix("\ufeff")
         bad.total += len(lines) - lines.count("")
@@ -182,7 +197,7 @@ def _decode(block: bytearray) -> list[str] | None:
     return text.split("\n")
 
 
-def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
+def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines, encoding: str) -> str:
     reason = detail = None
     if len(raw) > MAX_LINE_BYTES:
         reason = TOO_LONG
@@ -193,6 +208,8 @@ def _decode_line(raw: bytearray, name: str, number: int, bad: BadLines) -> str:
             return raw.decode().removesuffix("\r")
         except UnicodeDecodeError as error:
             reason, detail = "not UTF-8", f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start + 1}"
+            if encoding != UTF_8:  # the bytes of the file are not known any more
+                reason, detail = f"not {encoding}", None
     bad.add(name, number, reason, detail)
     bad.total += 1
     return ""

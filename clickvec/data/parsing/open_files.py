@@ -17,8 +17,6 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 # Files that are not text, by their first bytes. Read as text, they would only give strange bad lines.
 _FOREIGN = {
-    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
     b"PK\x03\x04": "a zip archive (or a spreadsheet); unpack it, or export it as CSV",
     PARQUET: "a Parquet file, which cannot be read from a pipe; give the file itself",
 }

@@ -45,7 +45,7 @@ def read_table(source: Source, schema: Schema, only_needed: bool = False) -> tup
     """
     if source.format == "parquet":
         return _read_parquet(source, schema, only_needed)
-    separator = "," if source.format == "csv" else "\t"
+    separator = source.separator
     pieces = CsvReader(source).pieces() if source.format == "csv" else source.lines
     rows_needed = 1 if source.columns.header else LOOK_AHEAD
     head, read = list[Row](), list[_Piece]()

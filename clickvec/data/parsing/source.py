@@ -5,13 +5,15 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.columns import MAX_WIDTH, OWN_NAMES, Columns
 from clickvec.data.parsing.lines import BadLines, LineBlock, file_lines
 from clickvec.data.parsing.open_files import STDIN, is_parquet, is_regular, name_of
+from clickvec.data.parsing.usual_names import KNOWN, letters
 
 Block = tuple[Sequence[int], Sequence[Sequence[str]]]  # line numbers, and the fields of each column
 Blocks = Iterator[Block]
 
+SEPARATORS = ("\t", ",", ";", "|")
 _COMPRESSED = (".gz", ".zst")
 _JSON = (".jsonl", ".ndjson", ".json")
 
@@ -25,20 +27,51 @@ class Source(NamedTuple):
     bad: BadLines
     columns: Columns
     path: Path
+    first: str = ""  # the first line that is not blank
+    separator: str = "\t"  # of columns
 
 
 def open_source(path: str | Path, bad: BadLines, columns: Columns = OWN_NAMES) -> Source:
     """Open a file of the format that its name says. Standard input is JSON lines if it starts with {, otherwise TSV."""
     path = Path(path)
-    file_format = format_of(path)
+    name, file_format = name_of(path), format_of(path)
     if is_parquet(path) or (file_format == "parquet" and is_regular(path)):
-        return Source(name_of(path), "parquet", iter(()), bad, columns, path)
-    lines = file_lines(path, bad)
-    if path != STDIN:
-        return Source(name_of(path), file_format, lines, bad, columns, path)
-    head, first = first_line(lines)
-    lines = chain(head, lines)
-    return Source(name_of(path), "jsonl" if first.startswith("{") else "tsv", lines, bad, columns, path)
+        return Source(name, "parquet", iter(()), bad, columns, path)
+    lines = file_lines(path, bad, columns.encoding)
+    if is_regular(path):
+        _, first = first_line(file_lines(path, BadLines(), columns.encoding))
+    else:
+        head, first = first_line(lines)
+        lines = chain(head, lines)
+    if path == STDIN:
+        file_format = "jsonl" if first.startswith("{") else "tsv"
+    if file_format == "jsonl":
+        return Source(name, file_format, lines, bad, columns, path, first)
+    usual = "," if file_format == "csv" else "\t"
+    separator = _separator(first, usual, columns)
+    if separator != usual:
+        bad.delimiters[name] = separator
+        file_format = "csv"  # with quotes
+    return Source(name, file_format, lines, bad, columns, path, first, separator)
+
+
+def _separator(line: str, usual: str, columns: Columns) -> str:
+    """Return what separates the columns of a file, told by its first line: `usual`, unless another is clearly meant."""
+    if columns.delimiter is not None and columns.delimiter in line:
+        columns.use_delimiter()
+        return columns.delimiter
+    is_json = line.startswith("{")  # in a file that is named otherwise
+    if not columns.header or is_json:
+        return usual
+    own = {letters(name) for name in columns.names.values()}
+    known, count = dict[str, int](), dict[str, int]()
+    for separator in SEPARATORS:
+        fields = [letters(field.strip().strip('"')) for field in line.split(separator, MAX_WIDTH)]
+        known[separator], count[separator] = sum(field in KNOWN or field in own for field in fields), len(fields)
+    best = max(SEPARATORS, key=lambda separator: (known[separator], separator == usual, count[separator]))
+    if count[usual] > 1:  # a text may hold any sign
+        return best if known[best] > max(known[usual], 1) else usual
+    return max(SEPARATORS, key=lambda separator: (known[separator] * (count[separator] > 1), count[separator]))
 
 
 def first_line(lines: Iterator[LineBlock]) -> tuple[list[LineBlock], str]:

@@ -62,6 +62,13 @@ _ID_ENDING = re.compile(
 )
 
 
+# All names by which a header is recognised.
+KNOWN = {name for groups in USUAL.values() for group in groups for name in group} | {
+    "query", "title", "clicks", "clicked", "client", "time", "position", "queryid", "docid", "id", "grade", "text",
+    "kind", "topic", "actionname",
+}  # fmt: skip
+
+
 def letters(name: str) -> str:
     """Return a column name as it is compared with the usual names."""
     return name.strip().lower().translate(_LETTERS)

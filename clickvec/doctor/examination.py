@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -76,9 +76,13 @@ def examine(
         counted = counter.finish()
         negatives = false_negatives(counter.pairs, counted.titles, counted.pairs, recipe.batch_size)
     sample, *larger = (sampler.finish().masked(counted.may_be_shown) for sampler in samplers)
+    texts = list(text_findings(sample, counted, cures))
+    if texts[-1].act:  # queries and titles are exchanged: a title may be what one client typed
+        sample = replace(sample, shown=frozenset())
+    titles = () if texts[-1].act else sample.titles
     findings = [
-        *count_findings(bad, counted, sample.titles, recipe.max_words, cures),
-        *text_findings(sample, counted, cures),
+        *count_findings(bad, counted, titles, recipe.max_words, cures),
+        *texts,
         *sample_findings(sample),
         positions_finding(counted, positions),
         secrets.finding(),

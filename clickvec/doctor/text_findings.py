@@ -19,7 +19,7 @@ _LOST = "\ufffd"  # what programs write for a letter that they could not read
 
 
 def text_findings(sample: Sample, counted: Counted, cures: Cures) -> Iterator[Finding]:
-    """Yield all findings of this module."""
+    """Yield all findings of this module. The last one tells whether queries and titles are exchanged."""
     yield _damaged(sample, cures)
     yield _swapped(sample, counted, cures)
 

@@ -182,7 +182,7 @@ def _default_folder(logs: list[Path]) -> Path:
 
 
 def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Path | None, columns: "Columns") -> None:
-    """Refuse what cannot be read several times, and names of columns that no file has."""
+    """Refuse what cannot be read several times, names of columns that no file has, and ids that are not recognised."""
     from clickvec.cli.up_folder import check_file
     from clickvec.data import BadLines, read_events, stream_titles
     from clickvec.data.parsing.open_files import STDIN
@@ -201,8 +201,10 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
                 iter(read_events([file], columns, catalogue=catalogue, queries=queries, bad=BadLines(), max_bad=1.0)),
                 None,
             )
-        if catalogue:
+    if catalogue:
+        with _plain_words(logging.ERROR):  # the stage index says whether row numbers are the ids
             next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
+    if columns.names:
         columns.check_used()
 
 
@@ -221,11 +223,11 @@ def _check_environment(folder: "UpFolder", port: int | None) -> None:
 
 
 @contextlib.contextmanager
-def _plain_words() -> Iterator[None]:
+def _plain_words(least: int = logging.WARNING) -> Iterator[None]:
     """Show only warnings of the library and the progress of current work: the stages tell the rest."""
     logger = logging.getLogger("clickvec")
     level = logger.level
-    logger.setLevel(logging.WARNING)
+    logger.setLevel(least)
     try:
         with erased_bars():
             yield

@@ -248,7 +248,7 @@ def index(plan: Plan) -> Told:
         if held_out:
             index_verbs.fit(made, held_out[0])
         score = "the probability of a click" if made.fusion.method == "clicks" else f"fused by {made.fusion.method}"
-        source = "of the catalogue" if plan.catalogue else "of the log"
+        source = "of the catalogue" if plan.catalogue else "of the log, with row numbers as ids"
         return Told(f"{counted(len(made), 'title')} {source}, to search by words and vectors; the score is {score}.")
 
 

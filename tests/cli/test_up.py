@@ -42,7 +42,7 @@ def write_log(path: Path) -> Path:
 def write_catalogue(path: Path, more: str = "") -> Path:
     titles = [f"{thing} made of {kind}" for kind in KINDS for thing in THINGS]
     lines = [f"p{number}\t{title}\t{number}\n" for number, title in enumerate(titles)]
-    path.write_text("doc_id\ttitle\tprice\n" + "".join(lines) + more)
+    path.write_text("product_id\ttitle\tprice\n" + "".join(lines) + more)
     return path
 
 
@@ -111,8 +111,7 @@ def test_a_log_becomes_a_measured_index_in_one_folder(made: Path) -> None:
     with Index.open(out / "index") as index:
         assert len(index) == 100
         (hit,) = index.search("red lamp for the kitchen", k=1)
-    assert hit.title == "lamp made of red"
-    assert hit.payload == {"price": 0}
+    assert (hit.id, hit.title, hit.payload) == ("p0", "lamp made of red", {"price": 0})
 
 
 def test_the_page_reads_what_was_measured(made: Path) -> None:
@@ -189,12 +188,20 @@ def test_the_default_folder_is_not_used_for_another_log_of_the_same_name(
 def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
     log.write_text(log.read_text().replace("query\t", "typed\t", 1))
-    catalogue.write_text(catalogue.read_text().replace("doc_id", "sku", 1))
+    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
     command = ("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve", "--columns")
-    check_tells(refused(*command, "query=typed,client=user"), "client=user", "log.tsv")
-    ok(*command, "query=typed,doc_id=sku")
+    check_tells(refused(*command, "query=typed,client=user,doc_id=article_no"), "client=user", "log.tsv")
+    ok(*command, "query=typed,doc_id=article_no")
     with Index.open(tmp_path / "out/index") as index:
         assert index.get("p0") is not None
+
+
+def test_ids_that_are_not_recognised_are_refused_before_the_first_stage(tmp_path: Path) -> None:
+    log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
+    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
+    said = refused("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve")
+    check_tells(said, "catalogue.tsv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    assert not (tmp_path / "out").exists()
 
 
 def test_verbs_take_the_folder_of_up(made: Path, tmp_path: Path) -> None:

@@ -56,8 +56,7 @@ CATALOGUE_IDS: Groups = (("id", *USUAL["doc_id"][0]), URLS)  # in a log, a colum
 
 # What the name of an id ends in that is not a usual one: article_no, EAN, itemCode.
 _ID_ENDING = re.compile(
-    r"(id|uuid|guid|code|sku|isbn|gtin|ean|upc|asin|mpn)$|([^a-z]|(?-i:[a-z](?=[A-Z])))(no|nr|num|number|key|ref)$"
-    r"|^(no|nr|num|number|key|ref)$",
+    r"((^|[^a-z]|(?-i:[a-z](?=[A-Z])))(id|no|nr|num|number|key|ref)|[a-z]{4}(id|number)|uuid|guid|code|sku|isbn|gtin|ean|upc|mpn)$",
     re.IGNORECASE,
 )
 
@@ -88,13 +87,15 @@ def find_usual(groups: Groups, names: Sequence[str], taken: Collection[int]) -> 
 
 
 def likely_ids(names: Sequence[str], columns: Sequence[Sequence[object]]) -> list[str]:
-    """Return the columns that may hold ids, although they have no usual name: all values are given and differ."""
+    """Return the columns that may hold ids, without a usual name: all values are single words and differ."""
     return [
         name
         for name, cells in zip(names, columns, strict=True)
         if cells
         and _ID_ENDING.search(name.strip())
-        and all(isinstance(cell, str | int) and not isinstance(cell, bool) and str(cell).strip() for cell in cells)
+        and all(
+            isinstance(cell, str | int) and not isinstance(cell, bool) and len(str(cell).split()) == 1 for cell in cells
+        )
         and len(set(map(str, cells))) == len(cells)
     ]
 

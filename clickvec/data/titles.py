@@ -17,7 +17,7 @@ from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import parquet_payloads
 from clickvec.data.parsing.records import read_table
 from clickvec.data.parsing.source import Block, Source, format_of, open_source
-from clickvec.data.parsing.usual_names import USUAL, likely_ids
+from clickvec.data.parsing.usual_names import CATALOGUE_IDS, USUAL, letters, likely_ids
 from clickvec.errors import ClickvecError
 
 TITLES = CATALOGUE._replace(
@@ -110,7 +110,7 @@ def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
         for name, value in title.payload.items():
             if found.get(name, True):
                 is_number = isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
-                found[name] = is_number and _CODE.search(name) is None
+                found[name] = is_number and _CODE.search(name) is None and letters(name) not in CATALOGUE_IDS[0]
     return [name for name, is_number in found.items() if is_number]
 
 

@@ -91,16 +91,16 @@ def test_a_bad_catalogue_leaves_the_index_as_it_was(index: Path, model: Path, tm
     assert contents(index).keys() >= {name for name in before if "sqlite-" not in name}
 
 
-@pytest.mark.parametrize("name", ["product_id", "sku", "item_id", "asin"])
+@pytest.mark.parametrize("name", ["product_id", "productid", "sku", "item_id", "asin"])
 def test_the_ids_of_a_catalogue_reach_the_hits(name: str, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.csv").write_text(f"{name},title,price\nx1,hotels in shanghai,20\nx2,new york,30\n")
+    (tmp_path / "c.csv").write_text(f"{name},title,price\n101,hotels in shanghai,20\n102,new york,30\n")
     done = run("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
     assert (done.status, done.err) == (0, "Read as numbers: price (--numbers none keeps text)\n")
-    assert ids(tmp_path / "index", "hotels", "--mode", "words") == ["x1"]
+    assert ids(tmp_path / "index", "hotels", "--mode", "words") == ["101"]
     ok("index", "add", tmp_path / "index", tmp_path / "c.csv")
     assert [(one.id, one.payload) for one in Index.open(tmp_path / "index")] == [
-        ("x1", {"price": 20}),
-        ("x2", {"price": 30}),
+        ("101", {"price": 20}),
+        ("102", {"price": 30}),
     ]
 
 

@@ -78,13 +78,16 @@ bench: setup
 	$(BIN)/python benchmarks/train.py --threads 2 --rounds 2
 	$(BIN)/python benchmarks/train.py --run --epochs 1
 
-# Measure the counts of docs/reliability.md: reading while a writer replaces, damaged files, killed runs. Half an hour on two cores.
+# Measure the counts of docs/reliability.md: reading while a writer replaces, damaged and hostile files, killed runs, and search compared
+# with an oracle. Half an hour on two cores.
 reliability: setup
 	$(BIN)/python benchmarks/opens.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/oracle.py
 
-# Break a live index for a quarter of an hour: kill -9, several writers, a full disk, damaged bytes. For docs/reliability.md.
+# Break a live index and its service for a quarter of an hour: kill -9, several writers, a full disk, damaged bytes, hostile requests.
+# For docs/reliability.md.
 soak: setup
 	$(BIN)/python benchmarks/soak.py
 	$(BIN)/python benchmarks/soak_http.py

@@ -151,6 +151,7 @@ def main() -> None:
             for what in wrong:
                 print(f"  {what}", flush=True)
     print(json.dumps({"kills": found}))
+    sys.exit(any(row["wrong"] for row in found))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ the end. The last line is JSON.
 import argparse
 import json
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -108,6 +109,7 @@ def main() -> None:
     for row in found:
         print(", ".join(f"{name} {value}" for name, value in row.items()))
     print(json.dumps({"opens": found}))
+    sys.exit(any(row["wrong"] or row["errors"] or row["version kept open"] == "wrong" for row in found))
 
 
 if __name__ == "__main__":

@@ -326,7 +326,7 @@ from clickvec import data
 from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
 encoder = Encoder.load(sys.argv[1])
-Index.build(encoder, ["hotels in shanghai", "new york"], ids=["a", "b"]).save(sys.argv[2])
+Index.build(encoder, titles=["hotels in shanghai", "new york"], ids=["a", "b"]).save(sys.argv[2])
 hits = Index.open(sys.argv[2]).search("Hotels in SHANGHAI", k=1)
 print(hits[0].id, [name for name in ("torch", "scipy", "bm25s", "matplotlib") if sys.modules.get(name)])
 """

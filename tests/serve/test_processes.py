@@ -237,7 +237,7 @@ def test_origins_that_would_let_every_page_in_need_a_key(read_index: Path, origi
 @pytest.mark.parametrize(
     ("arguments", "told", "code"),
     [
-        (("nowhere",), "not an index", 1),
+        (("nowhere",), "no index folder", 1),
         ((), "INDEX", 2),
         (("nowhere", "--port", "99999"), "--port", 2),
     ],

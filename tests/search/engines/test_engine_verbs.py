@@ -46,7 +46,12 @@ def test_verbs_give_what_they_give_with_a_folder(
     found, wanted = both("evaluate", "--held-out", clicks, option="--index")
     assert rounded(found) == rounded(wanted)
     done = run("evaluate", "--index", location, "--held-out", clicks)
-    assert [row.split()[0] for row in done.out.splitlines()[2:]] == ["hybrid", "words", "vectors", "BM25"]
+    assert [row.split()[0] for row in done.out.split("\n\n")[0].splitlines()[2:]] == [
+        "hybrid",
+        "words",
+        "vectors",
+        "BM25",
+    ]
     assert "4 titles, fusion mixture" in done.err
     assert "3 queries" in done.err
     (tmp_path / "more.tsv").write_text("id\ttitle\nt9\tzebra crossing\n")

@@ -112,7 +112,8 @@ def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25) -
         p = "" if method == better else f"{randomisation_test(row[NDCG], values[better][NDCG], 2_000):.3f}"
         rows.append([method, *(f"{mean:.1f}" for mean in row.mean(axis=1)), p])
     print(text_table([["method", *MEASURES, f"p (NDCG@10 against {better})"], *rows]))
-    bins, error = fitting.reliability(np.concatenate(chances), np.concatenate([query.clicked for query in gathered]))
+    clicked = np.concatenate([query.clicked for query in gathered])
+    bins, error = fitting.reliability(np.concatenate(chances["clicks"]), clicked)
     print(f"\nexpected calibration error {error:.4f}")
     print(text_table(reliability_rows({"reliability": bins})))
     chosen = fitting.choose(gathered)

@@ -102,12 +102,12 @@ def train(
     if find_spec("torch") is None:
         raise missing_extra("torch", "train")
     with tuned_for_training():
-        from clickvec.data import data_folder
         from clickvec.model.folder import open_model
         from clickvec.training import continuing  # torch is imported here, after its settings are made
         from clickvec.training.card import headline
         from clickvec.training.checkpoint import check_output_folder, is_unfinished
         from clickvec.training.device import pick_device
+        from clickvec.training.fusing import LogTexts
         from clickvec.training.gate import Start
         from clickvec.training.loop import run_training
         from clickvec.training.measuring import folder_parts
@@ -143,7 +143,7 @@ def train(
             measured = inputs.read_dev(dev, catalogue, max_bad, columns) if dev else None
             tests = {"the judged set": measured} if measured else {}
             if not dev and not no_hold_out:
-                measured, test = folder_parts(logs[0], files.titles()) or (None, None)
+                measured, test = folder_parts(logs[0], files.titles) or (None, None)
                 tests = {"held-out clicks of the data folder": test} if test else {}
         elif old is not None:
             (data, texts), measured, tests = training_data.split_and_prepare(files, old_clicks, chosen)
@@ -154,13 +154,11 @@ def train(
             vectors = training_data.open_teacher(files, data, texts, chosen, out)
         source, start = inputs.file_names(logs), None
         if old is not None:
-            if texts is None and continuing.has_words(old):
-                texts = data_folder.load_with_texts(logs[0])[1]
             data, start = continuing.add_trigrams(data, texts, old, chosen), Start(old, tests)
             source = continuing.describe_source(old, source)
-            measured = measured if dev or continuing.has_choice(chosen) else None
+        fit_on = None if old or no_hold_out else LogTexts(texts, files.titles)
         model = run_training(
-            data, chosen, out, dev=measured, test=None if old else test, device=device, resume=resume,
+            data, chosen, out, dev=measured, test=None if old else test, texts=fit_on, device=device, resume=resume,
             overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors, workers=workers,
         )  # fmt: skip
     facts = {"model": str(out), "fingerprint": model.fingerprint, **model.training["kept"]}
@@ -180,8 +178,12 @@ def _print_figures(figures: dict[str, Any]) -> None:
     screen = Screen(1_000, this_screen().colour)
     head, *rows = figures_table(figures)
     print_result("\n".join(screen.table("<".ljust(len(head), ">"), head, rows)), coloured=screen.colour)
-    queries = counted(figures["queries"], "held-out query", "held-out queries")
+    queries, bm25 = counted(figures["queries"], "held-out query", "held-out queries"), ""
+    if "bm25" in figures:
+        bm25 = f"; BM25 is tuned on other held-out queries ({describe_settings(figures['bm25'])})"
+    if "folds" in figures:
+        queries = f"{counted(figures['queries'], 'query', 'queries')}, each by a model that was not trained on it,"
     print_message(
         f"{queries} over {counted(figures['titles'], 'title')}, in per cent, with 95% confidence intervals; p is of "
-        f"NDCG@10 against the best; BM25 is tuned on other held-out queries ({describe_settings(figures['bm25'])})"
+        f"NDCG@10 against the best{bm25}"
     )

@@ -1,7 +1,9 @@
 """How `train` reads its files: the data to train on, and what the model is measured on."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from clickvec.cli import inputs
 from clickvec.cli.bar import Bar
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from clickvec.training.measuring import Dev
 
 
-class LogFiles(NamedTuple):
+@dataclass(frozen=True)
+class LogFiles:
     """What the user names, and how it is read."""
 
     logs: list[Path]
@@ -32,8 +35,9 @@ class LogFiles(NamedTuple):
         """Read click logs, by default those to train on, and clean them."""
         return inputs.read_clean_log(logs or self.logs, self.max_bad, self.columns, self.catalogue, self.queries)
 
+    @cached_property
     def titles(self) -> list[str]:
-        """Read the titles of the catalogue; none if there is no catalogue."""
+        """The titles of the catalogue; none if there is no catalogue."""
         if self.catalogue is None:
             return []
         return [entry.title for entry in inputs.read_catalogue(self.catalogue, self.max_bad, self.columns, "unused")]
@@ -56,7 +60,7 @@ def hold_out_and_prepare(
     """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
     from clickvec.training.measuring import hold_out_clicks
 
-    titles = files.titles()
+    titles = files.titles
     parts = hold_out_clicks(files.read(), titles)
     return files.prepare(parts.train, recipe, titles), parts.dev, parts.test
 
@@ -70,27 +74,25 @@ def split_and_prepare(
     """
     from clickvec.training.continuing import split_new
 
-    titles, new = files.titles(), files.read()
+    titles, new = files.titles, files.read()
     parts = split_new(new, files.read([old_clicks]) if old_clicks else None, titles)
     return files.prepare(parts.train, recipe, titles), parts.dev, dict(parts.tests)
 
 
-def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | None]":
+def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts]":
     """Open a data folder, or read click logs, clean them and convert them to the arrays that training reads."""
-    from clickvec.training.trainer import load_checked, load_checked_with_texts
+    from clickvec.training.trainer import load_checked_with_texts
 
     logs = files.logs
     prepared = list(filter(inputs.is_data_folder, logs))
     if not prepared:
-        return files.prepare(files.read(), recipe, files.titles() if files.teachers else [])
+        return files.prepare(files.read(), recipe, files.titles if files.teachers else [])
     if len(logs) > 1:
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if files.shown:
         raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
-    if not files.teachers:
-        return load_checked(logs[0]), None
     data, texts = load_checked_with_texts(logs[0])
-    if not data.catalogue_titles:
+    if files.teachers and not data.catalogue_titles:
         print_message(
             f"{logs[0]} holds no other titles than those of the log, so only they are taught; to teach all titles, "
             "give --catalogue and --teacher to prepare"
@@ -98,11 +100,9 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | N
     return data, texts
 
 
-def open_teacher(
-    files: LogFiles, data: "Dataset", texts: "Texts | None", recipe: "Recipe", out: Path
-) -> "Teacher | None":
+def open_teacher(files: LogFiles, data: "Dataset", texts: "Texts", recipe: "Recipe", out: Path) -> "Teacher | None":
     """Return the vectors of the teachers, if there are any: kept beside the data folder or, for a log, beside --out."""
-    if not files.teachers or texts is None:
+    if not files.teachers:
         return None
     from clickvec.training.trainer import read_teacher
 

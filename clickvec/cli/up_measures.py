@@ -30,7 +30,7 @@ TIMED_QUERIES = 200
 TIMED_TITLES = 20_000
 SHOWN_QUERIES = 5_000  # for which the page shows the cells that respond to them
 CHOSEN_BY = "NDCG@10"
-MODES = ("hybrid", "vectors")
+MODES = ("hybrid", "vectors", "words")
 NAMES = {"vectors": "model"}  # what the model alone is called, here and by `train`
 BASELINE = "BM25 (tuned)"
 
@@ -53,6 +53,8 @@ def measure(folder: UpFolder, judged: Path | None, source: str, max_bad: float) 
                 told = _quality(index, *held_out[:2], read_judged(judged, max_bad).rows if judged else (), measured)
             except ClickvecError as error:  # the catalogue has no clicked title
                 told = Told(f"Nothing: {error}.")
+        elif figures := index.encoder.model.training.get("held_out"):
+            told = _cross_validated(figures, measured)
     measured["note"] = told.text
     write_json(folder.about / "measured.json", measured)
     return told
@@ -65,7 +67,7 @@ def _quality(
     bm25 = _tuned_bm25(index, dev)
     result = _evaluate(index, test, bm25)
     head, *rows = result.as_table(intervals=True)
-    measured["queries"], measured["rows"] = len(result.query_ids), _rows(result)
+    measured["queries"], measured["rows"] = len(result.query_ids), _rows(_systems(result))
     text = f"{counted(len(result.query_ids), 'held-out query', 'held-out queries')} over {counted(len(index), 'title')}"
     text += ", in per cent, with 95% confidence intervals."
     if result.absent:
@@ -74,11 +76,25 @@ def _quality(
         )
     if judged:
         graded, name = _evaluate(index, judged, bm25), f"judged {CHOSEN_BY}"
-        measured["rows"] += [row | {"metric": name} for row in _rows(graded) if row["metric"] == CHOSEN_BY]
+        measured["rows"] += [row | {"metric": name} for row in _rows(_systems(graded)) if row["metric"] == CHOSEN_BY]
         column = [row[graded.measures.index(CHOSEN_BY) + 1] for row in graded.as_table(intervals=True)]
         head, rows = [*head, name], [[*row, cell] for row, cell in zip(rows, column[1:], strict=True)]
         text += f" {counted(len(graded.query_ids), 'judged query', 'judged queries')} with graded titles."
     return Told(f"{text} {_verdict(result)}", [head, *([NAMES.get(name, name), *cells] for name, *cells in rows)])
+
+
+def _cross_validated(figures: dict[str, Any], measured: dict[str, Any]) -> Told:
+    """Return what training measured on parts of a small log. Add the figures to `measured`."""
+    from clickvec.training.measuring import figures_table
+
+    measured["queries"] = figures["queries"]
+    measured["rows"] = _rows(figures["systems"])
+    return Told(
+        f"{counted(figures['queries'], 'query', 'queries')} of the log over {counted(figures['titles'], 'title')}, "
+        f"each by one of {figures['folds']} models that were not trained on it, in per cent, with 95% confidence "
+        "intervals.",
+        figures_table(figures),
+    )
 
 
 def _tuned_bm25(index: "Index", dev: "ClickLog") -> "BM25 | None":
@@ -92,23 +108,28 @@ def _tuned_bm25(index: "Index", dev: "ClickLog") -> "BM25 | None":
 
 
 def _evaluate(index: "Index", source: "Source", bm25: "BM25 | None") -> "Evaluation":
-    """Measure hybrid search and vectors alone beside BM25 or, in a very large index, its search by words."""
+    """Measure hybrid search, vectors alone and words alone beside tuned BM25, unless the index is very large."""
     from clickvec.evaluation.index_measures import measure_index
     from clickvec.evaluation.index_queries import index_queries
 
     queries = index_queries(index, source).sample(MOST_QUERIES)
-    return measure_index(index, queries, bm25, Bar(), MODES if bm25 else (*MODES, "words"))
+    return measure_index(index, queries, bm25, Bar(), MODES)
 
 
-def _rows(result: "Evaluation") -> list[dict[str, Any]]:
-    """Return the figures as about_folder.MeasuredRow."""
+def _rows(systems: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return figures with intervals as about_folder.MeasuredRow."""
     return [
-        {"system": NAMES.get(system, system), "metric": metric, "value": value, "low": low, "high": high}
-        for system, means, intervals in zip(
-            result.systems, result.means.tolist(), result.intervals.tolist(), strict=True
-        )
-        for metric, value, (low, high) in zip(result.measures, means, intervals, strict=True)
-    ]
+        {
+            "system": NAMES.get(one["system"], one["system"]), "metric": metric, "value": one[metric],
+            "low": low, "high": high,
+        }
+        for one in systems for metric, (low, high) in one["intervals"].items()
+    ]  # fmt: skip
+
+
+def _systems(result: "Evaluation") -> list[dict[str, Any]]:
+    systems: list[dict[str, Any]] = result.as_json(intervals=True)["systems"]
+    return systems
 
 
 def _verdict(result: "Evaluation") -> str:
@@ -149,7 +170,7 @@ def _megabytes(folder: Path) -> float:
 
 def write_evaluation(about: Path, result: "Evaluation", data: str) -> None:
     """Write the figures of an evaluation as measured.json. Models are called like their folders."""
-    rows, names = _rows(result), [Path(system).name for system in result.systems]
+    rows, names = _rows(_systems(result)), [Path(system).name for system in result.systems]
     if len(set(names)) == len(names):
         rows = [row | {"system": Path(row["system"]).name} for row in rows]
     write_json(about / "measured.json", {"data": data, "queries": len(result.query_ids), "rows": rows})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clickvec.cli import doctor_verb, index_verbs, prepare, up_measures
 from clickvec.cli.bar import Bar
-from clickvec.cli.inputs import file_names
+from clickvec.cli.inputs import file_names, read_catalogue
 from clickvec.cli.streams import print_message
 from clickvec.cli.up_folder import Inputs, Told, UpFolder, hash_files, hash_value
 from clickvec.errors import ClickvecError, missing_extra
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
-NEW_FORMATS = 3  # raise this if a stage gives another result for the same inputs
+NEW_FORMATS = 4  # raise this if a stage gives another result for the same inputs
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,12 @@ class Plan:
     def judged(self) -> Path | None:
         """A judged set to measure on as well. The built-in log has one."""
         return self.folder.site / "test.tsv.gz" if self.is_built_in else self.options.judged
+
+    def catalogue_titles(self) -> list[str]:
+        """Read the titles of the catalogue; none if the titles of the log are the catalogue."""
+        if self.catalogue is None:
+            return []
+        return [one.title for one in read_catalogue(self.catalogue, self.options.max_bad, self.columns, "unused")]
 
     @cached_property
     def files(self) -> dict[str, str]:
@@ -199,15 +205,18 @@ def train(plan: Plan) -> Told:
 
     folder = plan.folder
     with tuned_for_training():
+        from clickvec.evaluation.fitting import verdict
         from clickvec.training.checkpoint import CheckpointError
+        from clickvec.training.fusing import LogTexts
         from clickvec.training.loop import run_training
         from clickvec.training.measuring import folder_parts
-        from clickvec.training.trainer import load_checked
+        from clickvec.training.trainer import load_checked_with_texts
 
-        data, recipe = load_checked(folder.data), plan.recipe
-        parts = folder_parts(folder.data) if has_held_out(folder) else None
+        data, texts = load_checked_with_texts(folder.data)
+        recipe, titles = plan.recipe, plan.catalogue_titles()
+        parts = folder_parts(folder.data, titles) if has_held_out(folder) else None
         options: dict[str, Any] = {"dev": parts[0] if parts else None, "source": file_names(plan.logs)}
-        options["device"] = plan.options.device
+        options |= {"device": plan.options.device, "texts": LogTexts(texts, titles)}
         is_unfinished = (folder.path / "model.run" / "checkpoint.safetensors").exists()
         try:
             model = run_training(
@@ -225,12 +234,14 @@ def train(plan: Plan) -> Told:
         )
     if "dev" in kept:
         text += f" Epoch {kept['epoch']} is kept: NDCG@10 {kept['dev']['NDCG@10']:.1f} on the queries for choosing."
+    if model.fusion_report:
+        text = f"{text} {verdict(model.fusion_report)}".rstrip()
     return Told(text)
 
 
 def index(plan: Plan) -> Told:
-    """Index the titles, and choose on held-out clicks how words and vectors make the score."""
-    from clickvec.data import BadLines, Columns, data_folder, stream_titles
+    """Index the titles. Words and vectors make the score as training has chosen."""
+    from clickvec.data import BadLines, Columns, stream_titles
     from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
 
@@ -244,9 +255,6 @@ def index(plan: Plan) -> Told:
         folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
         search=options.search,
     ) as made:  # fmt: skip
-        held_out = data_folder.load_held_out(folder.data)
-        if held_out:
-            index_verbs.fit(made, held_out[0])
         score = "the probability of a click" if made.fusion.method == "clicks" else f"fused by {made.fusion.method}"
         source = "of the catalogue" if plan.catalogue else "of the log, with row numbers as ids"
         return Told(f"{counted(len(made), 'title')} {source}, to search by words and vectors; the score is {score}.")
@@ -292,14 +300,12 @@ def _train_inputs(plan: Plan) -> Inputs:
 def _index_inputs(plan: Plan) -> Inputs:
     from clickvec.model.folder import open_model
 
-    folder = plan.folder
-    held_out = [folder.data / "dev.tsv"] if has_held_out(folder) else []
+    folder, model = plan.folder, open_model(plan.folder.model)
     source = {"the titles": hash_files([folder.titles])}
     if plan.catalogue:
         source = {name: plan.files[name] for name in ("the catalogue", "--columns")}
-    model = open_model(folder.model).fingerprint
     options = {f"--{name}": getattr(plan.options, name) for name in ("vectors", "search", "numbers")}
-    return {"the model": model, **source, **options, "held-out clicks": hash_files(held_out)}
+    return {"the model": model.fingerprint, "the fusion": hash_value(model.fusion), **source, **options}
 
 
 def _measure_inputs(plan: Plan) -> Inputs:

@@ -49,17 +49,24 @@ def split_queries(queries: Sequence[str], first_clicks: NDArray[np.int64] | None
 
     `first_clicks` are the times of the first clicks, in seconds. Repeated queries change nothing.
     """
-    groups, group_of = np.unique(_hashes(queries), return_inverse=True)  # sorted by hash: the random order
-    size = held_out_size(len(groups))
-    order = np.arange(len(groups))
+    group_of = near_duplicate_groups(queries)
+    groups = int(group_of.max(initial=-1)) + 1
+    size = held_out_size(groups)
+    order = np.arange(groups)
     if first_clicks is not None:
-        first = np.full(len(groups), np.iinfo(np.int64).max)
+        first = np.full(groups, np.iinfo(np.int64).max)
         np.minimum.at(first, group_of, first_clicks)
         order = np.argsort(first, kind="stable")
-    parts = np.full(len(groups), TRAIN, np.int8)
+    parts = np.full(groups, TRAIN, np.int8)
     parts[order[len(order) - 2 * size : len(order) - size]] = DEV
     parts[order[len(order) - size :]] = TEST
     return parts[group_of]
+
+
+def near_duplicate_groups(queries: Sequence[str]) -> NDArray[np.int64]:
+    """Return for each query the number of its group of near-duplicates, in a random order that is always the same."""
+    groups: NDArray[np.int64] = np.unique(_hashes(queries), return_inverse=True)[1]
+    return groups
 
 
 def held_out_size(groups: int) -> int:

@@ -39,7 +39,7 @@ def describe_forecast(found: Forecast, whole: float) -> Finding:
     share = found.lines[-1] / whole
     used = "the whole log" if share >= 1 else f"{share:.0%} of the log"
     text = (
-        f"On {count_of(found.queries, 'held-out query', 'held-out queries')}, a model from {used} has NDCG@10 "
+        f"On {count_of(found.queries, 'held-out query', 'held-out queries')}, hybrid search with a model of {used} has NDCG@10 "
         f"{found.means[-1]:.1f}, tuned BM25 {found.bm25:.1f}: a difference of {ahead:+.1f} [{low:+.1f}, {high:+.1f}]. "
         f"Twice the clicks would bring {found.gain[0]:+.1f} [{found.gain[1]:+.1f}, {found.gain[2]:+.1f}]."
     )
@@ -53,7 +53,7 @@ def _advice(found: Forecast, whole: float) -> str:
         more = "More clicks would help little." if found.gain[2] < SMALL_GAIN else "More clicks would make it better."
         return f"There is enough data to beat BM25. {more}"
     if high >= 0:
-        return "Model and BM25 are level. Collect more clicks, or combine the two."
+        return "Hybrid search and BM25 are level. Collect more clicks."
     times = found.needed / whole
     if times > FAR:
         return "By this curve no amount of such clicks beats BM25. Use BM25."

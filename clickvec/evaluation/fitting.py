@@ -5,7 +5,7 @@ vectors. All of them are used, so that the fitted probabilities are those of wha
 or grade counts as not clicked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,6 +39,8 @@ GRIDS = {
     "mixture": tuple(Fusion.mixture(step / 20) for step in range(4, 21)),
 }
 METHODS = (*GRIDS, "clicks")
+# The probability of a click by one part alone, and the facts of the other part that it ignores.
+PARTS = {"words alone": frozenset({"cosine"}), "vectors alone": frozenset({"words", "rarest match"})}
 BINS = 10
 LABEL = "fitting the fusion"
 
@@ -72,7 +74,7 @@ class Validation(NamedTuple):
 
     values: dict[str, Floats]
     fits: dict[str, Fit]
-    chances: list[Floats]  # of all candidates of each query, by `clicks` fitted on other queries
+    chances: dict[str, list[Floats]]  # of all candidates of each query, by probabilities that were fitted on others
 
 
 class FittedFusion(NamedTuple):
@@ -80,6 +82,7 @@ class FittedFusion(NamedTuple):
 
     fusion: Fusion
     report: dict[str, Any]
+    values: dict[str, Floats]  # of words, vectors and each method: (measures, queries)
 
 
 def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -> FittedFusion:
@@ -90,11 +93,31 @@ def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -
     """
     queries = gather(index, index_queries(index, source).present().sample(MOST_QUERIES), progress)
     if len(queries) < FEWEST_QUERIES:
-        raise ClickvecError(
-            f"the fusion cannot be fitted on {len(queries):,} queries; give at least {FEWEST_QUERIES}, or leave "
-            "the default"
-        )
+        raise too_few(len(queries))
     return choose(queries, progress)
+
+
+def too_few(queries: int) -> ClickvecError:
+    """Return the error that says that a fusion cannot be fitted on so few queries."""
+    return ClickvecError(f"the fusion cannot be fitted on {queries:,} queries; it needs at least {FEWEST_QUERIES}")
+
+
+def verdict(report: dict[str, Any]) -> str:
+    """Say so if the fusion is not better than words or vectors alone, and by what an index ranks then."""
+    measure, chosen = MEASURES[CHOSEN_BY], report["chosen"]
+    figures = {name: float(row[measure]) for name, row in report["figures"].items()}
+    if chosen in PARTS:
+        return (
+            f"Hybrid search ranks by {chosen}, which is better here: {measure} {figures[chosen]:.1f}, and "
+            f"{figures['clicks']:.1f} by both."
+        )
+    part = max(("words", "vectors"), key=lambda name: figures[name])
+    if figures[part] < figures[chosen]:
+        return ""
+    return (
+        f"Hybrid search is not better than {part} alone: {measure} {figures[chosen]:.1f} and {figures[part]:.1f}. The "
+        "difference is not significant, so it ranks by both."
+    )
 
 
 def use_best_fusion(index: Index, source: Source, progress: Progress | None = None) -> FittedFusion:
@@ -135,18 +158,28 @@ def gather(index: Index, queries: IndexQueries, progress: Progress | None = None
 
 
 def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> FittedFusion:
-    """Cross-validate the three methods, choose one, and fit it on all queries."""
+    """Cross-validate the three methods and each part alone, choose one, and fit it on all queries.
+
+    A part alone is chosen if it is better than the fusion by more than a standard error: otherwise the fusion does no
+    harm, and it finds what that part misses.
+    """
     values, fits, chances = validate(queries, progress)
-    best = max(METHODS, key=lambda name: float(values[name][CHOSEN_BY].mean()))
-    chosen = best if _is_clearly_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY]) else "clicks"
-    bins, error = reliability(np.concatenate(chances), np.concatenate([query.clicked for query in queries]))
+
+    def best_of(names: Iterable[str]) -> str:
+        return max(names, key=lambda name: float(values[name][CHOSEN_BY].mean()))
+
+    best, part = best_of(METHODS), best_of(PARTS)
+    chosen = best if _is_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY], errors=2) else "clicks"
+    chosen = part if _is_better(values[part][CHOSEN_BY], values[chosen][CHOSEN_BY], errors=1) else chosen
+    predicted = chances.get(chosen, chances["clicks"])
+    bins, error = reliability(np.concatenate(predicted), np.concatenate([query.clicked for query in queries]))
     means = {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
     about = {"queries": len(queries), "chosen": chosen, "figures": means, "calibration_error": error}
-    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins})
+    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins}, values)
 
 
 def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -> Validation:
-    """Measure words, vectors and the default on all queries, and the three methods by cross-validation."""
+    """Measure words, vectors and the default on all queries, and what is fitted by cross-validation."""
     report = progress or ignore
     values = {"words": measure_scores(queries, by_words), "vectors": measure_scores(queries, by_vectors)}
     values["default"] = measure_scores(queries, Fusion.default().scores)
@@ -155,8 +188,10 @@ def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -
         report(LABEL, done, len(METHODS))
         fits[name], values[name] = _choose_setting(queries, fusions)
     report(LABEL, len(GRIDS), len(METHODS))
-    fits["clicks"] = partial(_fit_clicks, queries)
-    values["clicks"], chances = _cross_validate(queries, fits["clicks"])
+    chances = dict[str, list[Floats]]()
+    for name, without in {"clicks": frozenset[str](), **PARTS}.items():
+        fits[name] = partial(_fit_clicks, queries, without=without)
+        values[name], chances[name] = _cross_validate(queries, fits[name])
     report(LABEL, len(METHODS), len(METHODS))
     return Validation(values, fits, chances)
 
@@ -226,11 +261,11 @@ def _cross_validate(queries: Sequence[FittedQuery], fit: Fit) -> tuple[Floats, l
     return values_table(rows), scores
 
 
-def _fit_clicks(queries: Sequence[FittedQuery], on: Sequence[int]) -> Fusion:
-    return fit_clicks([queries[at].facts for at in on], [queries[at].clicked for at in on])
+def _fit_clicks(queries: Sequence[FittedQuery], on: Sequence[int], without: frozenset[str] = frozenset()) -> Fusion:
+    return fit_clicks([queries[at].facts for at in on], [queries[at].clicked for at in on], without)
 
 
-def _is_clearly_better(one: Floats, other: Floats) -> bool:
-    """Tell whether a difference is larger than two standard errors of the paired difference."""
+def _is_better(one: Floats, other: Floats, errors: float) -> bool:
+    """Tell whether a mean is higher by more than so many standard errors of the paired difference."""
     difference = one - other
-    return bool(difference.mean() > 2 * difference.std() / np.sqrt(len(difference)))
+    return bool(difference.mean() > errors * difference.std() / np.sqrt(len(difference)))

@@ -31,25 +31,31 @@ def fact_rows(candidates: Candidates) -> Floats:
     return np.stack([np.ones(count), *columns], axis=1)
 
 
-def fit_clicks(rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]]) -> Fusion:
-    """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked."""
+def fit_clicks(
+    rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]], without: frozenset[str] = frozenset()
+) -> Fusion:
+    """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked.
+
+    The facts in `without` get the weight 0: the score is then the probability of a click by what is left.
+    """
     facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
-    prior = np.array([PRIOR.get(name, 0.0) for name in NAMES])
-    weights = _fit_rising(facts, labels, prior) if len(facts) else prior
+    kept = ~np.isin(NAMES, list(without))
+    prior = np.where(kept, [PRIOR.get(name, 0.0) for name in NAMES], 0.0)
+    weights = _fit_rising(facts, labels, prior, kept) if len(facts) else prior
     weights, bend = _calibrate(facts, labels, weights) if len(facts) else (weights, {})
     return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True)) | bend})
 
 
-def _fit_rising(facts: Floats, labels: Floats, prior: Floats) -> Floats:
+def _fit_rising(facts: Floats, labels: Floats, prior: Floats, kept: NDArray[np.bool_]) -> Floats:
     """Fit the weights. Those in RISING that would be negative are 0, so a better match never lowers the score."""
-    rising, kept = np.isin(NAMES, RISING), np.ones(len(NAMES), np.bool_)
+    rising = np.isin(NAMES, RISING)
     while True:
         weights = np.zeros(len(NAMES))
         weights[kept] = fit_logistic(facts[:, kept], labels, prior[kept], PENALTY)
         negative = rising & (weights < 0)
         if not negative.any():
             return weights
-        kept &= ~negative
+        kept = kept & ~negative
 
 
 def _calibrate(facts: Floats, labels: Floats, weights: Floats) -> tuple[Floats, dict[str, float]]:

@@ -63,6 +63,8 @@ class Neural(Ranker):
 def stored_settings(rankers: Iterable[Ranker]) -> Settings | None:
     """Return the settings of BM25 that a model carries because held-out clicks have chosen them; None if none does."""
     for ranker in rankers:
-        if isinstance(ranker, Neural) and (figures := ranker.encoder.model.training.get("held_out")):
-            return dict(figures["bm25"])
+        if isinstance(ranker, Neural):
+            figures = ranker.encoder.model.training.get("held_out") or {}
+            if "bm25" in figures:
+                return dict(figures["bm25"])
     return None

@@ -11,7 +11,6 @@ It holds
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model import forward
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
+from clickvec.storage.json_files import json_hash
 from clickvec.storage.snapshot import Snapshot, describe_file, open_folder
 from clickvec.text.trigrams import is_whole_word
 
@@ -43,6 +43,8 @@ class Model(NamedTuple):
     fingerprint: str = ""
     metrics: str = ""  # metrics.jsonl
     card: str = ""  # README.md
+    fusion: Mapping[str, Any] | None = None  # how an index of this model ranks (search/fusion.py): method and weights
+    fusion_report: dict[str, Any] | None = None  # how it was chosen
 
     def tower_weights(self, side: str) -> dict[str, forward.Array]:
         """Return the weights of the query or title tower, with the names and in the order of `forward.shapes`."""
@@ -88,6 +90,9 @@ def write_model(model: Model, fresh: Path) -> str:
         "samples": {name: describe_file(fresh / name) for name in _HASHED},
         "training": model.training,
     }
+    if model.fusion is not None:  # not in the fingerprint: another fusion does not change a vector
+        fusion = dict(model.fusion)
+        config["fusion"] = {"hash": json_hash(fusion), **fusion, "report": model.fusion_report}
     config["fingerprint"] = _fingerprint(config)
     write_json(fresh / "config.json", config)
     return str(config["fingerprint"])
@@ -133,7 +138,7 @@ def read_model(opened: Snapshot, verify: bool = False) -> Model:
         model = Model(
             tower, config["shared_tower"], config["max_words"], tuple(opened.lines("trigrams.txt")),
             opened.arrays("weights.safetensors"), config["training"], fingerprint,
-            opened.text("metrics.jsonl"), opened.text("README.md"),
+            opened.text("metrics.jsonl"), opened.text("README.md"), *_read_fusion(config.get("fusion"), path),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UnavailableError(f"{path}/config.json lacks or misspells {error}; copy the folder again") from None
@@ -148,6 +153,20 @@ def _read_tower(fields: dict[str, Any], path: Path) -> Tower:
         return Tower(**fields)
     except ClickvecError as error:
         raise UnavailableError(f"{path}/config.json is damaged: {error}; copy the folder again") from None
+
+
+def _read_fusion(stored: object, path: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return how an index of the model ranks, and how that was chosen; None if training did not choose it."""
+    if stored is None:
+        return None, None
+    if not isinstance(stored, dict) or not isinstance(stored.get("report"), dict | None):
+        raise ValueError("fusion")
+    fusion = {"method": stored["method"], "weights": stored["weights"]}
+    if stored["hash"] != json_hash(fusion):
+        raise UnavailableError(
+            f"{path}/config.json was changed: the hash of its fusion disagrees; copy the folder again"
+        )
+    return fusion, stored.get("report")
 
 
 def _check_kinds(config: Mapping[str, Any]) -> None:
@@ -212,4 +231,4 @@ def _bytes_and_hash(path: Path) -> dict[str, Any]:
 def _fingerprint(config: Mapping[str, Any]) -> str:
     """Return a hash of what the model computes: tower, text settings, and the hashes of weights and trigrams."""
     parts = {key: config[key] for key in ("tower", "shared_tower", "max_words", "files")}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return json_hash(parts)

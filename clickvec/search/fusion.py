@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.errors import ClickvecError
+from clickvec.model.folder import Model
+from clickvec.storage.json_files import json_hash
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -170,6 +172,11 @@ class Fusion:
             terms["calibration"] = bend * np.maximum(sum(terms.values()) - self.weights.get("bend from", 0.0), 0)
         return terms
 
+    @property
+    def hash(self) -> str:
+        """Identify the fusion, as the fingerprint identifies a model: two indexes with both alike rank alike."""
+        return json_hash(self.as_json())
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as `from_json` takes them."""
         return {"method": self.method, "weights": dict(self.weights)}
@@ -214,6 +221,11 @@ class Fusion:
         rest = 1 - CODES
         weights = {"cosine": round(rest * cosine, 9), "words": round(rest * (1 - cosine), 9), "codes": CODES}
         return cls.from_json({"method": "mixture", "weights": weights})
+
+
+def fusion_settings(model: Model) -> dict[str, Any]:
+    """Return the settings of an index that ranks as training has chosen for its model, or by default."""
+    return {"fusion": model.fusion, "fusion_report": model.fusion_report}
 
 
 def logistic(log_odds: Floats) -> Floats:

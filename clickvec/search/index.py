@@ -18,7 +18,7 @@ from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.given_documents import Given, changes_of, documents_of
 from clickvec.search.engines.address import is_address
 from clickvec.search.engines.engine_opening import create_at, open_address
-from clickvec.search.fusion import Fusion
+from clickvec.search.fusion import Fusion, fusion_settings
 from clickvec.search.hits import Hit, Parts
 from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
 from clickvec.search.live.live_folder import LiveFolder
@@ -97,7 +97,8 @@ class Index(Searchable):
         if isinstance(path, str) and is_address(path):
             create_at(path, encoder, given, overwrite, vectors, search, progress)
             return cls.open(path, encoder if encoder.fingerprint else None)
-        write_index(Path(path), encoder, given, Settings(vectors=vectors, search=search), overwrite, progress)
+        settings = Settings(vectors=vectors, search=search, **fusion_settings(encoder.model))
+        write_index(Path(path), encoder, given, settings, overwrite, progress)
         return cls.open(path, encoder if encoder.fingerprint else None)
 
     @classmethod
@@ -122,7 +123,8 @@ class Index(Searchable):
             self._live.refresh()
             view = self._live.view()
             if not isinstance(view, View):  # in a database
-                write_index(Path(path), view.encoder, view.documents, Settings(), overwrite, progress)
+                settings = Settings(fusion=view.fusion.as_json(), fusion_report=view.fusion_report)
+                write_index(Path(path), view.encoder, view.documents, settings, overwrite, progress)
                 return
             view.segment.check(wait=True)
             vectors, scales = view.live_vectors()
@@ -184,10 +186,11 @@ class Index(Searchable):
     ) -> None:
         """Encode all titles with another model, then use it and the fusion from one moment on.
 
-        Without a fusion, that of the model is used, or the default. `report` says how the fusion was chosen.
+        Without a fusion, the one that training has chosen for the model is used, or the default. `report` says how
+        the fusion was chosen.
         """
-        chosen = None if fusion is None else fusion.as_json()
-        self._live.use_model(encoder, progress, fusion=chosen, fusion_report=report)
+        chosen = {"fusion": fusion.as_json(), "fusion_report": report} if fusion else fusion_settings(encoder.model)
+        self._live.use_model(encoder, progress, **chosen)
 
     def compact(self, progress: Progress | None = None) -> None:
         """Write everything that is derived from the documents again. This happens by itself after many changes."""

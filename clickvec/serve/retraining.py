@@ -60,7 +60,8 @@ def retrain(
 
     The new model is swapped in if it was compared with the old one on held-out clicks and is not significantly worse.
     Otherwise the old model and the logs stay, and the next call reads the logs again. A running service goes on
-    answering; it has the new model a moment after the swap. The fusion stays, so scores keep their meaning.
+    answering; it has the new model, and the fusion that was fitted for it, in the same moment. With too few clicks to
+    fit one, the fusion stays.
 
     Queries that fewer clients typed than the cleaning demands are dropped, if the logs have clients.
     """
@@ -81,8 +82,8 @@ def retrain(
         with tempfile.TemporaryDirectory(prefix="clickvec-retrain-") as folder:
             source = names if is_usual else new_clicks  # of files, the model card has the names
             new = continue_training(
-                source, _model_folder(index), Path(folder) / "model", old_clicks=old_log, device=device,
-                progress=progress,
+                source, _model_folder(index), Path(folder) / "model", old_clicks=old_log,
+                catalogue=(document.title for document in index), device=device, progress=progress,
             )  # fmt: skip
             compared = list(new.model.training.get("continued", {}).get("compared", []))
             if new.fingerprint == old.fingerprint:
@@ -90,7 +91,10 @@ def retrain(
                 return Retrained(False, old.fingerprint, reason, compared, names)
             if not compared:
                 return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, least), compared, names)
-            index.use_model(new, index.fusion, report=index.fusion_report)
+            if new.model.fusion in (None, old.model.fusion):
+                index.use_model(new, index.fusion, report=index.fusion_report)
+            else:
+                index.use_model(new)
         mark_used(logs)
         return Retrained(True, new.fingerprint, "The new model is in use.", compared, names)
     finally:

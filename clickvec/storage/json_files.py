@@ -3,6 +3,7 @@
 All JSON of model, index, data and run folders is read here, and so are the headers of safetensors files.
 """
 
+import hashlib
 import json
 import math
 import types
@@ -29,6 +30,11 @@ def parse_json(data: bytes | str, max_bytes: int = MAX_BYTES) -> Any:  # noqa: A
     if is_deep:
         raise ValueError(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     return value
+
+
+def json_hash(value: object) -> str:
+    """Return a hash of plain values: 32 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def read_json_object(file: BinaryIO, max_bytes: int = MAX_BYTES) -> dict[str, Any]:

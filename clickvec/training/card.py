@@ -53,11 +53,15 @@ def _held_out(figures: dict[str, Any] | None) -> list[str]:
     if figures is None:
         return []
     head, *rows = figures_table(figures)
+    whose = "that are not in training" if "folds" not in figures else "of the log"
+    how = (
+        f"BM25 is tuned on other held-out queries: {describe_settings(figures['bm25'])}." if "bm25" in figures else
+        f"Each query is searched by one of {figures['folds']} models that were trained on the other parts of the log."
+    )  # fmt: skip
     return [
-        "## Held-out clicks", "",
-        f"{figures['queries']:,} queries that are not in training, and {figures['titles']:,} titles that each system",
-        "searches for the clicked ones. In per cent, with 95% confidence intervals (bootstrap over queries).",
-        f"BM25 is tuned on other held-out queries: {describe_settings(figures['bm25'])}.", "",
+        "## Held-out clicks" if "folds" not in figures else "## Cross-validation", "",
+        f"{figures['queries']:,} queries {whose}, and {figures['titles']:,} titles that each system",
+        "searches for the clicked ones. In per cent, with 95% confidence intervals (bootstrap over queries).", how, "",
         f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), "",
     ]  # fmt: skip
 

@@ -91,9 +91,9 @@ def continue_training(
         train, dev, tests = split_new(read_clean(clicks), old, titles)
         data, texts = prepare_taught(train, chosen, titles if teacher else ())
     trained = run_training(
-        add_trigrams(data, texts, start, chosen), chosen, out, dev=dev if has_choice(chosen) else None,
-        device=device, resume=resume, overwrite=overwrite, source=describe_source(start, file_names(clicks)),
-        progress=progress, start=Start(start, tests),
+        add_trigrams(data, texts, start, chosen), chosen, out, dev=dev, device=device, resume=resume,
+        overwrite=overwrite, source=describe_source(start, file_names(clicks)), progress=progress,
+        start=Start(start, tests),
         teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip
     return Encoder(trained, out.resolve())
@@ -126,11 +126,6 @@ def continued_recipe(model: Model, *, has_teacher: bool = False, **options: Any)
     if has_words(model) and not chosen.whole_words:
         raise ClickvecError("whole_words=false, but the model has whole words; leave the setting out")
     return chosen
-
-
-def has_choice(recipe: Recipe) -> bool:
-    """Tell whether there is an epoch to choose. Measuring takes as long as an epoch over a few clicks."""
-    return recipe.epochs > 1 or recipe.patience > 0
 
 
 class NewParts(NamedTuple):

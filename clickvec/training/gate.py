@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clickvec.config import Recipe
 from clickvec.evaluation.held_out_clicks import Collection, measure
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
@@ -23,6 +24,11 @@ class Start(NamedTuple):
 
     model: Model
     tests: Mapping[str, Dev]
+
+
+def has_choice(recipe: Recipe) -> bool:
+    """Tell whether there is an epoch to choose. Measuring takes as long as an epoch over a few clicks."""
+    return recipe.epochs > 1 or recipe.patience > 0
 
 
 def decide(start: Start, model: Model, out: Path, progress: Progress) -> Model:

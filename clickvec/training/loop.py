@@ -36,9 +36,10 @@ from clickvec.training.checkpoint import check_output_folder, clear, locked_run_
 from clickvec.training.click_weights import click_weights
 from clickvec.training.device import make_updater, pick_device
 from clickvec.training.distillation import weigh_teacher
-from clickvec.training.gate import Start, decide
+from clickvec.training.fusing import LogTexts, fit_and_measure
+from clickvec.training.gate import Start, decide, has_choice
 from clickvec.training.input_checks import check_inputs, with_words_of
-from clickvec.training.measuring import Dev, describe_epoch, dev_scores, held_out_figures
+from clickvec.training.measuring import Dev, describe_epoch, dev_scores
 from clickvec.training.negatives import Ids, Sampler
 from clickvec.training.towers import TowerPair, make_batch
 from clickvec.training.update import Seed, unit
@@ -54,13 +55,14 @@ SHUFFLE, MINE = 2, 4
 
 def run_training(
     data: Dataset, recipe: Recipe, out: str | Path, *, dev: Dev | None = None, test: Collection | None = None,
-    device: str = "auto", resume: bool = False, overwrite: bool = False, source: str = "",
-    progress: Progress | None = None, start: Start | None = None, teacher: Teacher | None = None,
+    texts: LogTexts | None = None, device: str = "auto", resume: bool = False, overwrite: bool = False,
+    source: str = "", progress: Progress | None = None, start: Start | None = None, teacher: Teacher | None = None,
     workers: Workers = ALONE,
 ) -> Model:  # fmt: skip
     """Train a model, write it to `out` and return it. `source` tells the model card where the data comes from.
 
-    `dev` is measured after each epoch. If it is held-out clicks, the model card tells the figures on `test`. With
+    `dev` is measured after each epoch, if there is an epoch to choose, and the fusion is fitted on it. The model card
+    tells the figures on `test`. If dev is too small, `texts` let models of parts of the log take its place. With
     `start`, training continues from a model, and `out` gets that model if the new one is significantly worse. With a
     `teacher`, the model also learns to find the same texts alike as the teacher does. If there are several `workers`,
     the first one writes all files.
@@ -88,7 +90,7 @@ def run_training(
             run.all_epochs()
             if not workers.is_first:
                 return run.model(run.towers.to_arrays())
-            run.finish(path, test)
+            run.finish(path, test, texts)
             shutil.rmtree(run_folder, ignore_errors=True)
         return folder.open_model(path)
 
@@ -109,9 +111,9 @@ class Run:
         self, data: Dataset, recipe: Recipe, run_folder: Path, dev: Dev | None = None,
         device: torch.device = torch.device("cpu"), source: str = "", progress: Progress = ignore,  # noqa: B008
         stop: threading.Event | None = None, start: Start | None = None, teacher: Teacher | None = None,
-        workers: Workers = ALONE,
+        workers: Workers = ALONE, is_part: bool = False,
     ) -> None:  # fmt: skip
-        self.workers = workers
+        self.workers, self._is_part = workers, is_part
         run_folder = run_folder if workers.is_first or run_folder.is_dir() else Path(tempfile.gettempdir())
         self.data, self.recipe, self.folder, self.dev, self.device = data, recipe, run_folder, dev, device
         self.source, self.progress, self.stop, self.start = source, progress, stop or threading.Event(), start
@@ -220,12 +222,14 @@ class Run:
             "epoch": state.epoch + 1, "loss": loss, "pairs_per_second": self.pairs * (state.epoch + 1) / state.seconds,
             "seconds": state.seconds, "masked": state.masked, "mean_cosine": mean_cosine,
         }  # fmt: skip
-        if self.dev is not None:
+        if self.dev is not None and self._has_choice:
             row["dev"] = dev_scores(self.model(arrays), self.dev)
             if row["dev"]["NDCG@10"] > state.best_score:
                 state.best_epoch, state.best_score = state.epoch + 1, row["dev"]["NDCG@10"]
         state.history.append(row)
         state.epoch, state.batch, state.loss_sum, state.weight_sum, state.masked = state.epoch + 1, 0, 0.0, 0.0, 0
+        if self._is_part:
+            return
         if self._kept_epoch() == state.epoch and not self._is_complete():
             model = self.model(arrays)
             folder.save_model(model._replace(card=card.write(model)), self.folder / "best")
@@ -243,7 +247,13 @@ class Run:
 
     def _kept_epoch(self) -> int:
         """Return the epoch whose model is kept if the run ends now."""
-        return self.state.best_epoch if self.recipe.keep == "best" and self.dev is not None else self.state.epoch
+        chooses = self.recipe.keep == "best" and self.dev is not None and self._has_choice
+        return self.state.best_epoch if chooses else self.state.epoch
+
+    @property
+    def _has_choice(self) -> bool:
+        """Whether dev is measured after each epoch: not if training continues for a single one, which takes as long."""
+        return self.start is None or has_choice(self.recipe)
 
     # --- files ---------------------------------------------------------------------------------------------------
 
@@ -289,14 +299,32 @@ class Run:
             about["teacher"] = self._taught
         return Model(recipe.tower_shape(), recipe.shared_tower, recipe.max_words, self.data.trigrams, arrays, about)
 
-    def finish(self, out: Path, test: Collection | None = None) -> None:
-        """Write the model to keep, with the history of the whole run and the figures on test."""
+    def finish(self, out: Path, test: Collection | None = None, texts: LogTexts | None = None) -> None:
+        """Write the model to keep, with the history of the whole run, its fusion and the figures on test."""
         if self._kept_epoch() == self.state.epoch:
             arrays = self.towers.to_arrays()
         else:
             arrays = dict(folder.open_model(self.folder / "best").weights)
         model = self.model(arrays)._replace(metrics=self.state.metrics())
-        if test is not None and isinstance(self.dev, Collection):
-            model.training["held_out"] = held_out_figures(model, self.dev, test, self.progress)
         kept = decide(self.start, model, out, self.progress) if self.start else model
-        folder.save_model(kept._replace(card=card.write(kept)) if kept is model else kept, out)
+        if kept is model:
+            if self.start:
+                model = model._replace(fusion=self.start.model.fusion, fusion_report=self.start.model.fusion_report)
+            kept = fit_and_measure(model, self.data, self.dev, test, texts, self._train_fold, self.progress)
+            kept = kept._replace(card=card.write(kept))
+        folder.save_model(kept, out)
+
+    def _train_fold(self, data: Dataset, number: int) -> Model:
+        """Train a model on a part of the data, and keep no file of it."""
+
+        def progress(label: str, done: int, total: int | None, note: str = "") -> None:
+            self.progress(f"part {number + 1}, {label}", done, total, note)
+
+        recipe = dataclasses.replace(self.recipe, patience=0)  # it needs dev
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="part-") as path:
+            run = Run(
+                data, recipe, Path(path), None, self.device, progress=progress, stop=self.stop, teacher=self.teacher,
+                is_part=True,
+            )  # fmt: skip
+            run.all_epochs()
+            return run.model(run.towers.to_arrays())

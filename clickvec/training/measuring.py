@@ -7,18 +7,12 @@ from typing import Any, NamedTuple
 
 from clickvec.data import ClickLog, Judged, data_folder
 from clickvec.data.held_out import fewest_queries, hold_out
-from clickvec.errors import ClickvecError
-from clickvec.evaluation.fitting import use_best_fusion
 from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
-from clickvec.evaluation.index_measures import Hybrid
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Neural
 from clickvec.evaluation.result import p_text
-from clickvec.evaluation.tuning import tune_bm25
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
-from clickvec.progress import Progress
-from clickvec.search.index import Index
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +35,9 @@ def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
     held = hold_out(clicks)
     if held is None:
         log.warning(
-            "No clicks are held out: the log has fewer than %d different queries. The last epoch is kept, and nothing "
-            "is measured. To measure, give a judged set with --dev.", fewest_queries()
-        )  # fmt: skip
+            "No clicks are held out: the log has fewer than %d different queries. The last epoch is kept.",
+            fewest_queries(),
+        )
         return Parts(clicks)
     by = "the latest ones" if clicks.times is not None else "by a hash of their words"
     return Parts(held.train, *_collections(held.dev, held.test, Catalogue(clicks.titles), titles, by))
@@ -53,7 +47,9 @@ def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Co
     """Return what a data folder holds out, dev and test, over its titles and more; None if it holds nothing out."""
     held = data_folder.load_held_out(path)
     if held is None:
-        log.warning("%s holds no clicks out, so nothing is measured; make it by prepare --hold-out, or add --dev", path)
+        log.warning(
+            "%s holds no clicks out, so the last epoch is kept; make it by prepare --hold-out, or add --dev", path
+        )
         return None
     dev, test, own_titles = held
     return _collections(dev, test, Catalogue(own_titles), titles, "as prepare did")
@@ -79,33 +75,6 @@ def dev_scores(model: Model, dev: Dev) -> dict[str, float]:
     return dict(zip(result.measures, result.means[0].tolist(), strict=True))
 
 
-def held_out_figures(model: Model, dev: Collection, test: Collection, progress: Progress) -> dict[str, Any]:
-    """Measure a model on test, alone and in hybrid search, beside BM25. Return plain values for the model card.
-
-    BM25 is tuned on dev, and the fusion of hybrid search is fitted on dev. An index of the model uses this fusion.
-    """
-    bm25, settings = tune_bm25(dev, progress)
-    bm25.name = "BM25 (tuned)"
-    encoder, titles = Encoder(model), test.catalogue.titles
-    index = Index.build(encoder, titles)
-    fusion = _fit(index, dev, progress)
-    result = measure([Neural(encoder, "model", index), Hybrid(index), bm25], test, progress)
-    return {
-        "queries": len(test.queries), "titles": len(titles), "bm25": settings,
-        "systems": result.as_json(intervals=True)["systems"], **fusion,
-    }  # fmt: skip
-
-
-def _fit(index: Index, dev: Collection, progress: Progress) -> dict[str, Any]:
-    """Fit the fusion of an index on dev, if it has enough queries."""
-    try:
-        fitted = use_best_fusion(index, dev, progress)
-    except ClickvecError as error:
-        log.info("The default fusion is kept: %s.", error)
-        return {}
-    return {"fusion": fitted.fusion.as_json(), "fusion_report": fitted.report}
-
-
 def figures_table(figures: dict[str, Any]) -> list[list[str]]:
     """Return the figures of the model card as a table: a header, then a row for each system."""
     first, *_ = figures["systems"]
@@ -113,7 +82,8 @@ def figures_table(figures: dict[str, Any]) -> list[list[str]]:
     for system in figures["systems"]:
         cells = (f"{system[name]:.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in system["intervals"].items())
         rows.append([system["system"], *cells, *([p_text(system["p"])] if "p" in system else [])])
-    return [["held-out clicks", *first["intervals"], *(["p"] if "p" in first else [])], *rows]
+    clicks = "cross-validated clicks" if "folds" in figures else "held-out clicks"
+    return [[clicks, *first["intervals"], *(["p"] if "p" in first else [])], *rows]
 
 
 def describe_epoch(row: dict[str, Any], epochs: int) -> str:

@@ -21,6 +21,7 @@ from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training.checkpoint import check_output_folder
 from clickvec.training.device import pick_device
 from clickvec.training.fine_tuning import Tuning
+from clickvec.training.fusing import LogTexts
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks
 from clickvec.training.tuned_teacher import open_tuned
@@ -50,9 +51,11 @@ def train(
     `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
     prepare`. `dev` is measured after each epoch, and the recipe `default` keeps the epoch with the best NDCG@10. By
     default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
-    `encoder.model.training["held_out"]` and the model card hold. A small log holds nothing out, and a data folder only
-    if it was made with `--hold-out`. `dev` may also be a judged set or its path. With None, all clicks are used, and
-    nothing is measured. `catalogue` has more titles to search when the model is measured: texts, or the path of a file.
+    `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how an index of the model will rank
+    by words and vectors (the fusion). A small log holds nothing out, and a data folder only if it was made with
+    `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks that they do not know.
+    `dev` may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `catalogue` has
+    more titles to search when the model is measured: texts, or the path of a file.
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
@@ -86,7 +89,8 @@ def train(
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         beside = Path(clicks)
         measured, test = (folder_parts(beside, titles) if dev == HELD_OUT else None) or (None, None)
-        clicks, texts = load_checked_with_texts(beside) if teacher else (load_checked(beside), None)
+        with_texts = teacher or dev is not None
+        clicks, texts = load_checked_with_texts(beside) if with_texts else (load_checked(beside), None)
     if dev != HELD_OUT:
         measured = read_judged(dev) if isinstance(dev, str | Path) else dev
     source = file_names(clicks)
@@ -100,8 +104,10 @@ def train(
             pairs, measured, test = hold_out_clicks(pairs, titles)
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
-        data, chosen, out, dev=measured, test=test, device=device, resume=resume, overwrite=overwrite,
-        source=source, progress=progress, teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
+        data, chosen, out, dev=measured, test=test,
+        texts=None if dev is None or texts is None else LogTexts(texts, titles), device=device, resume=resume,
+        overwrite=overwrite, source=source, progress=progress,
+        teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip
     return Encoder(model, out.resolve())
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from clickvec.evaluation.fitting import CHOSEN_BY, figures_rows, reliability_rows
+from clickvec.evaluation.fitting import CHOSEN_BY, GRIDS, figures_rows, reliability_rows, verdict
 from clickvec.evaluation.index_queries import MEASURES
 from clickvec.render.labels import counted
 from clickvec.render.terminal.screen import Screen
@@ -16,14 +16,16 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"Fusions, cross-validated on {counted(report['queries'], 'query', 'queries')}:"
     yield from _table(figures_rows(report))
     measure, chosen = MEASURES[CHOSEN_BY], report["chosen"]
-    if chosen != "clicks":
+    if told := verdict(report):
+        yield told
+    if chosen in GRIDS:
         yield (
             f"Chosen: {chosen}, because its {measure} is better than that of clicks by more than two standard errors. "
             "The score is not a probability."
         )
         return
     yield (
-        "Chosen: clicks. The score is the probability of a click, with a calibration error of "
+        f"Chosen: {chosen}. The score is the probability of a click, with a calibration error of "
         f"{report['calibration_error']:.4f}:"
     )
     yield from _table(reliability_rows(report))

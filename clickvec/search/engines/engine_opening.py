@@ -14,6 +14,7 @@ from clickvec.search.engines.milvus_index import MilvusIndex, fill_milvus
 from clickvec.search.engines.postgres_build import build_postgres
 from clickvec.search.engines.postgres_connections import Connections, connect
 from clickvec.search.engines.postgres_index import PostgresIndex
+from clickvec.search.fusion import fusion_settings
 from clickvec.search.live.index_folder import check_index_output, write_index
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.view import Settings
@@ -61,7 +62,7 @@ def create_at(
     if is_address(address.words):
         create_at(address.words, encoder, documents, overwrite, vectors, "exact", progress)
     else:
-        settings = Settings(search="exact")  # Milvus searches the vectors
+        settings = Settings(search="exact", **fusion_settings(encoder.model))  # Milvus searches the vectors
         write_index(Path(address.words), encoder, documents, settings, overwrite, progress)
     with closing(_open_words(address, encoder if encoder.fingerprint else None, writing=False)) as base:
         fill_milvus(address, base, progress)

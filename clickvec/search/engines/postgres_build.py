@@ -16,6 +16,7 @@ from clickvec.search.engines import postgres_tables
 from clickvec.search.engines.postgres_connections import Connection, Connections
 from clickvec.search.engines.postgres_copy import copy_rows, stored_rows
 from clickvec.search.engines.postgres_tables import FORMAT, Tables, not_ours
+from clickvec.search.fusion import fusion_settings
 from clickvec.search.segments.building import encode_titles
 
 _BLOCK = 10_000  # documents that are encoded and copied at once
@@ -123,6 +124,7 @@ def _fill(
     connection.execute(f"ANALYZE {tables.documents}")
     connection.execute(f"ANALYZE {tables.words}")
     settings = {"format": FORMAT, "model": fingerprint, "search": search, "approximate": is_approximate}
+    settings |= fusion_settings(encoder.model)
     _use(connection, connections, tables, (seq, seq, total_length), settings)
 
 

@@ -61,19 +61,15 @@ class PostgresView:
 
     @property
     def fusion(self) -> Fusion:
-        """How words and vectors make a score: as the index or else the model says, or by default."""
-        chosen = self.state.settings.get("fusion") or self._of_model.get("fusion")
+        """How words and vectors make a score."""
+        chosen = self.state.settings.get("fusion")
         return Fusion.default() if chosen is None else Fusion.from_json(chosen)
 
     @property
     def fusion_report(self) -> dict[str, Any] | None:
         """How the fusion was chosen."""
-        source = self.state.settings if self.state.settings.get("fusion") else self._of_model
-        return source.get("fusion_report")
-
-    @property
-    def _of_model(self) -> dict[str, Any]:
-        return self.encoder.model.training.get("held_out") or {}
+        report: dict[str, Any] | None = self.state.settings.get("fusion_report")
+        return report
 
     @property
     def recall(self) -> float | None:

@@ -16,6 +16,7 @@ from clickvec.model.shrink import StoredVectors
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.document_store import DocumentStore
+from clickvec.search.fusion import fusion_settings
 from clickvec.search.live.delta import Delta
 from clickvec.search.live.view import Settings, View
 from clickvec.search.segments.building import Plan, build_in_memory
@@ -50,7 +51,8 @@ class Live:
         """Make an index of documents."""
         store, every = DocumentStore.create(), list(documents)
         store.add(every)
-        settings = Settings(model=encoder.fingerprint, segment="1", vectors=vector_type)
+        chosen = fusion_settings(encoder.model)
+        settings = Settings(model=encoder.fingerprint, segment="1", vectors=vector_type, **chosen)
         store.set_state(**settings._asdict())
         coverage = Coverage(*store.last())
         blocks = [(np.arange(1, len(every) + 1), every)] if every else []

@@ -120,16 +120,13 @@ class View:
 
     @cached_property
     def fusion(self) -> Fusion:
-        """How words and vectors make a score: as the index or else the model says, or by default."""
-        chosen = self.settings.fusion or (self.encoder.model.training.get("held_out") or {}).get("fusion")
-        return Fusion.default() if chosen is None else Fusion.from_json(chosen)
+        """How words and vectors make a score."""
+        return Fusion.default() if self.settings.fusion is None else Fusion.from_json(self.settings.fusion)
 
     @property
     def fusion_report(self) -> dict[str, Any] | None:
         """How the fusion was chosen."""
-        if self.settings.fusion:
-            return self.settings.fusion_report
-        return (self.encoder.model.training.get("held_out") or {}).get("fusion_report")
+        return self.settings.fusion_report
 
     @cached_property
     def words(self) -> Words:

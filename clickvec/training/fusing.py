@@ -1,0 +1,173 @@
+"""How an index of a new model ranks: the fusion is fitted on clicks that the model was not trained on, and measured.
+
+These are the clicks that were held out. If they are too few, as in a small log, the fusion is cross-fitted: the queries
+are split into folds, and for each fold another model is trained on the queries of the others. Together, the folds have
+all queries of the log, each with the candidates of a model that was not trained on it.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickvec.data.dataset import Dataset, Texts
+from clickvec.data.held_out import near_duplicate_groups
+from clickvec.data.pairs import rows_of
+from clickvec.evaluation.fitting import (
+    FEWEST_QUERIES,
+    MOST_QUERIES,
+    FittedFusion,
+    FittedQuery,
+    choose,
+    gather,
+    too_few,
+    verdict,
+)
+from clickvec.evaluation.held_out_clicks import Catalogue, Collection, judged_collection
+from clickvec.evaluation.index_measures import measure_index
+from clickvec.evaluation.index_queries import MEASURES, index_queries
+from clickvec.evaluation.result import CATALOGUE, Evaluation
+from clickvec.evaluation.tuning import tune_bm25
+from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model
+from clickvec.progress import Progress
+from clickvec.search.index import Index
+from clickvec.text.tokens import canonical
+from clickvec.training.measuring import Dev
+
+log = logging.getLogger(__name__)
+
+FOLDS = 5
+MOST_PAIRS = 20_000  # of a larger log, models of folds are not trained: that would take too long
+NAMES = {"vectors": "model"}  # what the search by vectors alone is called in the figures of a model
+
+TrainFold = Callable[[Dataset, int], Model]  # from a part of the data and the number of the fold
+
+
+class LogTexts(NamedTuple):
+    """The texts of the data that a model was trained on, and more titles that are searched."""
+
+    texts: Texts
+    titles: Sequence[str] = ()
+
+
+def fit_and_measure(
+    model: Model, data: Dataset, dev: Dev | None, test: Collection | None, texts: LogTexts | None,
+    train_fold: TrainFold, progress: Progress,
+) -> Model:  # fmt: skip
+    """Return the model with the fusion that is best on dev, or cross-fitted, and with its figures.
+
+    The figures are of the clicks in `test`; without them, of the queries of all folds. If there are too few queries,
+    say so and return the model as it is.
+    """
+    catalogue = _catalogue(data, dev, texts)
+    held_out = dev if dev is None or isinstance(dev, Collection) else judged_collection(dev, catalogue)
+    index = None if held_out is None else Index.build(Encoder(model), held_out.catalogue.titles)
+    queries = [] if index is None or held_out is None else _gather(index, held_out, MOST_QUERIES, progress)
+    folds = 0
+    if len(queries) < FEWEST_QUERIES and texts is not None and _can_be_folded(data, texts.texts):
+        folds = FOLDS
+        log.info("Training %d models on parts of the log: with few queries, this is how the fusion is fitted.", FOLDS)
+        for number, (part, clicks) in enumerate(_folds(data, texts.texts, catalogue)):
+            fold = Index.build(Encoder(train_fold(part, number)), catalogue.titles)
+            queries += _gather(fold, clicks, MOST_QUERIES // FOLDS, progress)
+    if len(queries) < FEWEST_QUERIES:
+        if dev is not None or texts is not None:
+            log.info("The %s fusion is kept: %s.", "old" if model.fusion else "default", too_few(len(queries)))
+    else:
+        fitted = choose(queries, progress)
+        report = fitted.report | {"folds": folds}
+        model = model._replace(fusion=fitted.fusion.as_json(), fusion_report=report)
+        if index is not None:
+            index.use_fusion(fitted.fusion)
+        if told := verdict(report):
+            log.info(told)
+        if test is None and folds:
+            model.training["held_out"] = _cross_validated(fitted, queries, len(catalogue.titles))
+    if index is not None and isinstance(dev, Collection) and test is not None:
+        model.training["held_out"] = _figures(index, dev, test, progress)
+    return model
+
+
+def _catalogue(data: Dataset, dev: Dev | None, texts: LogTexts | None) -> Catalogue:
+    """Return the titles that are searched: those of dev, or of the log and the catalogue."""
+    if isinstance(dev, Collection):
+        return dev.catalogue
+    catalogue = Catalogue(() if texts is None else texts.texts.titles[: data.clicked_titles])
+    catalogue.add(() if texts is None else texts.titles)
+    return catalogue
+
+
+def _gather(index: Index, clicks: Collection, most: int, progress: Progress) -> list[FittedQuery]:
+    return gather(index, index_queries(index, clicks).present().sample(most), progress)
+
+
+# --- folds -------------------------------------------------------------------------------------------------------
+
+
+def _can_be_folded(data: Dataset, texts: Texts) -> bool:
+    """Tell whether the log has enough queries, and is small enough to train on it five times more."""
+    if len(data.pair_query) > MOST_PAIRS:
+        return False
+    return len(np.unique(near_duplicate_groups(_queries(data, texts)))) >= FEWEST_QUERIES
+
+
+def _queries(data: Dataset, texts: Texts) -> list[str]:
+    return list(texts.queries[: len(data.queries.offsets) - 1])
+
+
+def _folds(data: Dataset, texts: Texts, catalogue: Catalogue) -> Iterator[tuple[Dataset, Collection]]:
+    """Yield for each fold the data of the other folds, and its own clicks."""
+    queries, titles = _queries(data, texts), texts.titles[: data.clicked_titles]
+    row = np.array([catalogue.row[canonical(title)] for title in titles], np.int64)
+    fold_of = near_duplicate_groups(queries) % FOLDS
+    offsets = data.clicked.offsets
+    for number in range(FOLDS):
+        inside = np.flatnonzero((fold_of == number) & (data.clicked.lengths > 0)).tolist()
+        clicked = (row[data.clicked.values[offsets[query] : offsets[query + 1]]] for query in inside)
+        clicks = Collection(
+            tuple(queries[query] for query in inside), tuple(frozenset(rows.tolist()) for rows in clicked),
+            catalogue,
+        )  # fmt: skip
+        yield _only(data, fold_of[data.pair_query] != number), clicks
+
+
+def _only(data: Dataset, kept: NDArray[np.bool_]) -> Dataset:
+    """Return the data with some of its pairs."""
+    query, title = data.pair_query[kept], data.pair_title[kept]
+    looks = None if data.pair_looks is None else data.pair_looks[kept]
+    clicked = rows_of(query, title, len(data.queries.offsets) - 1)
+    return data._replace(
+        pair_query=query, pair_title=title, pair_clicks=data.pair_clicks[kept], pair_looks=looks, clicked=clicked
+    )
+
+
+# --- figures -----------------------------------------------------------------------------------------------------
+
+
+def _figures(index: Index, dev: Collection, test: Collection, progress: Progress) -> dict[str, Any]:
+    """Measure a model on test: alone, in hybrid search, beside the words of an index and BM25 that is tuned on dev.
+
+    Return plain values for the model card.
+    """
+    bm25, settings = tune_bm25(dev, progress)
+    bm25.name = "BM25 (tuned)"
+    result = measure_index(index, index_queries(index, test), bm25, progress, modes=("vectors", "hybrid", "words"))
+    return _as_json(result, len(test.catalogue.titles)) | {"bm25": settings}
+
+
+def _cross_validated(fitted: FittedFusion, queries: list[FittedQuery], titles: int) -> dict[str, Any]:
+    """Return the figures of the queries of all folds: each by a model and a fusion that were not fitted on it."""
+    values = np.stack([fitted.values[name] for name in ("vectors", fitted.report["chosen"], "words")])
+    relevant = sum(len(query.gains) for query in queries)
+    ids = tuple(str(number) for number in range(len(queries)))
+    result = Evaluation(("vectors", "hybrid", "words"), MEASURES, (CATALOGUE,) * 3, ids, 0, values, relevant)
+    return _as_json(result, titles) | {"folds": FOLDS}
+
+
+def _as_json(result: Evaluation, titles: int) -> dict[str, Any]:
+    named = replace(result, systems=tuple(NAMES.get(name, name) for name in result.systems))
+    return {"queries": len(named.query_ids), "titles": titles, "systems": named.as_json(intervals=True)["systems"]}

@@ -156,7 +156,7 @@ def train(
         if old is not None:
             data, start = continuing.add_trigrams(data, texts, old, chosen), Start(old, tests)
             source = continuing.describe_source(old, source)
-        fit_on = None if old or no_hold_out else LogTexts(texts, files.titles)
+        fit_on = None if old or no_hold_out or texts is None else LogTexts(texts, files.titles)
         model = run_training(
             data, chosen, out, dev=measured, test=None if old else test, texts=fit_on, device=device, resume=resume,
             overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors, workers=workers,

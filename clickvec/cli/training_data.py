@@ -79,9 +79,9 @@ def split_and_prepare(
     return files.prepare(parts.train, recipe, titles), parts.dev, dict(parts.tests)
 
 
-def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts]":
+def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts | None]":
     """Open a data folder, or read click logs, clean them and convert them to the arrays that training reads."""
-    from clickvec.training.trainer import load_checked_with_texts
+    from clickvec.training.trainer import load_checked
 
     logs = files.logs
     prepared = list(filter(inputs.is_data_folder, logs))
@@ -91,7 +91,7 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts]":
         raise ClickvecError(f"{prepared[0]} is a data folder; give it alone, or prepare all logs together")
     if files.shown:
         raise ClickvecError(f"{logs[0]} is a data folder and holds the shown titles already: give --shown to prepare")
-    data, texts = load_checked_with_texts(logs[0])
+    data, texts = load_checked(logs[0])
     if files.teachers and not data.catalogue_titles:
         print_message(
             f"{logs[0]} holds no other titles than those of the log, so only they are taught; to teach all titles, "
@@ -100,7 +100,9 @@ def open_dataset(files: LogFiles, recipe: "Recipe") -> "tuple[Dataset, Texts]":
     return data, texts
 
 
-def open_teacher(files: LogFiles, data: "Dataset", texts: "Texts", recipe: "Recipe", out: Path) -> "Teacher | None":
+def open_teacher(
+    files: LogFiles, data: "Dataset", texts: "Texts | None", recipe: "Recipe", out: Path
+) -> "Teacher | None":
     """Return the vectors of the teachers, if there are any: kept beside the data folder or, for a log, beside --out."""
     if not files.teachers:
         return None

@@ -205,14 +205,15 @@ def train(plan: Plan) -> Told:
 
     folder = plan.folder
     with tuned_for_training():
+        from clickvec.data import data_folder, dataset
         from clickvec.evaluation.fitting import verdict
         from clickvec.training.checkpoint import CheckpointError
         from clickvec.training.fusing import LogTexts
         from clickvec.training.loop import run_training
         from clickvec.training.measuring import folder_parts
-        from clickvec.training.trainer import load_checked_with_texts
 
-        data, texts = load_checked_with_texts(folder.data)
+        data, texts = data_folder.load_with_texts(folder.data)
+        dataset.check(data)
         recipe, titles = plan.recipe, plan.catalogue_titles()
         parts = folder_parts(folder.data, titles) if has_held_out(folder) else None
         options: dict[str, Any] = {"dev": parts[0] if parts else None, "source": file_names(plan.logs)}

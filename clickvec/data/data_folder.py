@@ -26,7 +26,7 @@ from clickvec.text.trigrams import Tokens, is_whole_word
 FORMAT = 2  # with whole words; folders without are written as format 1
 _FILES = ("data.json", "data.safetensors", "trigrams.txt", "queries.txt", "titles.txt", "log.safetensors",
           "dev.tsv", "test.tsv")  # fmt: skip
-_TEXTS = _FILES[3:5]  # folders of earlier versions have none
+_TEXTS = _FILES[3:5]  # a folder that was saved from arrays alone has none
 _HELD_OUT = _FILES[-2:]
 _LINES_AT_ONCE = 2**16
 # The fields and the names of their arrays on disk. The names on disk never change, so that older folders open.
@@ -104,11 +104,17 @@ def load(path: Path) -> Dataset:
         return _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
 
 
+def has_texts(path: Path) -> bool:
+    """Tell whether a data folder has the texts of its queries and titles, as `clickvec prepare` writes them."""
+    with _open(path) as (opened, _):
+        return all(name in opened for name in _TEXTS)
+
+
 def load_with_texts(path: Path) -> Before:
     """Open a data folder with the texts of its queries and titles. Raise if it has none."""
     with _open(path) as (opened, about):
         if any(name not in opened for name in _TEXTS):
-            raise ClickvecError(f"{path} was made by an earlier clickvec and has no texts; make it again with prepare")
+            raise ClickvecError(f"{path} has no texts; make it with clickvec prepare")
         data = _from_arrays(opened.arrays("data.safetensors"), tuple(opened.lines("trigrams.txt")), about)
         queries, titles = (MappedLines(map_file(opened.file(name))) for name in _TEXTS)
         for name, lines, rows in (("queries.txt", queries, data.queries), ("titles.txt", titles, data.titles)):

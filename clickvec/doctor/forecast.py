@@ -2,8 +2,8 @@
 
 A model is trained on an eighth, a quarter, half and all of the clicks, each a random sample of the next. What is
 measured is what users get: hybrid search with each model, its fusion fitted on the dev part. It searches all titles of
-the log for the held-out test queries, and so does BM25, whose settings are tuned on the dev part too. A power law through
-the four figures says what more data would bring.
+the log for the held-out test queries, and so does BM25, whose settings are tuned on the dev part too. A power law
+through the four figures says what more data would bring.
 """
 
 import contextlib

@@ -39,8 +39,9 @@ def describe_forecast(found: Forecast, whole: float) -> Finding:
     share = found.lines[-1] / whole
     used = "the whole log" if share >= 1 else f"{share:.0%} of the log"
     text = (
-        f"On {count_of(found.queries, 'held-out query', 'held-out queries')}, hybrid search with a model of {used} has NDCG@10 "
-        f"{found.means[-1]:.1f}, tuned BM25 {found.bm25:.1f}: a difference of {ahead:+.1f} [{low:+.1f}, {high:+.1f}]. "
+        f"On {count_of(found.queries, 'held-out query', 'held-out queries')}, hybrid search with a model of {used} has "
+        f"NDCG@10 {found.means[-1]:.1f}, tuned BM25 {found.bm25:.1f}: a difference of {ahead:+.1f} [{low:+.1f}, "
+        f"{high:+.1f}]. "
         f"Twice the clicks would bring {found.gain[0]:+.1f} [{found.gain[1]:+.1f}, {found.gain[2]:+.1f}]."
     )
     numbers = found._asdict() | {"needed": found.needed if math.isfinite(found.needed) else None}

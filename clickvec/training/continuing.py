@@ -30,7 +30,6 @@ from clickvec.training.trainer import (
     check_teachers,
     file_names,
     load_checked,
-    load_checked_with_texts,
     prepare_taught,
     read_clean,
     read_if_exists,
@@ -83,8 +82,7 @@ def continue_training(
         if old_clicks is not None:
             raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")
         beside = Path(clicks)
-        needs_texts = teacher or has_words(start)
-        data, texts = load_checked_with_texts(beside) if needs_texts else (load_checked(beside), None)
+        data, texts = load_checked(beside)
         dev, tests = folder_tests(beside, titles)
     else:
         old = None if old_clicks is None else read_clean(old_clicks)
@@ -184,7 +182,8 @@ def add_trigrams(data: Dataset, texts: Texts | None, model: Model, recipe: Recip
         if len(numbers) < recipe.max_trigrams and (recipe.whole_words or not is_whole_word(trigram)):
             numbers.setdefault(trigram, len(numbers))
     if has_words(model):
-        assert texts is not None
+        if texts is None:
+            raise ClickvecError("the data has no texts, which a model of whole words needs; use clickvec prepare")
         vocabulary = Vocabulary(tuple(numbers))
         tokens = vocabulary.rows(dataset.token_texts(data, texts))
         return data._replace(trigrams=vocabulary.trigrams, tokens=tokens, whole_words=True)

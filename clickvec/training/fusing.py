@@ -76,7 +76,9 @@ def fit_and_measure(
             queries += _gather(fold, clicks, MOST_QUERIES // FOLDS, progress)
     if len(queries) < FEWEST_QUERIES:
         if dev is not None or texts is not None:
-            log.info("The %s fusion is kept: %s.", "old" if model.fusion else "default", too_few(len(queries)))
+            count = len(queries) or len(data.queries.offsets) - 1
+            which = "old" if model.fusion else "default"
+            log.info("The %s fusion is kept: %s. Give more clicks, or a judged set (--dev).", which, too_few(count))
     else:
         fitted = choose(queries, progress)
         report = fitted.report | {"folds": folds}

@@ -89,8 +89,7 @@ def train(
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         beside = Path(clicks)
         measured, test = (folder_parts(beside, titles) if dev == HELD_OUT else None) or (None, None)
-        with_texts = teacher or dev is not None
-        clicks, texts = load_checked_with_texts(beside) if with_texts else (load_checked(beside), None)
+        clicks, texts = load_checked(beside)
     if dev != HELD_OUT:
         measured = read_judged(dev) if isinstance(dev, str | Path) else dev
     source = file_names(clicks)
@@ -172,18 +171,12 @@ def read_teacher(
     return open_teacher(data, texts, teacher, beside, progress)
 
 
-def load_checked_with_texts(path: Path) -> tuple[Dataset, Texts]:
-    """Open a data folder with its texts, and check every index in it."""
-    data, texts = data_folder.load_with_texts(path)
+def load_checked(path: Path) -> tuple[Dataset, Texts | None]:
+    """Open a data folder, with its texts if it has them, and check every index in it: compiled code does not."""
+    has_texts = data_folder.has_texts(path)
+    data, texts = data_folder.load_with_texts(path) if has_texts else (data_folder.load(path), None)
     dataset.check(data)
     return data, texts
-
-
-def load_checked(path: Path) -> Dataset:
-    """Open a data folder and check every index in it: compiled code does not."""
-    data = data_folder.load(path)
-    dataset.check(data)
-    return data
 
 
 def file_names(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> str:

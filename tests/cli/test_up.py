@@ -125,7 +125,7 @@ def test_the_page_reads_what_was_measured(made: Path) -> None:
     assert about.measured
     assert about.measured.titles == 100
     assert about.measured.queries == 60
-    assert {row.system for row in about.measured.rows} == {"hybrid", "model", "BM25 (tuned)"}
+    assert {row.system for row in about.measured.rows} == {"hybrid", "words", "model", "BM25 (tuned)"}
     assert {row.metric for row in about.measured.rows} == {"MRR@10", "Recall@100", "NDCG@10"}
     assert all((row.low or 0) <= row.value <= (row.high or 0) for row in about.measured.rows)
     assert {figure.unit for figure in about.measured.speed} == {"ms", "titles/s", "MB"}

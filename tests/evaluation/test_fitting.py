@@ -103,7 +103,7 @@ def test_clicks_that_a_straight_line_cannot_predict_are_calibrated_by_a_bend() -
 
 def test_the_report_has_the_figures_of_every_method() -> None:
     figures = choose(some_queries(60)).report["figures"]
-    assert set(figures) == {"words", "vectors", "default", "ranks", "mixture", "clicks"}
+    assert set(figures) == {"words", "vectors", "default", "ranks", "mixture", "clicks", "words alone", "vectors alone"}
     assert figures["clicks"]["NDCG@10"] >= max(figures["words"]["NDCG@10"], figures["vectors"]["NDCG@10"])
 
 

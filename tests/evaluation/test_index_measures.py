@@ -108,23 +108,32 @@ def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
         assert again.fusion_report == fitted.report
         assert again.search(titles[0], k=1)[0].title == titles[0]
     told = ok("info", tmp_path / "index")
-    check_tells(told, f"cross-validated on {fitted.report['queries']} queries", f"Chosen: {fitted.fusion.method}")
+    check_tells(told, f"cross-validated on {fitted.report['queries']} queries", f"Chosen: {fitted.report['chosen']}")
     assert ("share clicked" in told) == (fitted.fusion.method == "clicks")
     assert json.loads(ok("info", tmp_path / "index", "--json"))["fusion report"] == fitted.report
 
 
 def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> None:
-    figures = {name: dict.fromkeys(("MRR@10", "Recall@100", "NDCG@10"), 50.0) for name in ("mixture", "clicks")}
+    names = ("words", "vectors", "mixture", "clicks", "words alone")
+    figures = {name: dict.fromkeys(("MRR@10", "Recall@100", "NDCG@10"), 50.0 - at) for at, name in enumerate(names)}
     bins = [{"from": part / 10, "candidates": 7 * (part == 9), "predicted": 0.95, "clicked": 0.9} for part in range(10)]
     report = {"queries": 60, "chosen": "clicks", "figures": figures, "calibration_error": 0.05, "reliability": bins}
     lines = list(report_lines(report))
     assert lines[-1].split() == ["0.9", "to", "1.0", "7", "0.950", "0.900"]
     check_tells("\n".join(lines), "60 queries", "probability of a click", "0.0500")
     check_tells("\n".join(report_lines(report | {"chosen": "mixture"})), "two standard errors", "not a probability")
+    told = "\n".join(report_lines(report))
+    assert (
+        "Hybrid search is not better than words alone: NDCG@10 47.0 and 50.0. The difference is not significant" in told
+    )
+    told = "\n".join(report_lines(report | {"chosen": "words alone"}))
+    check_tells(told, "ranks by words alone, which is better here: NDCG@10 46.0, and 47.0 by both", "probability")
+    figures["clicks"] = dict.fromkeys(figures["clicks"], 60.0)
+    assert "Hybrid search" not in "\n".join(report_lines(report))  # it does no harm, and nothing is said
 
 
 def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:
-    with pytest.raises(ClickvecError, match="cannot be fitted on 1 queries; give at least 50"):
+    with pytest.raises(ClickvecError, match="cannot be fitted on 1 queries; it needs at least 50"):
         use_best_fusion(index, ClickLog(["tea"], ["blue tea"], np.ones(1)))
     assert index.fusion == Fusion.default()
 

@@ -90,8 +90,12 @@ def test_too_few_clicks_keep_the_old_model_and_the_log(indexed: Path, tmp_path: 
         assert "5 different queries" in outcome["reason"]
 
 
-def test_retrain_keeps_the_fusion_and_tells_what_k_anonymity_drops(indexed: Path, site: Path, tmp_path: Path) -> None:
+def test_retrain_fits_the_fusion_and_tells_what_k_anonymity_drops(
+    indexed: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    from clickvec.training import fusing
+
     index = shutil.copytree(indexed, tmp_path / "index")
     clicks = read_clicks(site / "clicks.tsv.gz")
     with Index.open(index) as opened:
@@ -106,12 +110,18 @@ def test_retrain_keeps_the_fusion_and_tells_what_k_anonymity_drops(indexed: Path
     with (tmp_path / "old.tsv").open("w") as file:  # without clients: its queries are kept
         file.write("query\ttitle\n" + "".join(f"{query}\t{title}\n" for query, title in lines[:1_500]))
     both = ("retrain", index, "--clicks", tmp_path / "new.jsonl", "--clicks", tmp_path / "old.tsv", "--json")
-    assert json.loads(ok(*both))["compared"]
+    with monkeypatch.context() as patched:  # with too few queries to fit a fusion, the old one stays
+        patched.setattr(fusing, "FEWEST_QUERIES", 10**6)
+        assert json.loads(ok(*both))["swapped"]
+    with Index.open(index) as opened:
+        assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})
     outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--k-anonymous", "0", "--json"))
     assert outcome["compared"]
     with Index.open(index) as opened:
         assert opened.encoder.fingerprint == outcome["fingerprint"]
-        assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})
+        assert opened.fusion != FUSION
+        assert opened.fusion_report["queries"] >= 50
+        assert opened.encoder.model.fusion == opened.fusion.as_json()
 
 
 def test_retrain_reads_and_cleans_logs_as_prepare_does(indexed: Path, site: Path, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def prepare_data(plan: Plan) -> Told:
     if texts.held_out is None:
         return Told(
             f"{pairs} to train on. None is held out, because the log has fewer than {fewest_queries():,} different "
-            "queries; so nothing will be measured."
+            "queries."
         )
     dev, test = (f"{len(dict.fromkeys(part.queries)):,}" for part in texts.held_out)
     return Told(f"{pairs} to train on. Held out: {dev} queries to choose the epoch, and {test} to measure.")

@@ -71,8 +71,6 @@ def make_updater(
         except Exception as error:  # for example, there is no C compiler; whatever it is, there is a slower way
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             log.warning("Triton does not work here (%s). Training continues without it, many times slower.", reason)
-    if device.type == "cpu" and recipe.tower in ("lstm", "bilstm"):
-        _warn_if_slow(recipe)
     if workers.count > 1:
         if device.type == "cuda" and can_be_fused(data, recipe):
             log.warning("Several GPUs train without the CUDA graph and kernels of a single one, which may be faster.")
@@ -80,7 +78,10 @@ def make_updater(
     return Plain(data, recipe, towers, sampler, weights, updates, teacher)
 
 
-def _warn_if_slow(recipe: Recipe) -> None:
+def warn_if_slow(device: torch.device, recipe: Recipe) -> None:
+    """Warn if the compiled training code cannot run, or is slower than it could be."""
+    if device.type != "cpu" or recipe.tower not in ("lstm", "bilstm"):
+        return
     kernel = compiled.kernel()
     if kernel is None and loader.wanted():
         log.warning("The compiled training code cannot run here. Training uses torch alone, at half the speed.")

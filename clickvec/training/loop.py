@@ -34,7 +34,7 @@ from clickvec.teacher.teacher_vectors import Teacher
 from clickvec.training import alarms, card, checkpoint, mining, scratch
 from clickvec.training.checkpoint import check_output_folder, clear, locked_run_folder
 from clickvec.training.click_weights import click_weights
-from clickvec.training.device import make_updater, pick_device
+from clickvec.training.device import make_updater, pick_device, warn_if_slow
 from clickvec.training.distillation import weigh_teacher
 from clickvec.training.fusing import LogTexts, fit_and_measure
 from clickvec.training.gate import Start, decide, has_choice
@@ -127,6 +127,8 @@ class Run:
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = click_weights(data, recipe, run_folder)
+        if not is_part:
+            warn_if_slow(device, recipe)
         trusted = weigh_teacher(recipe, self._taught["agreement"]) if teacher else recipe
         self.updater = make_updater(data, trusted, self.towers, self.sampler, weights, self.updates, teacher, workers)
         if workers.count > 1:

@@ -183,7 +183,7 @@ def test_a_kill_while_appending_leaves_the_old_folder(tmp_path: Path, module: st
 def test_a_folder_without_texts_cannot_be_appended_to(tmp_path: Path) -> None:
     write([LAST], tmp_path / "data", on_disk=False)
     data_folder.save(data_folder.load(tmp_path / "data"), tmp_path / "data")
-    with pytest.raises(ClickvecError, match=r"data was made by an earlier clickvec and has no texts.*prepare"):
+    with pytest.raises(ClickvecError, match=r"data has no texts.*clickvec prepare"):
         write([LAST], tmp_path / "data", on_disk=False, append=True)
 
 

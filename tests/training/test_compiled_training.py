@@ -28,7 +28,7 @@ from test_learning import log_of  # noqa: E402
 from clickvec.training import loop, towers  # noqa: E402
 from clickvec.training.cpu import compiled  # noqa: E402
 from clickvec.training.cpu.compiled import CompiledBag, CompiledLosses, CompiledRecurrence, Kernel  # noqa: E402
-from clickvec.training.device import make_updater  # noqa: E402
+from clickvec.training.device import warn_if_slow  # noqa: E402
 from clickvec.training.towers import TorchTower, make_batch, read_texts  # noqa: E402
 from clickvec.training.update import losses, unit  # noqa: E402
 
@@ -297,34 +297,32 @@ def test_it_can_be_turned_off() -> None:
     )
 
 
-def speed_advice(tmp_path: Path, cells: int, caplog: pytest.LogCaptureFixture) -> list[str]:
+def speed_advice(cells: int, caplog: pytest.LogCaptureFixture) -> list[str]:
     """What training logs about its speed before the first update."""
-    run = loop.Run(small_log(), recipe("paper", cells=16), tmp_path, None, torch.device("cpu"))
-    weights = np.ones(len(run.data.pair_query), np.float32)
     caplog.clear()
-    make_updater(run.data, recipe("paper", cells=cells), run.towers, run.sampler, weights, run.updates)
+    warn_if_slow(torch.device("cpu"), recipe("paper", cells=cells))
     return [record.getMessage() for record in caplog.records]
 
 
 def test_training_says_that_nothing_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(compiled, "kernel", lambda: None)
     monkeypatch.delenv(loader.SWITCH, raising=False)
-    (said,) = speed_advice(tmp_path, 16, caplog)
+    (said,) = speed_advice(16, caplog)
     assert "compiled" in said
     monkeypatch.setenv(loader.SWITCH, "0")
-    assert speed_advice(tmp_path, 16, caplog) == []
+    assert speed_advice(16, caplog) == []
 
 
 @each_kernel
 def test_training_says_which_cells_fill_registers(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(compiled, "kernel", lambda: kernel)
     monkeypatch.delenv(loader.SWITCH, raising=False)
-    assert speed_advice(tmp_path, 16, caplog) == []
-    (said,) = speed_advice(tmp_path, 17, caplog)
+    assert speed_advice(16, caplog) == []
+    (said,) = speed_advice(17, caplog)
     assert "cells=17" in said
     assert f"cells={ {8: 24, 16: 32}[kernel.lanes] }" in said
 

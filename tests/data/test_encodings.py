@@ -1,5 +1,6 @@
 """Encodings and delimiters are told by the first lines, and said; options name them where that fails."""
 
+import contextlib
 import gzip
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from command import run
 
 from clickvec.data import BadLines, ClickLog, Columns, read_clicks, read_judged, read_titles
+from clickvec.data.parsing.encodings import detect
 from clickvec.errors import ClickvecError
 
 ROWS = [("crème brûlée", "Crème brûlée für zwei"), ("smørrebrød", "Smørrebrød – “klassisk”"), ("hotel", "Hôtel")]
@@ -40,6 +42,23 @@ def test_encodings_that_are_named(tmp_path: Path, encoding: str) -> None:
     assert pairs(read_clicks(tmp_path / "log.tsv", columns=Columns(encoding=encoding))) == rows
     (tmp_path / "titles.tsv").write_text("doc_id\ttitle\nd1\tCafé\n")  # a file of UTF-8 beside it stays as it is
     assert read_titles(tmp_path / "titles.tsv", columns=Columns(encoding=encoding))[0].title == "Café"
+
+
+def test_two_letters_with_accents_side_by_side_are_western(tmp_path: Path) -> None:
+    rows = [("größe schön", "süße Grüße"), ("fête créée", "la fée"), ("blåøjet", "Ægæisk")]
+    (tmp_path / "log.tsv").write_bytes(table(rows).encode("cp1252"))
+    assert pairs(read_clicks(tmp_path / "log.tsv")) == rows
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("cp1251", "отель в москве"), ("gb18030", "上海 酒店"), ("gb18030", "T恤 男"), ("shift_jis", "東京 の ホテル"),
+     ("euc_kr", "서울 호텔 예약"), ("cp1253", "ξενοδοχείο"), ("cp1255", "מלון בתל אביב")],
+)  # fmt: skip
+def test_other_encodings_are_not_taken_for_western(encoding: str, text: str) -> None:
+    head = f"query\ttitle\n{text}\t{text} {text}\n".encode(encoding)
+    with contextlib.suppress(ClickvecError):  # or it is refused
+        assert detect(head, "log.tsv", None) != "windows-1252"
 
 
 def test_text_that_is_clearly_not_utf_8_is_refused_with_the_option(tmp_path: Path) -> None:

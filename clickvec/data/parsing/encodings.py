@@ -21,6 +21,7 @@ _OTHERS = ("cp1251", "shift_jis", "gb18030", "euc_kr", "big5")  # which of them 
 _HEAD_BYTES = 1 << 16  # read at least, unless there is a line before
 _MANY = 3  # lines that are not UTF-8, before a file is refused
 _HIGH = re.compile(rb"[\x80-\xff]+")
+_FOREIGN = re.compile("[^\x00-\x7f]+")
 _RARE = set("ÿþÞðÐªºµƒˆ˜‡†‰¤¦¬¸¯¶¹¿¡")  # in texts; in files of other kinds they are frequent
 _SIGNS = set("“”‘’„‚–—…€£¥§°®©™«»·½¼¾²³×•´")
 
@@ -78,18 +79,20 @@ def detect(head: bytes, name: str, wanted: str | None) -> str:
 
 
 def _is_western(lines: Iterable[bytes]) -> bool:
-    """Whether lines are plausible in Windows-1252: letters with accents inside of words of Latin letters."""
+    """Whether lines are plausible in Windows-1252: one or two letters with accents inside of words of Latin letters."""
     likely = unlikely = 0
     for line in lines:
         try:
             text = line.decode(WESTERN)
         except UnicodeDecodeError:
             return False
-        for before, sign in zip(" " + text, text, strict=False):
-            if sign > "\x7f":
-                is_letter = sign.isalpha() and sign not in _RARE and not (sign.isupper() and before.islower())
-                likely += (is_letter and before < "\x80") or sign in _SIGNS
-                unlikely += not ((is_letter and before < "\x80") or sign in _SIGNS or sign == "\xa0")
+        for run in _FOREIGN.finditer(text):
+            before, signs = text[run.start() - 1 : run.start()], run[0].strip("\xa0")
+            letters = [sign for sign in signs if sign not in _SIGNS]
+            is_word = all(sign.isalpha() and sign not in _RARE for sign in letters) and len(letters) <= 2
+            is_word = is_word and not (before.islower() and any(map(str.isupper, letters)))
+            is_word = is_word and (len(letters) < 2 or before.isalpha())  # größe, créée
+            likely, unlikely = likely + len(signs) * is_word, unlikely + len(signs) * (not is_word)
     return likely > 9 * unlikely
 
 

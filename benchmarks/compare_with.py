@@ -97,12 +97,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "compare")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
-    code = checkout(arguments.commit, out)
+    data, code = arguments.data.resolve(), checkout(arguments.commit, out)
     before, now = Tree(code, out / f"results-{code.name}"), Tree(ROOT, out / "results-now")
     for tree in (before, now):
         tree.out.mkdir(parents=True, exist_ok=True)
     names = arguments.logs.split(",")
-    logs = [log for log in logs_of(arguments.data, before, out) if log.name in names and log.clicks.exists()]
+    logs = [log for log in logs_of(data, before, out) if log.name in names and log.clicks.exists()]
     print("weights of the built-in log")
     for name, options in RECIPES.items():
         hashes = [weights(tree, logs[0], name, options) for tree in (before, now)]

@@ -1,7 +1,7 @@
 """`clickvec.continue_training`: train a model further on new clicks. The old model stays if the new one is worse."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, dataset
+from clickvec.data import ClickLog, dataset, titles_of
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
+from clickvec.data.parsing.source import Given
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
 from clickvec.model.encoder import Encoder
@@ -34,7 +35,6 @@ from clickvec.training.trainer import (
     read_clean,
     read_if_exists,
     read_teacher,
-    read_titles_of,
 )
 
 EPOCHS = 1  # over the new clicks, instead of those of the first training
@@ -43,13 +43,13 @@ MOST_DEV, MOST_TEST = 500, 1_000  # queries to measure, or measuring would take 
 
 
 def continue_training(
-    clicks: ClickLog | str | Path | Sequence[str | Path],
+    clicks: ClickLog | Given,
     /,
     model: str | Path,
     out: str | Path,
     *,
-    old_clicks: ClickLog | str | Path | Sequence[str | Path] | None = None,
-    catalogue: Iterable[str] | str | Path = (),
+    old_clicks: ClickLog | Given | None = None,
+    catalogue: Iterable[str] | Given = (),
     teacher: Teacher | Named | None = None,
     device: str = "auto",
     progress: Progress | None = None,
@@ -77,7 +77,7 @@ def continue_training(
     pick_device(device)
     dev: Collection | None
     texts: Texts | None = None
-    titles, beside = read_titles_of(catalogue), out
+    titles, beside = titles_of(catalogue), out
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         if old_clicks is not None:
             raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")

@@ -2,15 +2,17 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Unpack
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged, read_titles
+from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged, titles_of
 from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset, Texts
+from clickvec.data.parsing.given_table import is_table
+from clickvec.data.parsing.source import Given
 from clickvec.data.secrets import masked
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
@@ -33,12 +35,12 @@ IF_EXISTS = ("error", "resume", "overwrite")
 
 
 def train(
-    clicks: ClickLog | Dataset | str | Path | Sequence[str | Path],
+    clicks: ClickLog | Dataset | Given,
     /,
     out: str | Path,
     *,
-    dev: Judged | str | Path | None = HELD_OUT,
-    catalogue: Iterable[str] | str | Path = (),
+    dev: Judged | Given | None = HELD_OUT,
+    catalogue: Iterable[str] | Given = (),
     teacher: Teacher | Named | None = None,
     recipe: str | Recipe = "default",
     device: str = "auto",
@@ -48,14 +50,15 @@ def train(
 ) -> Encoder:
     """Train a model on clicks, write it to the folder `out`, and return its encoder.
 
-    `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
-    prepare`. `dev` is measured after each epoch, and the recipe `default` keeps the epoch with the best NDCG@10. By
-    default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
-    `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how an index of the model will rank
-    by words and vectors (the fusion). A small log holds nothing out, and a data folder only if it was made with
-    `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks that they do not know.
-    `dev` may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `catalogue` has
-    more titles to search when the model is measured: texts, or the path of a file.
+    `clicks` is what `read_clicks` returns or takes: the path of a click log or several, a DataFrame, a list of dicts or
+    tuples; or a data folder made by `clickvec prepare`. `dev` is measured after each epoch, and the recipe `default`
+    keeps the epoch with the best NDCG@10. By default, two parts of the clicks are held out of training: one is dev, the
+    other gives the figures, which `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how
+    an index of the model will rank by words and vectors (the fusion). A small log holds nothing out, and a data folder
+    only if it was made with `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks
+    that they do not know. `dev` may also be a judged set: its path, or a table. With None, all clicks are used, and
+    nothing is measured. `catalogue` has more titles to search when the model is measured: texts, a table, or the path
+    of a file.
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
@@ -85,13 +88,13 @@ def train(
     measured: Dev | None = None
     test: Collection | None = None
     texts: Texts | None = None
-    titles, beside = read_titles_of(catalogue), out
+    titles, beside, is_held_out = titles_of(catalogue), out, isinstance(dev, str) and dev == HELD_OUT
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         beside = Path(clicks)
-        measured, test = (folder_parts(beside, titles) if dev == HELD_OUT else None) or (None, None)
+        measured, test = (folder_parts(beside, titles) if is_held_out else None) or (None, None)
         clicks, texts = load_checked(beside)
-    if dev != HELD_OUT:
-        measured = read_judged(dev) if isinstance(dev, str | Path) else dev
+    if not is_held_out:
+        measured = read_judged(dev) if isinstance(dev, str | Path) or is_table(dev) else dev
     source = file_names(clicks)
     if isinstance(clicks, Dataset):
         data = clicks
@@ -99,7 +102,7 @@ def train(
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
         pairs = read_clean(clicks)
-        if dev == HELD_OUT:
+        if is_held_out:
             pairs, measured, test = hold_out_clicks(pairs, titles)
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
@@ -118,19 +121,12 @@ def read_if_exists(if_exists: str) -> tuple[bool, bool]:
     return if_exists == "resume", if_exists == "overwrite"
 
 
-def read_clean(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog:
+def read_clean(clicks: ClickLog | Given) -> ClickLog:
     """Read clicks, unless they are in memory already, clean them, and log what was dropped."""
     cleaned, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
     for line in str(report).splitlines():
         log.info(line)
     return cleaned
-
-
-def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
-    """Return the titles of a catalogue, which may be a file."""
-    if isinstance(catalogue, str | Path):
-        return [entry.title for entry in read_titles(catalogue, ids="unused")]
-    return list(catalogue)
 
 
 def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
@@ -179,8 +175,7 @@ def load_checked(path: Path) -> tuple[Dataset, Texts | None]:
     return data, texts
 
 
-def file_names(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> str:
+def file_names(clicks: ClickLog | Dataset | Given) -> str:
     """Return the names of the files, for the model card; "" if the clicks are in memory."""
-    if isinstance(clicks, ClickLog | Dataset):
-        return ""
-    return ", ".join(Path(path).name for path in ((clicks,) if isinstance(clicks, str | Path) else clicks))
+    paths = clicks if isinstance(clicks, list | tuple) else (clicks,)
+    return ", ".join(Path(path).name for path in paths if isinstance(path, str | Path))

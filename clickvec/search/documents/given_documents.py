@@ -9,12 +9,14 @@ import numpy as np
 from clickvec.data import Title
 from clickvec.data.layouts.joins import CATALOGUE
 from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.given_table import is_table, table_name, table_rows
 from clickvec.data.parsing.header import Keys
+from clickvec.data.parsing.source import Table
 from clickvec.data.parsing.usual_names import likely_ids
 from clickvec.errors import ClickvecError
 from clickvec.search.documents.document import Change, Document
 
-Given = Iterable[Document | Title | Mapping[str, Any] | str]
+Given = Iterable[Document | Title | Mapping[str, Any] | tuple[Any, ...] | str] | Table
 
 _LOOKED_AT = 1_000  # dicts, to see whether a column without a usual name holds the ids
 
@@ -36,17 +38,27 @@ def documents_of(
         return iter(_of_lists(ids, titles, payloads, numbered))
     if ids is not None or titles is not None or payloads is not None:
         raise ClickvecError("give either documents, or ids, titles and payloads by keyword, not both")
-    if isinstance(documents, str | Mapping | Document):
-        raise ClickvecError(f"documents must be a list, not the single {type(documents).__name__} {documents!r:.100}")
-    return _of_rows(documents, numbered)
+    return _of_rows(_listed(documents, "documents", (Document, Title, str)), numbered)
 
 
 def changes_of(changes: Iterable[Change | Mapping[str, Any]]) -> list[Change]:
     """Return the changes that a caller gives. A dict has an id, and a title or fields of the payload."""
-    if isinstance(changes, str | Mapping | Change):
-        raise ClickvecError(f"changes must be a list, not the single {type(changes).__name__} {changes!r:.100}")
     keys = Keys("changes", CATALOGUE, OWN_NAMES)
-    return [_change(row, number, keys) for number, row in enumerate(changes)]
+    return [_change(row, number, keys) for number, row in enumerate(_listed(changes, "changes", (Change,)))]
+
+
+def _listed(given: Any, name: str, kept: tuple[type, ...]) -> Iterator[Any]:  # noqa: ANN401
+    """Return the rows of an argument: dicts, and objects of the types that are kept. What is missing is no field."""
+    if is_table(given) and not isinstance(given, list | tuple | np.ndarray):
+        rows = table_rows(given, table_name(given), CATALOGUE.layouts[:1])
+        return ({key: value for key, value in row.items() if value is not None} for row in rows)
+    if isinstance(given, str | Mapping | Document | Change):
+        raise ClickvecError(f"{name} must be a list, not the single {type(given).__name__} {given!r:.100}")
+    if not isinstance(given, Iterable):
+        raise ClickvecError(
+            f"{name} must be a list of documents or a DataFrame, and {given!r:.60} is of type {type(given).__name__}"
+        )
+    return table_rows(given, name, CATALOGUE.layouts[:1], kept)
 
 
 def _change(row: object, number: int, keys: Keys) -> Change:
@@ -132,7 +144,8 @@ def _split(row: Mapping[str, Any], name: str, number: int, keys: Keys) -> tuple[
             f"{name} has its fields in payload; write them beside the title, or give a Document or a Change"
         )
     doc_id, title = (row[key_of[column]] if column in key_of else None for column in ("doc_id", "title"))
-    return _plain(doc_id), title, payload
+    is_whole = isinstance(doc_id, float) and doc_id.is_integer()  # the type of a column in which some are missing
+    return int(doc_id) if is_whole else doc_id, title, payload
 
 
 def _likely_ids(head: list[Any]) -> list[str]:

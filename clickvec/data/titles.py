@@ -238,7 +238,7 @@ def _text_payloads(
 def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     keys = Keys(source.name, _schema(ids), source.columns)
     is_nested = any("." in name for name in source.columns.names.values())
-    has_nulls = source.format == "jsonl" and source.objects is None  # in the payload too
+    has_nulls = source.format == "jsonl" and not source.in_memory  # in the payload too
     has_ids: bool | None = None
     for objects in json_objects(source, column_names(source.path) if source.format == "parquet" else ()):
         if has_ids is None and objects:

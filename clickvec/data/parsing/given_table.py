@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,10 +51,40 @@ def table_rows(
         for number, row in enumerate(given):
             yield row if isinstance(row, kept) else _row(row, f"{name}[{number}]", layouts)
         return
-    for names, columns in _blocks(given, kind, name):
-        cells = [_column(values, f"{name}: the column {key}") for key, values in zip(names, columns, strict=True)]
-        for row in zip(*cells, strict=True):
-            yield dict(zip(names, row, strict=True))
+    for block in frame_blocks(given, name):
+        yield from block.rows(name)
+
+
+class Block(NamedTuple):
+    """Some rows of a table with columns, as it holds them."""
+
+    names: list[str]
+    columns: list[list[Any]]
+
+    def top(self) -> list[list[Any]]:
+        """Return the columns of the first row alone."""
+        return [values[:1] for values in self.columns]
+
+    def column(self, at: int, name: str) -> list[Any]:
+        """Return the JSON values of a column."""
+        values = self.columns[at]
+        plain = _PLAIN.issuperset(map(type, values))
+        return values if plain else [cell(value, f"{name}: the column {self.names[at]}") for value in values]
+
+    def rows(self, name: str) -> list[Row]:
+        """Return the rows as objects of JSON values."""
+        cells = [self.column(at, name) for at in range(len(self.names))]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def has_columns(given: object) -> bool:
+    """Tell whether a table has columns of its own, unlike a list of rows."""
+    return bool(_frame_kind(given))
+
+
+def frame_blocks(given: Any, name: str) -> Iterator[Block]:  # noqa: ANN401
+    """Yield some thousand rows of a table with columns at a time."""
+    return (Block(names, columns) for names, columns in _blocks(given, _frame_kind(given), name))
 
 
 def _frame_kind(given: object) -> str:
@@ -154,10 +184,6 @@ def _names(columns: Sequence[Any], name: str) -> list[str]:
     if twice is not None:
         raise ClickvecError(f"{name} has two columns called {twice}; rename one of them")
     return names
-
-
-def _column(values: list[Any], position: str) -> list[Any]:
-    return values if _PLAIN.issuperset(map(type, values)) else [cell(value, position) for value in values]
 
 
 def cell(value: Any, position: str) -> Any:  # noqa: ANN401

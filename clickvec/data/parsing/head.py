@@ -28,7 +28,7 @@ def look_at(source: Source) -> Head:
     """Return the start of a file."""
     if source.format == "parquet":
         return Head((*column_names(source.path), *inner_names(source.path)), "", True)
-    if source.objects is not None:
+    if source.in_memory:
         return Head(tuple(flatten(source.first_object)), "", True)
     fields = _fields(source)
     check_width(source.name, len(fields))

@@ -139,6 +139,7 @@ class Keys:
         self._keys: dict[str, str] = {}
         self._cache: dict[tuple[str, ...], dict[str, str]] = {}
         self._cached_names = 0
+        self.is_incomplete = False  # whether the last object lacks a column that is needed
         self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
@@ -149,6 +150,7 @@ class Keys:
             self._last = names
             self.other_kind = self._schema.other_kind(self._keys, names)
             missing = [] if self._complete else self._schema.missing(self._keys)
+            self.is_incomplete = bool(self._schema.missing(self._keys))
             self._complete = not missing
             if missing and self._error is None:
                 used = self._keys.values()

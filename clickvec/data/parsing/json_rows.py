@@ -9,6 +9,7 @@ from clickvec.data.parsing.header import Keys, Row, Schema
 from clickvec.data.parsing.nested import flatten, rows_of
 from clickvec.data.parsing.parquet_rows import parquet_objects
 from clickvec.data.parsing.source import Block, Blocks, Source
+from clickvec.errors import ClickvecError
 from clickvec.storage.json_files import parse_json
 
 _EXACT = 2.0**53  # floats are exact below
@@ -22,8 +23,8 @@ def json_objects(source: Source, names: Sequence[str] = ()) -> Iterator[list[tup
     if source.format == "parquet":
         yield from parquet_objects(source, names)
         return
-    if source.objects is not None:
-        for rows in source.objects:
+    if source.in_memory:
+        for rows in source.objects or _frame_objects(source):
             yield list(_good_texts(source, rows))
         return
     for first, lines in source.lines:
@@ -56,6 +57,63 @@ def _is_text(line: str, value: dict[str, Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return "\\u0000" not in line
+
+
+def _frame_objects(source: Source) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    number = 1
+    for block in source.frame or ():
+        rows = block.rows(source.name)
+        yield list(enumerate(rows, number))
+        number += len(rows)
+
+
+def frame_columns(source: Source, schema: Schema) -> Blocks:
+    """Yield the schema's columns of a table in memory, which has no nested ones. Null is a blank field."""
+    keys, number = Keys(source.name, schema, source.columns), 1
+    for block in source.frame or ():
+        key_of = keys.find(number, dict.fromkeys(block.names))
+        keys.check()
+        if keys.other_kind:
+            raise ClickvecError(f"{source.name}: {keys.other_kind}")
+        at = {name: index for index, name in enumerate(block.names)}
+        found = {column: _texts(block.column(at[key], source.name)) for column, key in key_of.items()}
+        size = len(block.columns[0])
+        numbers = range(number, number + size)
+        number += size
+        source.bad.total += size
+        good = _good_rows(source, numbers, found)
+        absent = {column: [default] * size for column, default in schema.defaults.items()}
+        columns: list[Any] = [found.get(column, absent.get(column, ())) for column in schema.columns]
+        if len(good) < size:
+            columns = [[column[row] for row in good] if len(column) else column for column in columns]
+        if good:
+            yield [numbers[row] for row in good], columns
+
+
+def _texts(values: Sequence[Any]) -> list[str | None]:
+    if set(map(type, values)) == {str}:
+        return list(values)
+    return [value if type(value) is str else "" if value is None else json_cell(value) for value in values]
+
+
+def _good_rows(source: Source, numbers: Sequence[int], columns: Mapping[str, Sequence[str | None]]) -> Sequence[int]:
+    """Return the rows whose fields are texts that a file can hold. Count the others as bad."""
+    damaged: dict[int, str] = {}
+    for name, texts in columns.items():
+        try:
+            "".join(texts).encode()  # type: ignore[arg-type]
+            if "\0" not in "".join(texts):  # type: ignore[arg-type]
+                continue
+        except (TypeError, UnicodeEncodeError):
+            pass
+        for row, text in enumerate(texts):
+            if text is None:
+                damaged[row] = f"{name} is not text"
+            elif "\0" in text or not _is_text(json.dumps(text), {name: text}):
+                damaged[row] = "NUL or half a character"
+    for row, reason in sorted(damaged.items()):
+        source.bad.add(source.name, numbers[row], reason)
+    return [row for row in range(len(numbers)) if row not in damaged] if damaged else range(len(numbers))
 
 
 def _good_texts(source: Source, rows: list[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -94,7 +152,7 @@ def json_columns(source: Source, schema: Schema, names: Sequence[str] = ()) -> B
     """
     keys = Keys(source.name, schema, source.columns)
     first: Mapping[str, str] | None = None  # the first object says which optional columns the file has
-    is_table = source.format == "parquet" or source.objects is not None
+    is_table = source.format == "parquet" or source.in_memory
     for objects in json_objects(source, names):
         rows: list[Row] = []
         for number, value in objects:
@@ -104,11 +162,10 @@ def json_columns(source: Source, schema: Schema, names: Sequence[str] = ()) -> B
                 continue
             key_of = keys.find(number, flat)
             first = key_of if first is None else first
-            absent = keys.absent(flat)
-            if absent:
+            if keys.is_incomplete and (absent := keys.absent(flat)):
                 source.bad.leave_out(source.name, number, f"no {absent}", f"no {absent}")
                 continue
-            for row in rows_of(f"{source.name}:{number}", flat, key_of):
+            for row in (flat,) if flat is value else rows_of(f"{source.name}:{number}", flat, key_of):
                 fields, reason = _fields(row, key_of, schema, is_table)
                 reason = keys.other_kind or reason
                 if reason:

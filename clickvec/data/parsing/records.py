@@ -9,7 +9,7 @@ from itertools import accumulate, chain, compress, islice
 from clickvec.data.parsing.columns import OWN_NAMES
 from clickvec.data.parsing.csv_rows import CsvReader, CsvRecords
 from clickvec.data.parsing.header import LOOK_AHEAD, Header, Row, Schema, find_header
-from clickvec.data.parsing.json_rows import by_columns, json_columns
+from clickvec.data.parsing.json_rows import by_columns, frame_columns, json_columns
 from clickvec.data.parsing.lines import LineBlock
 from clickvec.data.parsing.parquet_rows import column_names, inner_names, parquet_blocks
 from clickvec.data.parsing.source import Block, Blocks, Source
@@ -21,6 +21,9 @@ _Piece = LineBlock | CsvRecords  # of a TSV or CSV file
 
 def read_blocks(source: Source, schema: Schema) -> Blocks:
     """Yield the schema's columns of every line that has them, some thousand lines at a time. Count the other lines."""
+    if source.frame is not None and not _is_nested(source, schema):
+        yield from frame_columns(source, schema)
+        return
     if source.format == "jsonl":
         yield from json_columns(source, schema)
         return
@@ -34,6 +37,13 @@ def read_blocks(source: Source, schema: Schema) -> Blocks:
             numbers,
             [columns[header.at[name]] if name in header.at else absent.get(name, ()) for name in schema.columns],
         )
+
+
+def _is_nested(source: Source, schema: Schema) -> bool:
+    """Whether columns inside others may be read from a table in memory."""
+    theirs = (source.columns.names.get(column, "") for column in schema.columns)
+    kinds = set(map(type, source.first_object.values()))
+    return bool(schema.lists) or dict in kinds or list in kinds or any("." in name for name in theirs)
 
 
 def names_in_lists(source: Source, schema: Schema) -> list[str]:

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.data.parsing.columns import MAX_WIDTH, OWN_NAMES, Columns
-from clickvec.data.parsing.given_table import ROWS_AT_ONCE, Layouts, is_table, table_name, table_rows
+from clickvec.data.parsing.given_table import (
+    ROWS_AT_ONCE,
+    Layouts,
+    frame_blocks,
+    has_columns,
+    is_table,
+    table_name,
+    table_rows,
+)
+from clickvec.data.parsing.given_table import Block as FrameBlock
 from clickvec.data.parsing.lines import BadLines, LineBlock, file_lines
 from clickvec.data.parsing.open_files import STDIN, is_parquet, is_regular, name_of
 from clickvec.data.parsing.usual_names import KNOWN, letters
@@ -35,8 +44,14 @@ class Source(NamedTuple):
     path: Path
     first: str = ""  # the first line that is not blank
     separator: str = "\t"  # of columns
-    objects: Iterator[Objects] | None = None  # of a table in memory, which has no lines
-    first_object: Mapping[str, Any] = {}
+    objects: Iterator[Objects] | None = None  # of a list of rows in memory, which has no lines
+    frame: Iterator[FrameBlock] | None = None  # of a table in memory that has columns
+    first_object: Mapping[str, Any] = {}  # of both
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether this is a table in memory, and not a file."""
+        return self.objects is not None or self.frame is not None
 
 
 def open_source(
@@ -82,11 +97,16 @@ def as_path(given: Given) -> Path:
 
 def _of_table(given: Given, bad: BadLines, columns: Columns, layouts: Layouts) -> Source:
     name = table_name(given)
-    rows = enumerate(table_rows(given, name, layouts), 1)
+    source = Source(name, "jsonl", iter(()), bad, columns.in_memory(), Path(name))
+    if has_columns(given):
+        blocks = frame_blocks(given, name)
+        first = list(islice(blocks, 1))
+        row = next((row for block in first for row in block._replace(columns=block.top()).rows(name)), {})
+        return source._replace(frame=chain(first, blocks), first_object=row)
+    rows: Iterator[tuple[int, dict[str, Any]]] = enumerate(table_rows(given, name, layouts), 1)
     head = list(islice(rows, 1))
-    blocks = chain([head], iter(lambda: list(islice(rows, ROWS_AT_ONCE)), []))
-    first = head[0][1] if head else {}
-    return Source(name, "jsonl", iter(()), bad, columns.in_memory(), Path(name), objects=blocks, first_object=first)
+    objects: Iterator[Objects] = chain([head], iter(lambda: list(islice(rows, ROWS_AT_ONCE)), []))
+    return source._replace(objects=objects, first_object=head[0][1] if head else {})
 
 
 def _separator(line: str, usual: str, columns: Columns) -> str:

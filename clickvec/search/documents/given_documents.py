@@ -144,8 +144,9 @@ def _split(row: Mapping[str, Any], name: str, number: int, keys: Keys) -> tuple[
             f"{name} has its fields in payload; write them beside the title, or give a Document or a Change"
         )
     doc_id, title = (row[key_of[column]] if column in key_of else None for column in ("doc_id", "title"))
-    is_whole = isinstance(doc_id, float) and doc_id.is_integer()  # the type of a column in which some are missing
-    return int(doc_id) if is_whole else doc_id, title, payload
+    if isinstance(doc_id, float) and doc_id.is_integer():  # the type of a column in which some are missing
+        doc_id = int(doc_id)
+    return doc_id, title, payload
 
 
 def _likely_ids(head: list[Any]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clickvec.data.events import Events
-from clickvec.data.layouts import judgements, tables, ubi
+from clickvec.data.layouts import ga4, judgements, tables, ubi
 from clickvec.data.layouts.joins import CATALOGUE, QUERIES, Texts
 from clickvec.data.parsing.columns import OWN_NAMES, Columns
 from clickvec.data.parsing.head import look_at
@@ -34,7 +34,7 @@ def read_events(
     bad = BadLines() if bad is None else bad
     titles = Texts(catalogue, CATALOGUE, columns, max_bad) if catalogue is not None else None
     texts = Texts(queries, QUERIES, columns, max_bad) if queries is not None else None
-    files = ubi.Files()
+    files, exports = ubi.Files(), ga4.Files()
     for path in log_parts(paths):
         if isinstance(path, Path) and path.is_dir():
             yield from judgements.read_beir(path, bad, max_bad)
@@ -43,7 +43,9 @@ def read_events(
         head = look_at(source)
         if files.take(source, head):
             continue
-        if tables.is_orcas(head):
+        if ga4.is_ga4(head, columns):
+            yield from exports.read_file(source, titles)
+        elif tables.is_orcas(head):
             yield from tables.read_orcas(source, titles)
         elif tables.is_aol(head):
             yield from tables.read_aol(source, titles)
@@ -53,4 +55,5 @@ def read_events(
         else:
             yield from tables.read_table_log(source, head, titles, texts)
     yield from files.read(titles)
+    yield from exports.read_waiting(titles)
     bad.others += [join.bad for join in (titles, texts) if join]

@@ -43,6 +43,7 @@ class BadLines:
     unused: Counter[str] = field(default_factory=Counter)  # good lines that give no pair, by reason
     encodings: dict[str, str] = field(default_factory=dict)  # file -> its encoding, if it is not UTF-8
     delimiters: dict[str, str] = field(default_factory=dict)  # file -> its delimiter, if not that of its name
+    layouts: dict[str, str] = field(default_factory=dict)  # file -> how it was read, if not by its columns alone
     others: list["BadLines"] = field(default_factory=list)  # of the files that ids were joined to
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
@@ -89,6 +90,7 @@ class BadLines:
         self.unused += other.unused
         self.encodings |= other.encodings
         self.delimiters |= other.delimiters
+        self.layouts |= other.layouts
         self._first |= other._first
         for reason, few in other.by_reason.items():
             self.by_reason[reason] = [*self.by_reason.get(reason, []), *few][:FEW_EXAMPLES]

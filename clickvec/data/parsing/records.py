@@ -105,7 +105,12 @@ def _below(piece: _Piece, line: int) -> _Piece:
 
 def _read_parquet(source: Source, schema: Schema, only_needed: bool) -> tuple[Header, Blocks]:
     names = column_names(source.path)
-    header = find_header(source.name, [(0, names)], schema, source.columns if source.columns.header else OWN_NAMES)
+    columns = source.columns if source.columns.header else OWN_NAMES
+    try:
+        header = find_header(source.name, [(0, names)], schema, columns)
+    except ClickvecError:
+        find_header(source.name, [(0, [*names, *inner_names(source.path)])], schema, columns)  # names more to choose
+        raise
     if only_needed:
         at = {column: index for index, column in enumerate(header.at)}
         names, header = [names[index] for index in header.at.values()], header._replace(at=at)

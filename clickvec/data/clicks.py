@@ -15,9 +15,10 @@ from clickvec.data.parsing.given_table import is_table, table_name
 from clickvec.data.parsing.lines import MAX_BAD, BadLines
 from clickvec.data.parsing.open_files import name_of
 from clickvec.data.parsing.source import Given
+from clickvec.errors import check_type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClickLog:
     """Pairs of (query, clicked title) with their clicks, in the order of the log. A pair may occur several times.
 
@@ -38,6 +39,15 @@ class ClickLog:
     def __len__(self) -> int:
         """The number of pairs."""
         return len(self.queries)
+
+    def __repr__(self) -> str:
+        """Show how much the log holds, and its first pair."""
+        known = {"clients": self.clients, "times": self.times, "positions": self.positions}
+        columns = "".join(f", {name}" for name, column in known.items() if column is not None)
+        shown = f", {len(self.shown):,} shown and not clicked" if self.shown else ""
+        bad = f", {self.bad.count:,} bad lines" if self.bad.count else ""
+        first = f": {self.queries[0][:40]!r} -> {self.titles[0][:60]!r}" if self.queries else ""
+        return f"ClickLog({len(self):,} pairs with clicks{columns}{shown}{bad}{first})"
 
 
 def read_clicks(
@@ -62,6 +72,7 @@ def read_clicks(
     pair are in `.bad.unused`. ClickvecError is raised if more than `max_bad` of the lines are bad, or no pair is left.
     """
     paths = list(paths) if isinstance(paths, Iterator) else paths
+    check_type("max_bad", max_bad, (int, float), "a share of the lines, such as 0.01")
     names = columns if isinstance(columns, Columns) else Columns(columns)
     bad = BadLines()
     blocks = read_events(paths, names, catalogue=catalogue, queries=queries, bad=bad, max_bad=max_bad)

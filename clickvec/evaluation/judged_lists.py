@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clickvec.data import ClickLog, JudgedQuery, Rows, Title, read_judged, read_titles
 from clickvec.data.parsing.given_table import is_table
 from clickvec.data.parsing.source import Given, as_path
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, collection, measure
 from clickvec.evaluation.index_ranker import Hybrid
@@ -67,6 +67,9 @@ def evaluate(
     judged titles are ranked.
     """
     named = _named(systems)
+    if not named:
+        raise ClickvecError("there is no system to measure; give an Encoder, an Index, a path, or bm25")
+    check_type("cutoffs", cutoffs, (list, tuple, range), "a list of whole numbers, such as [1, 3, 10]")
     if catalogue is None:
         catalogue = next((system for _, system in named if isinstance(system, Index)), None)
     known = None if catalogue is None else _read("catalogue", catalogue, (Title, Document), read_titles)
@@ -150,8 +153,10 @@ def make_ranker(system: System) -> Ranker:
             return Neural(system, str(system.path or "model"))
         case Index():
             return Hybrid(system, "index")
-        case _:
+        case _ if hasattr(system, "score_lists"):
             return system
+    check_type("a system", system, (str, Path, Encoder, Index), "an Encoder, an Index, a path, or bm25")
+    raise AssertionError
 
 
 def rank_lists(ranker: Ranker, judged: Iterable[JudgedQuery], progress: Progress | None = None) -> list[Ranking]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -13,7 +14,7 @@ from clickvec.data import ClickLog, dataset, titles_of
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
 from clickvec.data.parsing.source import Given
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
@@ -28,6 +29,7 @@ from clickvec.training.gate import Start, first_recipe
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.trainer import (
+    PARAMETERS,
     check_teachers,
     file_names,
     load_checked,
@@ -68,7 +70,10 @@ def continue_training(
     that had a teacher needs none now, and one that had none may get one.
     """
     resume, overwrite = read_if_exists(if_exists)
+    for name, folder in (("model", model), ("out", out)):
+        check_type(name, folder, (str, PathLike), "the path of the folder of a model")
     start, out = open_model(Path(model)), Path(out)
+    config.check_settings(settings, (*PARAMETERS, "old_clicks"))
     # Errors come now, and not after reading a long log.
     chosen = continued_recipe(start, has_teacher=check_teachers(teacher), **settings)
     if teacher and not isinstance(teacher, Teacher):

@@ -3,8 +3,9 @@
 import dataclasses
 import logging
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, Unpack, cast
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
@@ -12,9 +13,9 @@ from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, r
 from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.parsing.given_table import is_table
-from clickvec.data.parsing.source import Given
+from clickvec.data.parsing.source import Given, as_path
 from clickvec.data.secrets import masked
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -31,6 +32,7 @@ from clickvec.training.tuned_teacher import open_tuned
 log = logging.getLogger(__name__)
 
 HELD_OUT = "held-out"
+PARAMETERS = ("out", "dev", "catalogue", "teacher", "recipe", "device", "progress", "if_exists")
 IF_EXISTS = ("error", "resume", "overwrite")
 
 
@@ -78,7 +80,9 @@ def train(
     Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
     """
     resume, overwrite = read_if_exists(if_exists)
+    check_type("out", out, (str, PathLike), "the path of the folder of the model")
     out = Path(out)
+    config.check_settings(settings, PARAMETERS)
     # Errors come now, and not after reading a long log.
     chosen = config.recipe(recipe, has_teacher=check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
@@ -94,7 +98,7 @@ def train(
         measured, test = (folder_parts(beside, titles) if is_held_out else None) or (None, None)
         clicks, texts = load_checked(beside)
     if not is_held_out:
-        measured = read_judged(dev) if isinstance(dev, str | Path) or is_table(dev) else dev
+        measured = _read_dev(dev)
     source = file_names(clicks)
     if isinstance(clicks, Dataset):
         data = clicks
@@ -112,6 +116,14 @@ def train(
         teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip
     return Encoder(model, out.resolve())
+
+
+def _read_dev(dev: Judged | Given | None) -> Dev | None:
+    """Return a judged set that is given as a file, a table, or as it is."""
+    if dev is not None and not isinstance(dev, str | PathLike) and not isinstance(dev, Iterable):
+        as_path(dev)  # says what can be given
+    is_read = dev is None or not (isinstance(dev, str | PathLike) or is_table(dev))
+    return cast("Dev | None", dev) if is_read else read_judged(dev)
 
 
 def read_if_exists(if_exists: str) -> tuple[bool, bool]:
@@ -139,6 +151,7 @@ def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> t
 def check_teachers(teacher: Teacher | Named | None) -> bool:
     """Tell whether there is a teacher. Raise if there is nothing of that name."""
     if teacher is not None and not isinstance(teacher, Teacher):
+        check_type("teacher", teacher, (str, PathLike, list, tuple), "the name or folder of a model, or a list of them")
         check_source(teacher)
     return teacher is not None
 

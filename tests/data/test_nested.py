@@ -24,7 +24,7 @@ LOG = [
 def write(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[list[dict[str, Any]]], Any]:
     """Write the same rows as JSON lines and as Parquet, or give them as they are."""
 
-    def rows_at(rows: list[dict[str, Any]]) -> Any:
+    def rows_at(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401
         if request.param == "memory":
             return rows
         path = tmp_path / f"log.{request.param}"
@@ -142,7 +142,7 @@ def test_columns_that_are_given_for_an_export_of_ga4_are_used(write: Write) -> N
     assert set(log.titles) == {"x"}
     assert log.times is None
     assert "title=items.item_brand" in next(iter(log.bad.layouts.values()))
-    with pytest.raises(ClickvecError, match="an event without items.nosuch"):
+    with pytest.raises(ClickvecError, match=r"an event without items\.nosuch"):
         read_clicks(write(EXPORT), columns={"title": "items.nosuch"}, max_bad=1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clickvec.data.parsing.encodings import check_encoding
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 
 NAMES = (
     "query", "title", "clicks", "client", "time", "position", "query_id", "doc_id", "grade", "text", "kind", "topic",
@@ -50,7 +50,9 @@ class Columns:
 
     def __post_init__(self) -> None:
         """Refuse names that no reader knows, and names for files without a header."""
+        check_type("columns", self.names, Mapping, 'a dict such as {"query": "search_term", "title": "name"}')
         for name, column in self.names.items():
+            check_type(f"the name of the column {name}", column, str, "a str")
             if name not in NAMES:
                 raise ClickvecError(f"there is no column {name!r} to name; the columns are {', '.join(NAMES)}")
             if not column.strip():
@@ -162,8 +164,12 @@ def missing_columns(
         return ClickvecError(f"{problem}. If the file holds JSON lines, name it .jsonl")
     likely = _likely(free, missing)
     if of_table:
-        cures = [f"rename {likely[column]} to {column}" if column in likely else f"add {column}" for column in missing]
-        cure = " and ".join(cures)
+        rest = [column for column in missing if column not in likely]
+        cures = [f"rename {name} to {column}" for column, name in likely.items()]
+        cures += (
+            [f"name the {'column' if len(rest) == 1 else 'columns'} with the {' and '.join(rest)} so"] if rest else []
+        )
+        cure = ", and ".join(cures)
         return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
     example = shlex.quote(",".join(f"{name}={likely.get(name, 'COLUMN')}" for name in missing)) if likely else None
     options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]

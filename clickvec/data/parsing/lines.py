@@ -32,7 +32,7 @@ _FORMAT_HINT = (
 LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
 
 
-@dataclass
+@dataclass(repr=False)
 class BadLines:
     """The lines that a reader skipped: how many for which reason, and the first few as `file:line: reason`."""
 
@@ -48,6 +48,12 @@ class BadLines:
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
     by_reason: dict[str, list[str]] = field(default_factory=dict, repr=False)  # a few messages of each reason
+
+    def __repr__(self) -> str:
+        """Show the number of lines, the most frequent reasons, and the first bad line."""
+        reasons = "".join(f", {count:,} {reason}" for reason, count in self.reasons.most_common(3))
+        first = f"; first: {self.examples[0][:120]}" if self.examples else ""
+        return f"BadLines({self.count:,} of {self.total:,}{reasons}{first})"
 
     @property
     def examples(self) -> list[str]:
@@ -123,7 +129,7 @@ class BadLines:
         return f". Name the encoding of the file with --encoding {'cp1252' if self.reasons['not UTF-8'] else 'utf-16'}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows(Generic[T]):
     """What a reader returns: the good rows of its files, in order, and the bad lines."""
 
@@ -137,6 +143,11 @@ class Rows(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """Iterate over the rows, in order."""
         return iter(self.rows)
+
+    def __repr__(self) -> str:
+        """Show the number of rows and the start of the first one."""
+        bad = f", {self.bad.count:,} bad lines" if self.bad.count else ""
+        return f"Rows({len(self):,} rows{bad}{f': {repr(self.rows[0])[:200]}, ...' if self.rows else ''})"
 
     def __getitem__(self, index: int) -> T:
         """Return the row at an index."""

@@ -1,6 +1,6 @@
 """The documents that a program gives to an index: as `Document`, as dicts, as plain titles, or by keyword."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -58,7 +58,17 @@ def _listed(given: Any, name: str, kept: tuple[type, ...]) -> Iterator[Any]:  # 
         raise ClickvecError(
             f"{name} must be a list of documents or a DataFrame, and {given!r:.60} is of type {type(given).__name__}"
         )
+    given = _not_exchanged(given, name) if isinstance(given, list | tuple) else given
     return table_rows(given, name, CATALOGUE.layouts[:1], kept)
+
+
+def _not_exchanged(given: Sequence[Any], name: str) -> Sequence[Any]:
+    """Raise if tuples have titles in the place of ids."""
+    pairs = [row for row in given[:_LOOKED_AT] if type(row) is tuple and len(row) == 2]
+    texts = [row for row in pairs if all(isinstance(value, str) for value in row)]
+    if texts and len(texts) == len(pairs) and all(" " in doc_id and " " not in title for doc_id, title in texts):
+        raise ClickvecError(f"{name}[0] is {given[0]!r:.100}; a tuple is (id, title), and this seems to be (title, id)")
+    return given
 
 
 def _change(row: object, number: int, keys: Keys) -> Change:

@@ -294,7 +294,11 @@ def _unknown(name: str) -> ClickvecError:
     if name in REMOVED:
         return ClickvecError(f"the setting {name} was removed: it helped too little (docs/log.md); leave it out")
     nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.6)
-    cure = f"the nearest is {nearest[0]!r}" if nearest else f"the settings are {', '.join(_KINDS)}"
+    cure = (
+        f"the nearest is {nearest[0]!r}"
+        if nearest
+        else "the settings are the fields of clickvec.Recipe, such as epochs"
+    )
     return ClickvecError(f"there is no setting {shorten(name)}; {cure}")
 
 

@@ -148,9 +148,8 @@ class Encoder:
         if isinstance(texts, str):
             return reader.encode_one(texts)
         if not isinstance(texts, Iterable) or hasattr(texts, "columns"):
-            raise ClickvecError(
-                f"texts are a str or a list of str, not {type(texts).__name__}; give one column of a table"
-            )
+            kind = type(texts).__name__
+            raise ClickvecError(f"a text is a str, and many are a list of str, not {kind}; of a table, give one column")
         if batch_size < 1:
             raise ClickvecError(f"batch_size is {batch_size}; it must be at least 1")
         texts = texts if isinstance(texts, list | tuple) else list(texts)

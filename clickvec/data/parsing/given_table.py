@@ -29,7 +29,7 @@ Row = dict[str, Any]
 def is_table(given: object) -> bool:
     """Tell whether an argument is a table: not a path, a list of paths or of texts, or a reader's result."""
     if isinstance(given, list | tuple | np.ndarray):
-        return not hasattr(given, "_fields") and len(given) > 0 and _is_row(given[0])
+        return not hasattr(given, "_fields") and len(given) > 0 and _is_row(given[0]) and not is_table(given[0])
     return bool(_frame_kind(given))
 
 
@@ -171,7 +171,9 @@ def _arrow_batches(given: Any) -> Iterator[Any]:  # noqa: ANN401
     except ImportError:
         raise missing_extra("pyarrow", "data") from None
     if hasattr(given, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(given)
+        # A stream of a database may block its connection until it is read to the end.
+        stays = isinstance(given, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
+        yield from pa.RecordBatchReader.from_stream(given if stays else pa.table(given))
     else:
         yield pa.record_batch(given)
 

@@ -29,7 +29,10 @@ Row = dict[str, Any]
 def is_table(given: object) -> bool:
     """Tell whether an argument is a table: not a path, a list of paths or of texts, or a reader's result."""
     if isinstance(given, list | tuple | np.ndarray):
-        return not hasattr(given, "_fields") and len(given) > 0 and _is_row(given[0]) and not is_table(given[0])
+        if hasattr(given, "_fields") or not len(given):
+            return False
+        is_list_of_tables = isinstance(given[0], list | tuple) and is_table(given[0])
+        return _is_row(given[0]) and not is_list_of_tables
     return bool(_frame_kind(given))
 
 

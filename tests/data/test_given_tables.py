@@ -270,3 +270,11 @@ def test_training_and_evaluation_take_tables(tmp_path: Path) -> None:
     shown = clickvec.evaluate(encoder, judged, catalogue=titles)
     assert "Recall@100" in shown.measures
     clickvec.continue_training(dicts(log), tmp_path / "one", tmp_path / "two")
+
+
+def test_the_example_of_the_docs_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "logs.md").read_text(encoding="utf-8")
+    code = page.split("### Tables in Python")[1].split("```python\n")[1].split("```")[0]
+    exec(code, {})
+    told = [line.split("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
+    assert capsys.readouterr().out.splitlines() == told

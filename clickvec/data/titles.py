@@ -254,9 +254,7 @@ def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
                 raise ClickvecError(
                     f"{source.name}:{line} has an id, and lines before it have none; give all lines one"
                 )
-            position = f"{source.name}:{line}"
-            payloads = payloads_of(value, key_of.values(), list_of(position, flat, key_of))
-            for row, payload in zip(rows_of(position, flat, key_of), payloads, strict=True):
+            for row, payload in _with_payloads(f"{source.name}:{line}", value, flat, key_of):
                 title = json_cell(row[key_of["title"]]) if "title" in key_of else "" if ids == "alone" else None
                 doc_id = json_cell(row[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
                 if has_ids and "doc_id" not in key_of:
@@ -269,6 +267,16 @@ def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
         if rows:
             yield _Block(*zip(*rows, strict=True))
     keys.check()
+
+
+def _with_payloads(
+    position: str, value: Mapping[str, Any], flat: Mapping[str, Any], key_of: Mapping[str, str]
+) -> Iterable[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Return an object as one row or, if the id or the title is in a list, several; each with its other fields."""
+    if flat is value:
+        return ((value, {name: cell for name, cell in value.items() if name not in key_of.values()}),)
+    payloads = payloads_of(value, key_of.values(), list_of(position, flat, key_of))
+    return zip(rows_of(position, flat, key_of), payloads, strict=True)
 
 
 def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:

@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -293,5 +293,35 @@ def _unknown(name: str) -> ClickvecError:
         return ClickvecError(f"the setting {name} is called {RENAMED[name]} now")
     if name in REMOVED:
         return ClickvecError(f"the setting {name} was removed: it helped too little (docs/log.md); leave it out")
-    nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.0)[0]
-    return ClickvecError(f"there is no setting {shorten(name)}; the nearest is {nearest!r}")
+    nearest = difflib.get_close_matches(name[:100], _KINDS, n=1, cutoff=0.6)
+    cure = (
+        f"the nearest is {nearest[0]!r}"
+        if nearest
+        else "the settings are the fields of clickvec.Recipe, such as epochs"
+    )
+    return ClickvecError(f"there is no setting {shorten(name)}; {cure}")
+
+
+# What people write for parameters of `train` and `continue_training`, and what they mean.
+_MEANT = {
+    "overwrite": 'if_exists="overwrite" replaces a model', "resume": 'if_exists="resume" continues a run',
+    "force": 'if_exists="overwrite" replaces a model', "columns": "read_clicks(log, columns={...}) names columns",
+    "max_bad": "read_clicks(log, max_bad=...) allows bad lines", "queries": "read_clicks(log, queries=...) joins ids",
+    "test": "dev is the judged set, and evaluate measures on another", "judged": "dev is the judged set",
+    "validation": "dev is the judged set", "titles": "catalogue has the titles", "verbose": "progress shows progress",
+    "path": "out is the folder of the model", "model_dir": "out is the folder of the model",
+    "output_dir": "out is the folder of the model", "lr": "learning_rate is the step of the optimizer",
+}  # fmt: skip
+
+
+def check_settings(settings: Iterable[str], parameters: Iterable[str]) -> None:
+    """Raise a ClickvecError for a keyword that is no setting: what is meant, by its name or the nearest one."""
+    for name in settings:
+        if name in _KINDS or name in RENAMED or name in REMOVED:
+            continue
+        if name in _MEANT:
+            raise ClickvecError(f"there is no setting {shorten(name)}; {_MEANT[name]}")
+        nearest = difflib.get_close_matches(name[:100], parameters, n=1, cutoff=0.7)
+        if nearest:
+            raise ClickvecError(f"there is no setting {shorten(name)}; the nearest parameter is {nearest[0]!r}")
+        raise _unknown(name)

@@ -47,6 +47,12 @@ def is_disk_full(error: BaseException) -> bool:
     return is_full or isinstance(error, DiskFullError)
 
 
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Raise a ClickvecError if an argument is of another type, which says what is `wanted`."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise ClickvecError(f"{name} is of type {type(value).__name__}: {repr(value)[:60]}; give {wanted}")
+
+
 def missing_extra(module: str, extra: str) -> ClickvecError:
     """Return the error for an optional dependency that is not installed."""
     return ClickvecError(f"{module} is not installed; it comes with: pip install 'clickvec[{extra}]'")

@@ -198,6 +198,8 @@ def report_bad_lines(bad: "BadLines") -> None:
     for name, delimiter in bad.delimiters.items():
         sign = "tabs" if delimiter == "\t" else delimiter
         print_message(f"{name}: columns are separated by {sign}; --delimiter SIGN changes this")
+    for name, layout in bad.layouts.items():
+        print_message(f"{name}: {layout}")
     if bad.count:
         print_message(f"Skipped {bad.count:,} of {counted(bad.total, 'line')}:")
         for example in bad.examples:

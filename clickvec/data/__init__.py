@@ -19,6 +19,7 @@ from clickvec.data.titles import (
     read_titles,
     stream_title_blocks,
     stream_titles,
+    titles_of,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "read_titles",
     "stream_title_blocks",
     "stream_titles",
+    "titles_of",
 ]

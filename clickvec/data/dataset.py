@@ -41,6 +41,11 @@ class Dataset(NamedTuple):
     catalogue_titles: int = 0  # the number of titles that were neither clicked nor shown
     whole_words: bool = False  # whether frequent words were counted among the trigrams
 
+    def __repr__(self) -> str:
+        """Show the sizes. The arrays would fill the screen."""
+        queries, titles = len(self.queries.offsets) - 1, len(self.titles.offsets) - 1
+        return f"Dataset({len(self.pair_query):,} pairs, {queries:,} queries, {titles:,} titles)"
+
 
 class Texts(NamedTuple):
     """The texts of a dataset, and what else appending another log to it needs."""

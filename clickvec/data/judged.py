@@ -13,7 +13,7 @@ from clickvec.data.parsing.header import Schema
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, LineBlock, Rows, file_lines
 from clickvec.data.parsing.open_files import name_of
 from clickvec.data.parsing.records import records, wrong_width
-from clickvec.data.parsing.source import open_source
+from clickvec.data.parsing.source import Given, open_source
 
 MAX_GRADE = 50  # 2^grade - 1 is exact up to here; a higher grade is a percentage, or an id in the wrong column
 
@@ -76,13 +76,13 @@ class _JudgedRows:
         )
 
 
-def read_judged(path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Judged:
-    """Read a judged set with the columns query_id, query, doc_id, title and grade.
+def read_judged(path: Given, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES) -> Judged:
+    """Read a judged set with the columns query_id, query, doc_id, title and grade: a file, or a table in memory.
 
     Bad lines are skipped, counted and listed in `.bad`; ClickvecError is raised if more than `max_bad` of them are bad.
     """
     bad = BadLines()
-    rows, source = _JudgedRows(bad), open_source(path, bad, columns)
+    rows, source = _JudgedRows(bad), open_source(path, bad, columns, _JUDGED.layouts)
     for number, (*row, text) in records(source, _JUDGED):
         grade = parse_grade(text)
         if grade is None:

@@ -4,19 +4,22 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from clickvec.data.layouts.joins import CATALOGUE, catalogue_schema
 from clickvec.data.parsing.columns import IGNORED, OWN_NAMES, Columns
+from clickvec.data.parsing.given_table import is_table
 from clickvec.data.parsing.head import look_at
 from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
+from clickvec.data.parsing.nested import flatten, list_of, payloads_of, rows_of
 from clickvec.data.parsing.open_files import is_regular
-from clickvec.data.parsing.parquet_rows import parquet_payloads
-from clickvec.data.parsing.records import read_table
-from clickvec.data.parsing.source import Block, Source, format_of, open_source
+from clickvec.data.parsing.parquet_rows import column_names, parquet_payloads
+from clickvec.data.parsing.records import names_in_lists, read_table
+from clickvec.data.parsing.source import Block, Given, Source, as_path, format_of, open_source
 from clickvec.data.parsing.usual_names import CATALOGUE_IDS, USUAL, letters, likely_ids
 from clickvec.errors import ClickvecError
 
@@ -42,9 +45,9 @@ class Title(NamedTuple):
 
 
 def read_titles(
-    path: str | Path, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, ids: Ids = "wanted"
+    path: Given, max_bad: float = MAX_BAD, columns: Columns = OWN_NAMES, ids: Ids = "wanted"
 ) -> Rows[Title]:
-    """Read a catalogue. A line with an id that an earlier line has is bad.
+    """Read a catalogue: a file, or a table in memory. A line with an id that an earlier line has is bad.
 
     The column of the ids has a usual name (`usual_names.py`), or one that `columns` gives. Titles of a catalogue
     without ids are numbered from 0, unless ids are needed. A column that looks like the ids but has no usual name is
@@ -62,8 +65,24 @@ def read_titles(
     return Rows(tuple(titles.values()), bad)
 
 
+def titles_of(catalogue: Iterable[object] | Given) -> list[str]:
+    """Return the titles of a catalogue that a program gives: a file, a table, texts, or entries with a title."""
+    if isinstance(catalogue, Iterator):
+        catalogue = list(catalogue)
+    if isinstance(catalogue, str | PathLike) or is_table(catalogue):
+        return [entry.title for entry in read_titles(catalogue, ids="unused")]
+    if not isinstance(catalogue, Iterable):
+        as_path(catalogue)  # says what can be given
+    items = catalogue.to_pylist() if hasattr(catalogue, "to_pylist") else list(catalogue)
+    titles = [item.title if hasattr(item, "_fields") else item for item in items]
+    wrong = next((number for number, title in enumerate(titles) if not isinstance(title, str)), None)
+    if wrong is not None:
+        raise ClickvecError(f"catalogue[{wrong}] is of type {type(items[wrong]).__name__}, and a title is a str")
+    return titles
+
+
 def stream_titles(
-    path: str | Path,
+    path: Given,
     bad: BadLines,
     max_bad: float = MAX_BAD,
     columns: Columns = OWN_NAMES,
@@ -152,7 +171,8 @@ class _Block(NamedTuple):
 
 
 def _title_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
-    blocks = _json_blocks(source, ids) if source.format == "jsonl" else _table_blocks(source, ids)
+    in_lists = source.format == "parquet" and bool(names_in_lists(source, _schema(ids)))
+    blocks = _json_blocks(source, ids) if source.format == "jsonl" or in_lists else _table_blocks(source, ids)
     return (_without_blanks(source, block, ids) for block in blocks)
 
 
@@ -185,6 +205,12 @@ def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str,
     rows = payloads[:_LOOKED_AT]
     names = list(dict.fromkeys(name for row in rows for name in row))
     candidates = likely_ids(names, [[row.get(name) for row in rows] for name in names])
+    if source.columns.of_table:
+        rename = f"{' or '.join(candidates[:5])} may be the ids; rename the column to doc_id, or drop it"
+        if candidates or ids in ("needed", "alone"):
+            raise ClickvecError(f"{source.name}: {rename if candidates else 'there are no ids; add a column doc_id'}")
+        log.warning("%s has no column of ids, so row numbers are the ids; a column doc_id has them", source.name)
+        return
     if ids in ("needed", "alone"):
         column = candidates[0] if candidates else "COLUMN"
         raise ClickvecError(
@@ -211,34 +237,52 @@ def _text_payloads(
 
 def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     keys = Keys(source.name, _schema(ids), source.columns)
+    is_nested = any("." in name for name in source.columns.names.values())
+    has_nulls = source.format == "jsonl" and not source.in_memory  # in the payload too
     has_ids: bool | None = None
-    for objects in json_objects(source):
+    for objects in json_objects(source, column_names(source.path) if source.format == "parquet" else ()):
         if has_ids is None and objects:
             has_ids = _has_ids(source, ids, keys, objects)
         rows = []
         for line, value in objects:
-            key_of = keys.find(line, value)
+            flat = flatten(value) if is_nested else value
+            key_of = keys.find(line, flat)
+            if absent := keys.absent(flat):
+                source.bad.leave_out(source.name, line, f"no {absent}", f"no {absent}")
+                continue
             if "doc_id" in key_of and not has_ids:
                 raise ClickvecError(
                     f"{source.name}:{line} has an id, and lines before it have none; give all lines one"
                 )
-            title = json_cell(value[key_of["title"]]) if "title" in key_of else "" if ids == "alone" else None
-            doc_id = json_cell(value[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
-            if has_ids and "doc_id" not in key_of:
-                source.bad.add(source.name, line, "no doc_id")
-            elif title is None or doc_id is None:
-                source.bad.add(source.name, line, "no title" if title is None else "id is not text")
-            else:
-                payload = {name: cell for name, cell in value.items() if name not in key_of.values()}
-                rows.append((line, title, doc_id, payload))
+            for row, payload in _with_payloads(f"{source.name}:{line}", value, flat, key_of):
+                title = json_cell(row[key_of["title"]]) if "title" in key_of else "" if ids == "alone" else None
+                doc_id = json_cell(row[key_of["doc_id"]] if "doc_id" in key_of else line - 1)
+                if has_ids and "doc_id" not in key_of:
+                    source.bad.add(source.name, line, "no doc_id")
+                elif title is None or doc_id is None:
+                    source.bad.add(source.name, line, "no title" if title is None else "id is not text")
+                else:
+                    kept = payload if has_nulls else {name: c for name, c in payload.items() if c is not None}
+                    rows.append((line, title, doc_id, kept))
         if rows:
             yield _Block(*zip(*rows, strict=True))
     keys.check()
 
 
+def _with_payloads(
+    position: str, value: Mapping[str, Any], flat: Mapping[str, Any], key_of: Mapping[str, str]
+) -> Iterable[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Return an object as one row or, if the id or the title is in a list, several; each with its other fields."""
+    if flat is value:
+        return ((value, {name: cell for name, cell in value.items() if name not in key_of.values()}),)
+    payloads = payloads_of(value, key_of.values(), list_of(position, flat, key_of))
+    return zip(rows_of(position, flat, key_of), payloads, strict=True)
+
+
 def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
     """Return whether some of the first objects have an id. If none has, say that row numbers are used, or raise."""
-    if any("doc_id" in keys.find(line, value) for line, value in objects):
+    is_nested = any("." in name for name in source.columns.names.values())
+    if any("doc_id" in keys.find(line, flatten(value) if is_nested else value) for line, value in objects):
         return True
     if ids != "unused":
         _check_row_numbers(source, ids, [value for _, value in objects])

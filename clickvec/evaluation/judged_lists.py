@@ -3,13 +3,15 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data import ClickLog, JudgedQuery, Rows, Title, read_judged, read_titles
-from clickvec.errors import ClickvecError
+from clickvec.data.parsing.given_table import is_table
+from clickvec.data.parsing.source import Given, as_path
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.bm25 import BM25
 from clickvec.evaluation.held_out_clicks import Catalogue, collection, measure
 from clickvec.evaluation.index_ranker import Hybrid
@@ -42,18 +44,18 @@ TITLES_AT_ONCE = 100_000  # judged titles whose vectors are in memory together
 
 def evaluate(
     systems: System | Sequence[System] | Mapping[str, System],
-    judged: Iterable[JudgedQuery] | ClickLog | str | Path,
+    judged: Iterable[JudgedQuery] | ClickLog | Given,
     *,
-    catalogue: Iterable[Title | Document] | str | Path | None = None,
+    catalogue: Iterable[Title | Document] | Given | None = None,
     cutoffs: Sequence[int] = (1, 3, 10),
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure systems on a judged set by NDCG at the cutoffs, in per cent.
 
     A system is an `Encoder`, an `Index` (hybrid search), the path of a model folder or of a TREC run file, "bm25"
-    or a `Ranker`. Give one system, a list, or a dictionary that names them. `judged` is a judged set or its path.
-    Queries without a relevant title (grade 1 or more) are not measured. BM25 has the settings that one of the
-    models carries, if held-out clicks have tuned it.
+    or a `Ranker`. Give one system, a list, or a dictionary that names them. `judged` is a judged set, its path, or a
+    table of its columns (a DataFrame, dicts). Queries without a relevant title (grade 1 or more) are not measured. BM25
+    has the settings that one of the models carries, if held-out clicks have tuned it.
 
     With a `catalogue` (titles with ids, or a path), each system also searches the whole catalogue. This adds Recall@100
     and MRR@10; titles without a grade count as not relevant. An `Index` brings its own titles as the catalogue.
@@ -65,16 +67,19 @@ def evaluate(
     judged titles are ranked.
     """
     named = _named(systems)
+    if not named:
+        raise ClickvecError("there is no system to measure; give an Encoder, an Index, a path, or bm25")
+    check_type("cutoffs", cutoffs, (list, tuple, range), "a list of whole numbers, such as [1, 3, 10]")
     if catalogue is None:
         catalogue = next((system for _, system in named if isinstance(system, Index)), None)
-    known = None if catalogue is None else _read(catalogue, read_titles)
+    known = None if catalogue is None else _read("catalogue", catalogue, (Title, Document), read_titles)
     if isinstance(judged, ClickLog):
         test = collection(judged, Catalogue(title.title for title in known or ()))
         names, rankers = _rankers(named, test.catalogue.titles)
         # An index has ids of its own, and the catalogue merges titles with the same words.
         rankers = [Hybrid(one.index, one.name, by_words=True) if isinstance(one, Hybrid) else one for one in rankers]
         return measure(dict(zip(names, rankers, strict=True)), test, progress)
-    everything = _read(judged, read_judged)
+    everything = _read("judged", judged, (JudgedQuery,), read_judged)
     queries = with_relevant(everything)
     if not queries:
         raise ClickvecError(f"none of the {len(everything)} judged queries has a relevant title (grade 1 or more)")
@@ -148,8 +153,10 @@ def make_ranker(system: System) -> Ranker:
             return Neural(system, str(system.path or "model"))
         case Index():
             return Hybrid(system, "index")
-        case _:
+        case _ if hasattr(system, "score_lists"):
             return system
+    check_type("a system", system, (str, Path, Encoder, Index), "an Encoder, an Index, a path, or bm25")
+    raise AssertionError
 
 
 def rank_lists(ranker: Ranker, judged: Iterable[JudgedQuery], progress: Progress | None = None) -> list[Ranking]:
@@ -253,10 +260,21 @@ def _named(systems: System | Sequence[System] | Mapping[str, System]) -> list[tu
     return [("", systems)]
 
 
-def _read(items: Iterable[T] | str | Path, reader: Callable[[str | Path], Rows[Any]]) -> list[T]:
-    """Return the items of an argument. If it is a path, read the file and log a warning about its bad lines."""
-    if not isinstance(items, str | Path):
-        return list(items)
+def _read(
+    name: str, items: Iterable[T] | Given, kinds: tuple[type, ...], reader: Callable[[Given], Rows[T]]
+) -> list[T]:
+    """Return the items of an argument. Read a file or a table, and log a warning about its bad lines."""
+    if not (isinstance(items, str | Path) or is_table(items)):
+        if not isinstance(items, Iterable):
+            as_path(items)  # says what can be given
+        found = list(items)
+        wrong = next((at for at, item in enumerate(found) if not isinstance(item, kinds)), None)
+        if wrong is not None:
+            raise ClickvecError(
+                f"{name}[{wrong}] is of type {type(found[wrong]).__name__}; give a path, a DataFrame, or a list of "
+                f"dicts or {' or '.join(kind.__name__ for kind in kinds)}"
+            )
+        return found
     rows = reader(items)
     if rows.bad.count:
         log.warning("skipped %d of %d lines; the first: %s", rows.bad.count, rows.bad.total, rows.bad.examples[0])

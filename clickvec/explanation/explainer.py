@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.explanation.contributions import METHODS
 from clickvec.explanation.explained_pair import Pair, Word, pair_of
 from clickvec.explanation.fused_score import Fused, FusedQuery
@@ -118,6 +118,7 @@ def explain(
     `method` is one of METHODS: how contributions are computed.
     """
     _check_text(query)
+    check_type("the first argument", source, (Encoder, Index), "an Encoder or an Index")
     if isinstance(source, Index):
         return _explain_in_index(source, query, title, compare_with, method)
     if title is None:

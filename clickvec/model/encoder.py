@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError, UnavailableError
+from clickvec.errors import ClickvecError, UnavailableError, check_type
 from clickvec.model import forward
 from clickvec.model.about import describe_tower
 from clickvec.model.fast import FastTower
@@ -71,6 +72,7 @@ class Encoder:
 
     def __init__(self, model: Model, path: Path | None = None) -> None:
         """Run `model`. `path` is the folder that it was read from, if any."""
+        check_type("model", model, Model, "a Model; Encoder.load(path) opens a folder")
         self.model, self.path = model, path
         self.vocabulary = Vocabulary(model.trigrams)
         self._query = _Reader(model, "query", self.vocabulary)
@@ -79,6 +81,7 @@ class Encoder:
     @classmethod
     def load(cls, path: str | Path) -> "Encoder":
         """Open a model folder."""
+        check_type("path", path, (str, PathLike), "the path of a model folder")
         return cls(open_model(Path(path)), Path(path).resolve())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,6 +122,8 @@ class Encoder:
     @staticmethod
     def similarity(one: Vectors, other: Vectors) -> Vectors:
         """Return the cosine of every vector of `one` and every vector of `other`."""
+        for vectors in (one, other):
+            check_type("a vector", vectors, np.ndarray, "what encode_query and encode_document return")
         return np.asarray(one @ other.T, np.float32)
 
     def trace_query(self, query: str) -> Trace:
@@ -142,6 +147,9 @@ class Encoder:
     ) -> Vectors:
         if isinstance(texts, str):
             return reader.encode_one(texts)
+        if not isinstance(texts, Iterable) or hasattr(texts, "columns"):
+            kind = type(texts).__name__
+            raise ClickvecError(f"a text is a str, and many are a list of str, not {kind}; of a table, give one column")
         if batch_size < 1:
             raise ClickvecError(f"batch_size is {batch_size}; it must be at least 1")
         texts = texts if isinstance(texts, list | tuple) else list(texts)

@@ -33,9 +33,10 @@ class Hit(NamedTuple):
 
     def __repr__(self) -> str:
         """Show rounded scores, and the payload if there is one."""
-        payload = "" if self.payload is None else f", payload={self.payload!r}"
+        text = repr(self.payload)
+        payload = "" if self.payload is None else f", payload={text if len(text) <= 300 else f'{text[:300]}...'}"
         parts = f"cosine {self.parts.cosine:.4f}, bm25 {self.parts.bm25:.3f}"
-        return f"Hit(id={self.id!r}, title={self.title!r}, score={self.score:.4f} ({parts}){payload})"
+        return f"Hit(id={self.id!r}, title={self.title[:200]!r}, score={self.score:.4f} ({parts}){payload})"
 
 
 def is_vectors(query: object) -> TypeGuard[NDArray[Any]]:

@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
 from clickvec.progress import Progress
@@ -41,6 +42,8 @@ class Index(Searchable):
 
     def __init__(self, live: LiveDocuments) -> None:
         """Use `build`, `create` or `open`."""
+        if isinstance(live, str | PathLike | Encoder):
+            raise ClickvecError("an index is made by Index.build or Index.create, and opened by Index.open(path)")
         self._live = live
 
     @classmethod
@@ -65,6 +68,7 @@ class Index(Searchable):
         in one index.
         """
         check_vector_type(vectors)
+        _check_encoder(encoder)
         given = documents_of(documents, ids, titles, payloads, numbered=True)
         return cls(Live.in_memory(encoder, given, vectors, progress))
 
@@ -93,6 +97,8 @@ class Index(Searchable):
         """
         check_vector_type(vectors)
         check_search(search)
+        check_type("path", path, (str, PathLike), "the folder of the index, and the encoder after it")
+        _check_encoder(encoder)
         given = documents_of(documents, ids, titles, payloads, numbered=True)
         if isinstance(path, str) and is_address(path):
             create_at(path, encoder, given, overwrite, vectors, search, progress)
@@ -111,6 +117,7 @@ class Index(Searchable):
         With `writing`, this process becomes the writer at once, and builds derived files that are damaged again;
         otherwise, damaged files are refused.
         """
+        check_type("path", path, (str, PathLike), "the folder of an index, or its address")
         if isinstance(path, str) and is_address(path):
             return cls(open_address(path, encoder, writing))
         if format_of(Path(path)) <= OLD_FORMAT:
@@ -163,8 +170,8 @@ class Index(Searchable):
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete titles by id. Return how many of the ids existed."""
-        if isinstance(ids, str):
-            raise ClickvecError(f"ids must be a list, not the single str {ids!r}")
+        if isinstance(ids, str | int):
+            raise ClickvecError(f"ids must be a list, not the single {type(ids).__name__} {ids!r}")
         return self._live.delete(list(ids))
 
     def use_fusion(
@@ -221,3 +228,8 @@ class Index(Searchable):
     def __deepcopy__(self, memo: dict[int, Any]) -> "Index":
         """Do the same."""
         return self.__copy__()
+
+
+def _check_encoder(encoder: Encoder) -> None:
+    if not hasattr(encoder, "encode_document"):
+        check_type("encoder", encoder, Encoder, 'what clickvec.train returns, or clickvec.Encoder.load("MODEL")')

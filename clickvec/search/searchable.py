@@ -1,12 +1,13 @@
 """What can be asked of an index: its documents, and hits for queries."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
@@ -158,6 +159,11 @@ class Searchable:
         A query is a text or a vector, as `Encoder.encode_query` returns it: an array of (dimensions,), or of
         (n, dimensions) for n queries. Vectors are scaled to length 1 and search by vectors alone.
         """
+        check_type("query", query, Iterable, "a text, a list of texts, or a vector")
+        check_type("k", k, Integral, "a whole number")
+        check_type("offset", offset, Integral, "a whole number")
+        if min_score is not None:
+            check_type("min_score", min_score, Real, "a number")
         if k < 1:
             raise ClickvecError(f"k is {k}; it must be at least 1")
         if offset < 0:

@@ -1,7 +1,8 @@
 """`clickvec.continue_training`: train a model further on new clicks. The old model stays if the new one is worse."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, dataset
+from clickvec.data import ClickLog, dataset, titles_of
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import hold_out, hold_out_again
-from clickvec.errors import ClickvecError
+from clickvec.data.parsing.source import Given
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, collection
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model, open_model
@@ -27,6 +29,7 @@ from clickvec.training.gate import Start, first_recipe
 from clickvec.training.loop import run_training
 from clickvec.training.measuring import folder_parts
 from clickvec.training.trainer import (
+    PARAMETERS,
     check_teachers,
     file_names,
     load_checked,
@@ -34,7 +37,6 @@ from clickvec.training.trainer import (
     read_clean,
     read_if_exists,
     read_teacher,
-    read_titles_of,
 )
 
 EPOCHS = 1  # over the new clicks, instead of those of the first training
@@ -43,13 +45,13 @@ MOST_DEV, MOST_TEST = 500, 1_000  # queries to measure, or measuring would take 
 
 
 def continue_training(
-    clicks: ClickLog | str | Path | Sequence[str | Path],
+    clicks: ClickLog | Given,
     /,
     model: str | Path,
     out: str | Path,
     *,
-    old_clicks: ClickLog | str | Path | Sequence[str | Path] | None = None,
-    catalogue: Iterable[str] | str | Path = (),
+    old_clicks: ClickLog | Given | None = None,
+    catalogue: Iterable[str] | Given = (),
     teacher: Teacher | Named | None = None,
     device: str = "auto",
     progress: Progress | None = None,
@@ -68,7 +70,10 @@ def continue_training(
     that had a teacher needs none now, and one that had none may get one.
     """
     resume, overwrite = read_if_exists(if_exists)
+    for name, folder in (("model", model), ("out", out)):
+        check_type(name, folder, (str, PathLike), "the path of the folder of a model")
     start, out = open_model(Path(model)), Path(out)
+    config.check_settings(settings, (*PARAMETERS, "old_clicks"))
     # Errors come now, and not after reading a long log.
     chosen = continued_recipe(start, has_teacher=check_teachers(teacher), **settings)
     if teacher and not isinstance(teacher, Teacher):
@@ -77,7 +82,7 @@ def continue_training(
     pick_device(device)
     dev: Collection | None
     texts: Texts | None = None
-    titles, beside = read_titles_of(catalogue), out
+    titles, beside = titles_of(catalogue), out
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         if old_clicks is not None:
             raise ClickvecError(f"{clicks} is a data folder, whose own held-out clicks decide; leave old_clicks out")

@@ -2,17 +2,20 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, Unpack, cast
 
 from clickvec import config
 from clickvec.config import Recipe, RecipeSettings
-from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged, read_titles
+from clickvec.data import ClickLog, Judged, data_folder, dataset, read_clicks, read_judged, titles_of
 from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset, Texts
+from clickvec.data.parsing.given_table import is_table
+from clickvec.data.parsing.source import Given, as_path
 from clickvec.data.secrets import masked
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
@@ -29,16 +32,17 @@ from clickvec.training.tuned_teacher import open_tuned
 log = logging.getLogger(__name__)
 
 HELD_OUT = "held-out"
+PARAMETERS = ("out", "dev", "catalogue", "teacher", "recipe", "device", "progress", "if_exists")
 IF_EXISTS = ("error", "resume", "overwrite")
 
 
 def train(
-    clicks: ClickLog | Dataset | str | Path | Sequence[str | Path],
+    clicks: ClickLog | Dataset | Given,
     /,
     out: str | Path,
     *,
-    dev: Judged | str | Path | None = HELD_OUT,
-    catalogue: Iterable[str] | str | Path = (),
+    dev: Judged | Given | None = HELD_OUT,
+    catalogue: Iterable[str] | Given = (),
     teacher: Teacher | Named | None = None,
     recipe: str | Recipe = "default",
     device: str = "auto",
@@ -48,14 +52,15 @@ def train(
 ) -> Encoder:
     """Train a model on clicks, write it to the folder `out`, and return its encoder.
 
-    `clicks` is what `read_clicks` returns, the path of a click log or several, or a data folder made by `clickvec
-    prepare`. `dev` is measured after each epoch, and the recipe `default` keeps the epoch with the best NDCG@10. By
-    default, two parts of the clicks are held out of training: one is dev, the other gives the figures, which
-    `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how an index of the model will rank
-    by words and vectors (the fusion). A small log holds nothing out, and a data folder only if it was made with
-    `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks that they do not know.
-    `dev` may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `catalogue` has
-    more titles to search when the model is measured: texts, or the path of a file.
+    `clicks` is what `read_clicks` returns or takes: the path of a click log or several, a DataFrame, a list of dicts or
+    tuples; or a data folder made by `clickvec prepare`. `dev` is measured after each epoch, and the recipe `default`
+    keeps the epoch with the best NDCG@10. By default, two parts of the clicks are held out of training: one is dev, the
+    other gives the figures, which `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how
+    an index of the model will rank by words and vectors (the fusion). A small log holds nothing out, and a data folder
+    only if it was made with `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks
+    that they do not know. `dev` may also be a judged set: its path, or a table. With None, all clicks are used, and
+    nothing is measured. `catalogue` has more titles to search when the model is measured: texts, a table, or the path
+    of a file.
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
@@ -75,7 +80,9 @@ def train(
     Bad data, an unknown setting or a loss that becomes NaN raise a `ClickvecError`.
     """
     resume, overwrite = read_if_exists(if_exists)
+    check_type("out", out, (str, PathLike), "the path of the folder of the model")
     out = Path(out)
+    config.check_settings(settings, PARAMETERS)
     # Errors come now, and not after reading a long log.
     chosen = config.recipe(recipe, has_teacher=check_teachers(teacher), **settings)
     check_output_folder(out, resume, overwrite)
@@ -85,13 +92,13 @@ def train(
     measured: Dev | None = None
     test: Collection | None = None
     texts: Texts | None = None
-    titles, beside = read_titles_of(catalogue), out
+    titles, beside, is_held_out = titles_of(catalogue), out, isinstance(dev, str) and dev == HELD_OUT
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         beside = Path(clicks)
-        measured, test = (folder_parts(beside, titles) if dev == HELD_OUT else None) or (None, None)
+        measured, test = (folder_parts(beside, titles) if is_held_out else None) or (None, None)
         clicks, texts = load_checked(beside)
-    if dev != HELD_OUT:
-        measured = read_judged(dev) if isinstance(dev, str | Path) else dev
+    if not is_held_out:
+        measured = _read_dev(dev)
     source = file_names(clicks)
     if isinstance(clicks, Dataset):
         data = clicks
@@ -99,7 +106,7 @@ def train(
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
         pairs = read_clean(clicks)
-        if dev == HELD_OUT:
+        if is_held_out:
             pairs, measured, test = hold_out_clicks(pairs, titles)
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
@@ -111,6 +118,14 @@ def train(
     return Encoder(model, out.resolve())
 
 
+def _read_dev(dev: Judged | Given | None) -> Dev | None:
+    """Return a judged set that is given as a file, a table, or as it is."""
+    if dev is not None and not isinstance(dev, str | PathLike) and not isinstance(dev, Iterable):
+        as_path(dev)  # says what can be given
+    is_read = dev is None or not (isinstance(dev, str | PathLike) or is_table(dev))
+    return cast("Dev | None", dev) if is_read else read_judged(dev)
+
+
 def read_if_exists(if_exists: str) -> tuple[bool, bool]:
     """Return whether to resume and whether to overwrite. Raise a ClickvecError for another value."""
     if if_exists not in IF_EXISTS:
@@ -118,19 +133,12 @@ def read_if_exists(if_exists: str) -> tuple[bool, bool]:
     return if_exists == "resume", if_exists == "overwrite"
 
 
-def read_clean(clicks: ClickLog | str | Path | Sequence[str | Path]) -> ClickLog:
+def read_clean(clicks: ClickLog | Given) -> ClickLog:
     """Read clicks, unless they are in memory already, clean them, and log what was dropped."""
     cleaned, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
     for line in str(report).splitlines():
         log.info(line)
     return cleaned
-
-
-def read_titles_of(catalogue: Iterable[str] | str | Path) -> list[str]:
-    """Return the titles of a catalogue, which may be a file."""
-    if isinstance(catalogue, str | Path):
-        return [entry.title for entry in read_titles(catalogue, ids="unused")]
-    return list(catalogue)
 
 
 def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
@@ -143,6 +151,7 @@ def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> t
 def check_teachers(teacher: Teacher | Named | None) -> bool:
     """Tell whether there is a teacher. Raise if there is nothing of that name."""
     if teacher is not None and not isinstance(teacher, Teacher):
+        check_type("teacher", teacher, (str, PathLike, list, tuple), "the name or folder of a model, or a list of them")
         check_source(teacher)
     return teacher is not None
 
@@ -179,8 +188,7 @@ def load_checked(path: Path) -> tuple[Dataset, Texts | None]:
     return data, texts
 
 
-def file_names(clicks: ClickLog | Dataset | str | Path | Sequence[str | Path]) -> str:
+def file_names(clicks: ClickLog | Dataset | Given) -> str:
     """Return the names of the files, for the model card; "" if the clicks are in memory."""
-    if isinstance(clicks, ClickLog | Dataset):
-        return ""
-    return ", ".join(Path(path).name for path in ((clicks,) if isinstance(clicks, str | Path) else clicks))
+    paths = clicks if isinstance(clicks, list | tuple) else (clicks,)
+    return ", ".join(Path(path).name for path in paths if isinstance(path, str | Path))

@@ -143,7 +143,7 @@ def test_a_swapped_log_is_not_read_by_position(file: Callable[..., Path]) -> Non
 def test_names_as_a_mapping(file: Callable[..., Path]) -> None:
     path = file("search_term\tname\npizza\tFresh dough\n")
     assert read_clicks([path], columns={"query": "search_term", "title": "name"}).queries == ["pizza"]
-    with pytest.raises(ClickvecError, match=r"clicks=cliks.*search_term, name"):
+    with pytest.raises(ClickvecError, match=r"'clicks': 'cliks'.*search_term, name"):
         read_clicks(path, columns={"query": "search_term", "title": "name", "clicks": "cliks"})
 
 

@@ -445,7 +445,7 @@ def test_documents_without_ids_are_numbered_in_a_new_index_alone(encoder: Encode
         ("abc", "not the single str"),
         ({"id": 1, "title": "a"}, "not the single dict"),
         (Document(1, "a"), "not the single Document"),
-        ([("a", "17")], r"documents\[0\] is of type tuple; give a Document"),
+        ([("a", "17", 3)], r"documents\[0\] has 3 values; a tuple is \(doc_id, title\)"),
         ([{"id": 1, "title": "a"}, {"title": "b"}], r"documents\[1\] has no id"),
         ([{"title": "b"}, {"id": 1, "title": "a"}], r"documents\[1\] has an id, but those before have none"),
         ([{"id": 1, "price": 2}], r"documents\[0\] has no title; its keys are id, price"),

@@ -4,16 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
-from pathlib import Path
 
 from clickvec.data.layouts.id_texts import IdTexts
 from clickvec.data.parsing.columns import OWN_NAMES, Columns
+from clickvec.data.parsing.given_table import is_table, table_name
 from clickvec.data.parsing.head import Head, look_at
 from clickvec.data.parsing.header import Schema
 from clickvec.data.parsing.lines import MAX_BAD, BadLines
 from clickvec.data.parsing.open_files import name_of
 from clickvec.data.parsing.records import read_blocks
-from clickvec.data.parsing.source import Source, open_source
+from clickvec.data.parsing.source import Given, Source, as_path, open_source
 from clickvec.data.parsing.usual_names import CATALOGUE_IDS, URLS, USUAL, find_usual
 from clickvec.errors import ClickvecError
 
@@ -60,11 +60,9 @@ def check_titles_differ(name: str, titles: Sequence[str], cure: str) -> None:
 class Texts:
     """The texts of ids. The file is read when they are first asked for; the first line of an id counts."""
 
-    def __init__(
-        self, path: str | Path, schema: Schema, columns: Columns = OWN_NAMES, max_bad: float = MAX_BAD
-    ) -> None:
-        self.path, self._schema, self._columns, self._max_bad = Path(path), schema, columns, max_bad
-        self.name = name_of(self.path)
+    def __init__(self, path: Given, schema: Schema, columns: Columns = OWN_NAMES, max_bad: float = MAX_BAD) -> None:
+        self.path, self._schema, self._columns, self._max_bad = path, schema, columns, max_bad
+        self.name = table_name(path) if is_table(path) else name_of(as_path(path))
         self.bad = BadLines()
         self._texts = IdTexts()
 
@@ -75,7 +73,7 @@ class Texts:
         return self._texts.get(ids)
 
     def _read(self, by_url: bool) -> None:
-        source = open_source(self.path, self.bad, self._columns)
+        source = open_source(self.path, self.bad, self._columns, self._schema.layouts)
         head = look_at(source)
         schema = self._schema
         if schema is CATALOGUE:

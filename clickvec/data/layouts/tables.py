@@ -76,10 +76,14 @@ def read_table_log(source: Source, head: Head, catalogue: Texts | None, queries:
         ("query_id", "queries", "--queries", queries),
     ):
         if key in schema.columns and texts is None:
-            raise ClickvecError(
-                f"{source.name} has the ids of {kind}, and no {kind}; give a file of ids and {kind} with {option}, or "
-                f"name the column of the {kind} with --columns {'title' if key == 'doc_id' else 'query'}=COLUMN"
+            text = "title" if key == "doc_id" else "query"
+            cure = (
+                f"give {option[2:]}=..., a table of ids and {kind}, or rename the column of the {kind} to {text}"
+                if source.columns.of_table
+                else f"give a file of ids and {kind} with {option}, or name the column of the {kind} with --columns "
+                f"{text}=COLUMN"
             )
+            raise ClickvecError(f"{source.name} has the ids of {kind}, and no {kind}; {cure}")
     by_url = "doc_id" in schema.columns and not _has(head, "doc_id", source.columns, urls=False)
     sessions = names_sessions(head.fields, source.columns.names)
     blocks = read_blocks(source, schema)
@@ -182,11 +186,12 @@ def parse_block(
         return lines, events
     good &= np.array([bool(one.strip() and other.strip()) for one, other in zip(query, title, strict=True)])
     for row in np.flatnonzero(~good).tolist():
-        source.bad.add(source.name, lines[row], *_problem(list(texts), {n: c[row] for n, c in fields.items() if c}))
+        found = {name: column[row] for name, column in fields.items() if column}
+        source.bad.add(source.name, lines[row], *_problem(list(texts), found, source.columns.of_table))
     return list(compress(lines, good.tolist())), events.where(good)
 
 
-def _problem(texts: Sequence[str], fields: Mapping[str, str]) -> tuple[str, str]:
+def _problem(texts: Sequence[str], fields: Mapping[str, str], of_table: bool) -> tuple[str, str]:
     """Return the reason, and its detail, why a line is bad. `texts` are the columns that may not be blank."""
     blank = next((name for name in texts if not fields[name].strip()), None)
     if blank:
@@ -197,5 +202,6 @@ def _problem(texts: Sequence[str], fields: Mapping[str, str]) -> tuple[str, str]
         name, allowed = "time", numbers.ALLOWED_TIMES
     else:
         name, allowed = "position", numbers.ALLOWED_POSITIONS
-    ignore = "" if name == "clicks" else f" (--columns {name}=- ignores the column)"
+    option = f"columns={{{name!r}: '-'}}" if of_table else f"--columns {name}=-"
+    ignore = "" if name == "clicks" else f" ({option} ignores the column)"
     return f"{name} is {allowed}", f"{name} is {fields[name][:40]!r}, {allowed}{ignore}"

@@ -113,6 +113,8 @@ class _Join:
             self._read_events(_opened(source))
         if not self._catalogue and events:
             check_titles_differ(events[0].name, list(self._titles.values()), "give the titles with --catalogue FILE")
+            told = "the titles are names or descriptions of objects in the events; --catalogue FILE gives others"
+            events[0].bad.layouts[events[0].name] = told
         if not queries and not self._asked:
             raise ClickvecError(
                 f"{events[0].name} holds events of UBI; give the file of their queries too (query_id, user_query)"

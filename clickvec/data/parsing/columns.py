@@ -3,10 +3,10 @@
 import csv
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clickvec.data.parsing.encodings import check_encoding
-from clickvec.errors import ClickvecError
+from clickvec.errors import ClickvecError, check_type
 
 NAMES = (
     "query", "title", "clicks", "client", "time", "position", "query_id", "doc_id", "grade", "text", "kind", "topic",
@@ -44,12 +44,15 @@ class Columns:
     header: bool = True
     delimiter: str | None = None
     encoding: str | None = None
+    of_table: bool = False  # whether what is read is a table in memory: messages then name no options
     _used: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _files: dict[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse names that no reader knows, and names for files without a header."""
+        check_type("columns", self.names, Mapping, 'a dict such as {"query": "search_term", "title": "name"}')
         for name, column in self.names.items():
+            check_type(f"the name of the column {name}", column, str, "a str")
             if name not in NAMES:
                 raise ClickvecError(f"there is no column {name!r} to name; the columns are {', '.join(NAMES)}")
             if not column.strip():
@@ -82,6 +85,13 @@ class Columns:
             names[name] = column
         return cls(names, header, {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter), encoding)
 
+    def in_memory(self) -> "Columns":
+        """Return the same names for a table in memory."""
+        same = replace(self, of_table=True)
+        object.__setattr__(same, "_used", self._used)
+        object.__setattr__(same, "_files", self._files)
+        return same
+
     def note(self, file: str, present: Iterable[str], used: Iterable[str]) -> None:
         """Remember the columns of a file, and which of our columns it has under the user's names."""
         if self.names:
@@ -97,14 +107,14 @@ class Columns:
         self._used.update(other._used)
         self._files.update(other._files)
 
-    def check_used(self) -> None:
+    def check_used(self, in_python: bool = False) -> None:
         """Raise if a name applied to none of the files read so far: it may be misspelled."""
         for name, column in self.names.items():
             if name not in self._used and column != IGNORED:
                 files = "; ".join(f"{file} has {listed(present)}" for file, present in self._files.items())
+                option = f"columns={{{name!r}: {column!r}}}" if in_python else f"--columns {name}={column}"
                 raise ClickvecError(
-                    f"--columns {name}={column} applies to no file that is read here"
-                    + (f": {files}" if files else "; leave it out")
+                    f"{option} applies to no file that is read here" + (f": {files}" if files else "; leave it out")
                 )
         if self.delimiter is not None and "--delimiter" not in self._used:
             raise ClickvecError(f"--delimiter {self.delimiter!r} is in the first line of no file that is read here")
@@ -128,21 +138,23 @@ def listed(names: Sequence[str]) -> str:
     return (", ".join(name or "''" for name in shown) or "none") + (f" and {more} more" if more else "")
 
 
-def check_roles(position: str, names: Mapping[str, str]) -> None:
+def check_roles(position: str, names: Mapping[str, str], of_table: bool = False) -> None:
     """Raise if one column of a file is to be read as two of ours. `names` are the file's names by ours."""
     role_of: dict[str, str] = {}
     for column, name in names.items():
         if name in role_of:
+            option = f"columns={{{column!r}: ...}}" if of_table else f"--columns {column}=COLUMN"
             raise ClickvecError(
                 f"{position}: the column {name} cannot be both {role_of[name]} and {column}; name another one with "
-                f"--columns {column}=COLUMN"
+                f"{option}"
             )
         role_of[name] = column
 
 
 def missing_columns(
-    position: str, present: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool
-) -> ClickvecError:
+    position: str, present: Sequence[str], missing: Sequence[str], free: Sequence[str], header: bool,
+    of_table: bool = False,
+) -> ClickvecError:  # fmt: skip
     """Return the error for a file that lacks columns: those present, those missing, and the option that helps.
 
     `free` are the columns that may be the missing ones; `header` is whether the first line may not be a header.
@@ -150,7 +162,16 @@ def missing_columns(
     problem = f"{position}: found the columns {listed(present)}; {_are(missing)} missing"
     if len(present) == 1 and present[0].lstrip().startswith("{"):
         return ClickvecError(f"{problem}. If the file holds JSON lines, name it .jsonl")
-    example = _example(free, missing)
+    likely = _likely(free, missing)
+    if of_table:
+        rest = [column for column in missing if column not in likely]
+        cures = [f"rename {name} to {column}" for column, name in likely.items()]
+        cures += (
+            [f"name the {'column' if len(rest) == 1 else 'columns'} with the {' and '.join(rest)} so"] if rest else []
+        )
+        cure = ", and ".join(cures)
+        return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
+    example = shlex.quote(",".join(f"{name}={likely.get(name, 'COLUMN')}" for name in missing)) if likely else None
     options = [f"name the columns with --columns {example or ','.join(f'{name}=COLUMN' for name in missing)}"]
     if header:
         options.insert(1 if example else 0, "give --no-header if the file has no header")
@@ -166,16 +187,14 @@ def _are(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last} are" if others else f"{last} is"
 
 
-def _example(free: Sequence[str], missing: Sequence[str]) -> str | None:
-    """Return an example such as `query=search_term,title=name`; None if no column looks like a missing one."""
+def _likely(free: Sequence[str], missing: Sequence[str]) -> dict[str, str]:
+    """Return the columns that look like missing ones, as in {"query": "search_term"}."""
     free = [name for name in free if len(name) <= _MAX_LETTERS and not set(",\"'\n") & set(name)]
-    parts = []
+    found: dict[str, str] = {}
     for column in missing:
         likely = (name for hint in _HINTS.get(column, ()) for name in free if hint in name.lower())
         name = next(likely, None)
         if name is not None:
             free.remove(name)
-        parts.append((column, name))
-    if all(name is None for _, name in parts):
-        return None
-    return shlex.quote(",".join(f"{column}={name or 'COLUMN'}" for column, name in parts))
+            found[column] = name
+    return found

@@ -4,8 +4,8 @@ import csv
 from typing import NamedTuple
 
 from clickvec.data.parsing.columns import check_width
-from clickvec.data.parsing.json_rows import flatten
-from clickvec.data.parsing.parquet_rows import column_names
+from clickvec.data.parsing.nested import flatten
+from clickvec.data.parsing.parquet_rows import column_names, inner_names
 from clickvec.data.parsing.source import Source
 from clickvec.data.parsing.usual_names import letters
 from clickvec.storage.json_files import parse_json
@@ -27,7 +27,9 @@ class Head(NamedTuple):
 def look_at(source: Source) -> Head:
     """Return the start of a file."""
     if source.format == "parquet":
-        return Head(tuple(column_names(source.path)), "", True)
+        return Head((*column_names(source.path), *inner_names(source.path)), "", True)
+    if source.in_memory:
+        return Head(tuple(flatten(source.first_object)), "", True)
     fields = _fields(source)
     check_width(source.name, len(fields))
     return Head(fields, source.first, source.format == "jsonl")

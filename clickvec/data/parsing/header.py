@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from clickvec.data.parsing.columns import IGNORED, Columns, check_roles, check_width, missing_columns
+from clickvec.data.parsing.nested import is_absent
 from clickvec.data.parsing.usual_names import Groups, ambiguous, find_usual
 from clickvec.errors import ClickvecError
 
@@ -108,7 +109,8 @@ def _by_usual_names(
         indexes = find_usual(groups, names, {*at.values(), *found.values()})
         if len(indexes) > 1:
             optional = column in schema.optional or column in schema.defaults
-            raise ambiguous(position, column, [names[index] for index in indexes], optional)
+            candidates = [names[index] for index in indexes]
+            raise ambiguous(position, column, candidates, optional, columns.of_table)
         if indexes:
             found[column] = indexes[0]
     return found
@@ -137,6 +139,7 @@ class Keys:
         self._keys: dict[str, str] = {}
         self._cache: dict[tuple[str, ...], dict[str, str]] = {}
         self._cached_names = 0
+        self.is_incomplete = False  # whether the last object lacks a column that is needed
         self.other_kind: str | None = None  # what the last object is, if it belongs to another kind of file
 
     def find(self, number: int, value: Mapping[str, Any]) -> Mapping[str, str]:
@@ -147,11 +150,14 @@ class Keys:
             self._last = names
             self.other_kind = self._schema.other_kind(self._keys, names)
             missing = [] if self._complete else self._schema.missing(self._keys)
+            self.is_incomplete = bool(self._schema.missing(self._keys))
             self._complete = not missing
             if missing and self._error is None:
                 used = self._keys.values()
                 free = [name for name in names if name not in used]
-                self._error = missing_columns(f"{self._name}:{number}", names, missing, free, header=False)
+                of_table = self._columns.of_table
+                position = self._name if of_table else f"{self._name}:{number}"
+                self._error = missing_columns(position, names, missing, free, header=False, of_table=of_table)
         return self._keys
 
     def _cached(self, number: int, names: tuple[str, ...]) -> dict[str, str]:
@@ -169,6 +175,7 @@ class Keys:
 
     def _look_up(self, number: int, names: tuple[str, ...]) -> dict[str, str]:
         keys: dict[str, str] = {}
+        lower = {name.lower(): name for name in names}
         for column, own, theirs in self._names:
             if theirs == IGNORED:
                 continue
@@ -178,11 +185,12 @@ class Keys:
                 self._columns.note(self._name, names, (column,))
             elif column not in self._mapped:
                 key = next((key for key in own if key in names), None)
+                key = key or next((lower[key] for key in own if key in lower), None)
                 if key is not None:
                     keys[column] = key
         self._add_usual(number, names, keys)
         if self._mapped:
-            check_roles(f"{self._name}:{number}", keys)
+            check_roles(f"{self._name}:{number}", keys, self._columns.of_table)
         return keys
 
     def _add_usual(self, number: int, names: tuple[str, ...], keys: dict[str, str]) -> None:
@@ -192,7 +200,8 @@ class Keys:
         schema = self._schema._replace(usual=left)
         at = {column: names.index(key) for column, key in keys.items()}
         try:
-            found = _by_usual_names(f"{self._name}:{number}", names, at, schema, self._columns)
+            position = self._name if self._columns.of_table else f"{self._name}:{number}"
+            found = _by_usual_names(position, names, at, schema, self._columns)
         except ClickvecError:
             if self._last is None:
                 raise
@@ -200,6 +209,14 @@ class Keys:
         usual = {column: names[index] for column, index in found.items()}
         self._usual = usual | self._usual
         keys |= usual
+
+    def absent(self, flat: Mapping[str, Any]) -> str | None:
+        """Return the user's name of a column that is needed and that an object has no value for, inside a list."""
+        for column, _, theirs in self._names:
+            is_needed = column not in self._schema.defaults and column not in self._schema.optional
+            if is_needed and theirs and column not in self._keys and is_absent(theirs, flat):
+                return theirs
+        return None
 
     def check(self) -> None:
         """Raise if there were objects and none of them had all the columns that are needed."""

@@ -32,7 +32,7 @@ _FORMAT_HINT = (
 LineBlock = tuple[int, list[str]]  # the number of the first line, and lines without their line ends
 
 
-@dataclass
+@dataclass(repr=False)
 class BadLines:
     """The lines that a reader skipped: how many for which reason, and the first few as `file:line: reason`."""
 
@@ -43,10 +43,17 @@ class BadLines:
     unused: Counter[str] = field(default_factory=Counter)  # good lines that give no pair, by reason
     encodings: dict[str, str] = field(default_factory=dict)  # file -> its encoding, if it is not UTF-8
     delimiters: dict[str, str] = field(default_factory=dict)  # file -> its delimiter, if not that of its name
+    layouts: dict[str, str] = field(default_factory=dict)  # file -> how it was read, if not by its columns alone
     others: list["BadLines"] = field(default_factory=list)  # of the files that ids were joined to
     _first: dict[str, list[tuple[int, str]]] = field(default_factory=dict, repr=False)  # of each file: line, message
     _unused_first: dict[str, str] = field(default_factory=dict, repr=False)
     by_reason: dict[str, list[str]] = field(default_factory=dict, repr=False)  # a few messages of each reason
+
+    def __repr__(self) -> str:
+        """Show the number of lines, the most frequent reasons, and the first bad line."""
+        reasons = "".join(f", {count:,} {reason}" for reason, count in self.reasons.most_common(3))
+        first = f"; first: {self.examples[0][:120]}" if self.examples else ""
+        return f"BadLines({self.count:,} of {self.total:,}{reasons}{first})"
 
     @property
     def examples(self) -> list[str]:
@@ -89,6 +96,7 @@ class BadLines:
         self.unused += other.unused
         self.encodings |= other.encodings
         self.delimiters |= other.delimiters
+        self.layouts |= other.layouts
         self._first |= other._first
         for reason, few in other.by_reason.items():
             self.by_reason[reason] = [*self.by_reason.get(reason, []), *few][:FEW_EXAMPLES]
@@ -121,7 +129,7 @@ class BadLines:
         return f". Name the encoding of the file with --encoding {'cp1252' if self.reasons['not UTF-8'] else 'utf-16'}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows(Generic[T]):
     """What a reader returns: the good rows of its files, in order, and the bad lines."""
 
@@ -135,6 +143,11 @@ class Rows(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """Iterate over the rows, in order."""
         return iter(self.rows)
+
+    def __repr__(self) -> str:
+        """Show the number of rows and the start of the first one."""
+        bad = f", {self.bad.count:,} bad lines" if self.bad.count else ""
+        return f"Rows({len(self):,} rows{bad}{f': {repr(self.rows[0])[:200]}, ...' if self.rows else ''})"
 
     def __getitem__(self, index: int) -> T:
         """Return the row at an index."""

@@ -11,11 +11,11 @@ MAX_CLICKS = 1e12  # sums over a log stay finite in float32
 MAX_POSITION = 10**9
 NO_TIME = np.iinfo(np.int64).min  # what parse_times returns for a field that is not a time
 
-_MAX_SECONDS = 10**11  # year 5138; a larger number counts milliseconds
+_MAX_SECONDS = 10**11  # year 5138; a larger number counts milliseconds, then microseconds, then nanoseconds
 _DAYS = range(1900_01_01, 2100_01_01)  # these numbers are dates, such as 20240131, and not seconds
 
 ALLOWED_CLICKS = f"neither 0 nor a number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
-ALLOWED_TIMES = "neither ISO 8601, nor YYYY-MM-DD HH:MM:SS, nor seconds or milliseconds since 1970"
+ALLOWED_TIMES = "neither ISO 8601, nor YYYY-MM-DD HH:MM:SS, nor seconds (or ms, µs, ns) since 1970"
 ALLOWED_POSITIONS = f"not a whole number from 1 to {MAX_POSITION:,}"
 
 
@@ -49,6 +49,8 @@ def parse_times(texts: Sequence[str]) -> NDArray[np.int64]:
         elif widths <= {9, 10, 12, 13} and together.isdigit():
             numbers = np.array(list(map(int, texts)), np.int64)
             return np.where(numbers < _MAX_SECONDS, numbers, numbers // 1000)
+        elif widths == {16} and together.isdigit():  # microseconds, as in exports of analytics
+            return np.array(list(map(int, texts)), np.int64) // 1_000_000
     seconds_of = {text: _time(text) for text in set(texts)}
     return np.array([seconds_of[text] for text in texts], np.int64)
 
@@ -86,9 +88,11 @@ def _time(text: str) -> int:
     else:
         if text.isdigit() and int(text) in _DAYS:
             number = _iso_time(text)
-        if not 0 <= number < 1000 * _MAX_SECONDS:
+        if not 0 <= number < 1000**3 * _MAX_SECONDS:
             return NO_TIME
-        return int(number) if number < _MAX_SECONDS else int(number / 1000)
+        while number >= _MAX_SECONDS:
+            number /= 1000
+        return int(number)
     return _iso_time(text)
 
 

@@ -50,14 +50,28 @@ def parquet_payloads(source: Source, wanted: Sequence[str]) -> Iterator[tuple[Bl
 
 
 def parquet_objects(source: Source, wanted: Sequence[str]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Yield lists of (number, object) of the wanted columns."""
-    for batch in batches(source, wanted):
-        for _, objects in _objects(batch, batch.values.schema.names):
+    """Yield lists of (number, object) of the columns that hold the wanted names, with null."""
+    with opened(source.path) as file:
+        names = [name for name in file.schema_arrow.names if any(_holds(name, other) for other in wanted)]
+    for batch in batches(source, names):
+        for _, objects in _objects(batch, names, nulls=True):
             yield objects
 
 
-def _objects(batch: "Batch", names: Sequence[str]) -> Iterator[tuple[slice, list[tuple[int, dict[str, Any]]]]]:
-    """Yield parts of a batch: their rows with their numbers as objects of JSON values, without null.
+def _holds(column: str, name: str) -> bool:
+    return name == column or name.startswith(f"{column}.")
+
+
+def inner_names(path: Path) -> list[str]:
+    """Return the dotted names of the fields of objects in lists."""
+    with opened(path) as file:
+        return list(_inner_leaves(file.schema_arrow))
+
+
+def _objects(
+    batch: "Batch", names: Sequence[str], nulls: bool = False
+) -> Iterator[tuple[slice, list[tuple[int, dict[str, Any]]]]]:
+    """Yield parts of a batch: their rows with their numbers as objects of JSON values, without null unless `nulls`.
 
     Dates and times are texts in ISO 8601, decimals are floats, and bytes that are not UTF-8 are left out.
     """
@@ -73,7 +87,7 @@ def _objects(batch: "Batch", names: Sequence[str]) -> Iterator[tuple[slice, list
         yield (
             part,
             [
-                (number, {name: value for name, value in zip(names, row, strict=True) if value is not None})
+                (number, {name: value for name, value in zip(names, row, strict=True) if nulls or value is not None})
                 for number, row in zip(batch.numbers[part], rows, strict=True)
             ],
         )
@@ -133,6 +147,23 @@ def _leaves(schema: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401
     for field in schema:
         add((field.name,), field.type)
     return leaves
+
+
+def _inner_leaves(schema: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield the dotted name of each field of a struct that is in a list."""
+    from pyarrow import types
+
+    def leaves(name: str, kind: Any, in_list: bool) -> Iterator[str]:  # noqa: ANN401
+        if types.is_list(kind) or types.is_large_list(kind):
+            yield from leaves(name, kind.value_type, True) if types.is_struct(kind.value_type) else ()
+        elif types.is_struct(kind):
+            for at in range(kind.num_fields):
+                yield from leaves(f"{name}.{kind.field(at).name}", kind.field(at).type, in_list)
+        elif in_list:
+            yield name
+
+    for field in schema:
+        yield from leaves(field.name, field.type, False)
 
 
 def _inner(batch: Any, name: str) -> Any:  # noqa: ANN401

@@ -3,10 +3,12 @@
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from clickvec.data.parsing.given_table import is_table
 from clickvec.data.parsing.open_files import STDIN
+from clickvec.data.parsing.source import Given, as_path
 from clickvec.errors import ClickvecError
 from clickvec.storage.outputs import kind_of
 
@@ -21,6 +23,13 @@ def log_files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """
     given = [paths] if isinstance(paths, (str, Path)) else paths
     return [file for path in given for file in _files(Path(path))]
+
+
+def log_parts(given: Given) -> list[Given]:
+    """Return the files of a log as `log_files` does, and the tables in memory among them as they are."""
+    given = list(given) if isinstance(given, Iterator) else given
+    parts = given if isinstance(given, list | tuple) and not is_table(given) else [given]
+    return [file for part in parts for file in ([part] if is_table(part) else _files(as_path(part)))]
 
 
 def is_beir(path: Path) -> bool:

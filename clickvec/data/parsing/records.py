@@ -4,15 +4,16 @@ Everything is read in blocks of some thousand lines, column by column, which is 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, compress, islice
+from itertools import accumulate, chain, compress, islice
 
 from clickvec.data.parsing.columns import OWN_NAMES
 from clickvec.data.parsing.csv_rows import CsvReader, CsvRecords
 from clickvec.data.parsing.header import LOOK_AHEAD, Header, Row, Schema, find_header
-from clickvec.data.parsing.json_rows import by_columns, json_columns
+from clickvec.data.parsing.json_rows import by_columns, frame_columns, json_columns
 from clickvec.data.parsing.lines import LineBlock
-from clickvec.data.parsing.parquet_rows import column_names, parquet_blocks
+from clickvec.data.parsing.parquet_rows import column_names, inner_names, parquet_blocks
 from clickvec.data.parsing.source import Block, Blocks, Source
+from clickvec.data.parsing.usual_names import letters
 from clickvec.errors import ClickvecError
 
 _Piece = LineBlock | CsvRecords  # of a TSV or CSV file
@@ -20,8 +21,14 @@ _Piece = LineBlock | CsvRecords  # of a TSV or CSV file
 
 def read_blocks(source: Source, schema: Schema) -> Blocks:
     """Yield the schema's columns of every line that has them, some thousand lines at a time. Count the other lines."""
+    if source.frame is not None and not _is_nested(source, schema):
+        yield from frame_columns(source, schema)
+        return
     if source.format == "jsonl":
         yield from json_columns(source, schema)
+        return
+    if source.format == "parquet" and (names := names_in_lists(source, schema)):
+        yield from json_columns(source, schema, names)
         return
     header, blocks = read_table(source, schema, only_needed=True)
     for numbers, columns in blocks:
@@ -30,6 +37,25 @@ def read_blocks(source: Source, schema: Schema) -> Blocks:
             numbers,
             [columns[header.at[name]] if name in header.at else absent.get(name, ()) for name in schema.columns],
         )
+
+
+def _is_nested(source: Source, schema: Schema) -> bool:
+    """Whether columns inside others may be read from a table in memory."""
+    theirs = (source.columns.names.get(column, "") for column in schema.columns)
+    kinds = set(map(type, source.first_object.values()))
+    return bool(schema.lists) or dict in kinds or list in kinds or any("." in name for name in theirs)
+
+
+def names_in_lists(source: Source, schema: Schema) -> list[str]:
+    """Return all columns that may be read, if the user's name of one is inside a list of objects; otherwise none."""
+    theirs = [source.columns.names[column] for column in schema.columns if column in source.columns.names]
+    inner = {name.rpartition(".")[0] for name in inner_names(source.path)}
+    holders = {name for leaf in inner for name in accumulate(leaf.split("."), "{}.{}".format)}
+    if not any(name.startswith(f"{holder}.") for name in theirs for holder in holders):
+        return []
+    known = {letters(name) for column in schema.columns for name in schema.own_names(column)}
+    known |= {name for groups in schema.usual.values() for group in groups for name in group}
+    return [*theirs, *(name for name in column_names(source.path) if letters(name) in known)]
 
 
 def records(source: Source, schema: Schema) -> Iterator[Row]:
@@ -79,7 +105,12 @@ def _below(piece: _Piece, line: int) -> _Piece:
 
 def _read_parquet(source: Source, schema: Schema, only_needed: bool) -> tuple[Header, Blocks]:
     names = column_names(source.path)
-    header = find_header(source.name, [(0, names)], schema, source.columns if source.columns.header else OWN_NAMES)
+    columns = source.columns if source.columns.header else OWN_NAMES
+    try:
+        header = find_header(source.name, [(0, names)], schema, columns)
+    except ClickvecError:
+        find_header(source.name, [(0, [*names, *inner_names(source.path)])], schema, columns)  # names more to choose
+        raise
     if only_needed:
         at = {column: index for index, column in enumerate(header.at)}
         names, header = [names[index] for index in header.at.values()], header._replace(at=at)

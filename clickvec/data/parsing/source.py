@@ -1,17 +1,32 @@
 """A file that is being read: its name, its format, its lines."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clickvec.data.parsing.columns import MAX_WIDTH, OWN_NAMES, Columns
+from clickvec.data.parsing.given_table import (
+    ROWS_AT_ONCE,
+    Layouts,
+    frame_blocks,
+    has_columns,
+    is_table,
+    table_name,
+    table_rows,
+)
+from clickvec.data.parsing.given_table import Block as FrameBlock
 from clickvec.data.parsing.lines import BadLines, LineBlock, file_lines
 from clickvec.data.parsing.open_files import STDIN, is_parquet, is_regular, name_of
 from clickvec.data.parsing.usual_names import KNOWN, letters
+from clickvec.errors import ClickvecError
 
 Block = tuple[Sequence[int], Sequence[Sequence[str]]]  # line numbers, and the fields of each column
 Blocks = Iterator[Block]
+Objects = list[tuple[int, dict[str, Any]]]  # rows with their numbers
+Table = Any  # a DataFrame, a Table of Arrow, a dict of columns, or a list of dicts or tuples (given_table.py)
+Given = str | Path | Table
 
 SEPARATORS = ("\t", ",", ";", "|")
 _COMPRESSED = (".gz", ".zst")
@@ -29,11 +44,26 @@ class Source(NamedTuple):
     path: Path
     first: str = ""  # the first line that is not blank
     separator: str = "\t"  # of columns
+    objects: Iterator[Objects] | None = None  # of a list of rows in memory, which has no lines
+    frame: Iterator[FrameBlock] | None = None  # of a table in memory that has columns
+    first_object: Mapping[str, Any] = {}  # of both
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether this is a table in memory, and not a file."""
+        return self.objects is not None or self.frame is not None
 
 
-def open_source(path: str | Path, bad: BadLines, columns: Columns = OWN_NAMES) -> Source:
-    """Open a file of the format that its name says. Standard input is JSON lines if it starts with {, otherwise TSV."""
-    path = Path(path)
+def open_source(
+    path: Given, bad: BadLines, columns: Columns = OWN_NAMES, layouts: Layouts = (("doc_id", "title"),)
+) -> Source:
+    """Open a file of the format that its name says. Standard input is JSON lines if it starts with {, otherwise TSV.
+
+    In place of a file, a table in memory may be given; `layouts` are the columns of its rows, if they are tuples.
+    """
+    if is_table(path):
+        return _of_table(path, bad, columns, layouts)
+    path = as_path(path)
     name, file_format = name_of(path), format_of(path)
     if is_parquet(path) or (file_format == "parquet" and is_regular(path)):
         return Source(name, "parquet", iter(()), bad, columns, path)
@@ -53,6 +83,30 @@ def open_source(path: str | Path, bad: BadLines, columns: Columns = OWN_NAMES) -
         bad.delimiters[name] = separator
         file_format = "csv"  # with quotes
     return Source(name, file_format, lines, bad, columns, path, first, separator)
+
+
+def as_path(given: Given) -> Path:
+    """Return a path. Raise ClickvecError for something that is neither a path nor a table."""
+    if isinstance(given, str | PathLike):
+        return Path(given)
+    raise ClickvecError(
+        f"{repr(given)[:60]} is of type {type(given).__name__}; give a path, a DataFrame (pandas, polars, pyarrow), or "
+        "a list of dicts or tuples"
+    )
+
+
+def _of_table(given: Given, bad: BadLines, columns: Columns, layouts: Layouts) -> Source:
+    name = table_name(given)
+    source = Source(name, "jsonl", iter(()), bad, columns.in_memory(), Path(name))
+    if has_columns(given):
+        blocks = frame_blocks(given, name)
+        first = list(islice(blocks, 1))
+        row = next((row for block in first for row in block._replace(columns=block.top()).rows(name)), {})
+        return source._replace(frame=chain(first, blocks), first_object=row)
+    rows: Iterator[tuple[int, dict[str, Any]]] = enumerate(table_rows(given, name, layouts), 1)
+    head = list(islice(rows, 1))
+    objects: Iterator[Objects] = chain([head], iter(lambda: list(islice(rows, ROWS_AT_ONCE)), []))
+    return source._replace(objects=objects, first_object=head[0][1] if head else {})
 
 
 def _separator(line: str, usual: str, columns: Columns) -> str:

@@ -11,7 +11,7 @@ _LETTERS = str.maketrans("", "", " _-.@$")
 
 URLS = ("url", "clickurl", "clickedurl", "documenturl", "docurl", "pageurl", "producturl", "link")
 
-SESSIONS = ("session", "sessionid", "sessionkey", "visit", "visitid")  # not users: one person has many
+SESSIONS = ("session", "sessionid", "sessionkey", "gasessionid", "visit", "visitid")  # not users: one person has many
 
 USUAL: Mapping[str, Groups] = {
     "query": (
@@ -30,7 +30,7 @@ USUAL: Mapping[str, Groups] = {
     ),
     "client": (
         ("clientid",),
-        ("visitor", "visitorid", "cookie", "cookieid", "anonid", "anonymousid", "deviceid"),
+        ("visitor", "visitorid", "cookie", "cookieid", "anonid", "anonymousid", "deviceid", "userpseudoid"),
         ("user", "userid", "uid", "customer", "customerid", "member", "memberid"),
         ("ip", "ipaddress", "clientip", "userip", "remoteaddr"),
         SESSIONS,
@@ -109,9 +109,15 @@ def names_sessions(names: Sequence[str], chosen: Mapping[str, str]) -> bool:
     return any(letters(rest[index]) in SESSIONS for index in find_usual(USUAL["client"], rest, ()))
 
 
-def ambiguous(position: str, column: str, candidates: Sequence[str], optional: bool) -> ClickvecError:
+def ambiguous(
+    position: str, column: str, candidates: Sequence[str], optional: bool, of_table: bool = False
+) -> ClickvecError:
     """Return the error for a file with several columns that may be the one that is needed."""
     listed = f"{', '.join(candidates[:-1])} or {candidates[-1]}"
+    if of_table:
+        return ClickvecError(
+            f"{position}: the {column} may be {listed}; rename one of them to {column}, or drop others"
+        )
     ignore = f", or ignore them with --columns {column}=-" if optional else ""
     return ClickvecError(
         f"{position}: the {column} may be {listed}; choose with --columns {column}={candidates[0]}{ignore}"

@@ -1,6 +1,6 @@
 """The documents that a program gives to an index: as `Document`, as dicts, as plain titles, or by keyword."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -9,12 +9,14 @@ import numpy as np
 from clickvec.data import Title
 from clickvec.data.layouts.joins import CATALOGUE
 from clickvec.data.parsing.columns import OWN_NAMES
+from clickvec.data.parsing.given_table import is_table, table_name, table_rows
 from clickvec.data.parsing.header import Keys
+from clickvec.data.parsing.source import Table
 from clickvec.data.parsing.usual_names import likely_ids
 from clickvec.errors import ClickvecError
 from clickvec.search.documents.document import Change, Document
 
-Given = Iterable[Document | Title | Mapping[str, Any] | str]
+Given = Iterable[Document | Title | Mapping[str, Any] | tuple[Any, ...] | str] | Table
 
 _LOOKED_AT = 1_000  # dicts, to see whether a column without a usual name holds the ids
 
@@ -36,17 +38,37 @@ def documents_of(
         return iter(_of_lists(ids, titles, payloads, numbered))
     if ids is not None or titles is not None or payloads is not None:
         raise ClickvecError("give either documents, or ids, titles and payloads by keyword, not both")
-    if isinstance(documents, str | Mapping | Document):
-        raise ClickvecError(f"documents must be a list, not the single {type(documents).__name__} {documents!r:.100}")
-    return _of_rows(documents, numbered)
+    return _of_rows(_listed(documents, "documents", (Document, Title, str)), numbered)
 
 
 def changes_of(changes: Iterable[Change | Mapping[str, Any]]) -> list[Change]:
     """Return the changes that a caller gives. A dict has an id, and a title or fields of the payload."""
-    if isinstance(changes, str | Mapping | Change):
-        raise ClickvecError(f"changes must be a list, not the single {type(changes).__name__} {changes!r:.100}")
     keys = Keys("changes", CATALOGUE, OWN_NAMES)
-    return [_change(row, number, keys) for number, row in enumerate(changes)]
+    return [_change(row, number, keys) for number, row in enumerate(_listed(changes, "changes", (Change,)))]
+
+
+def _listed(given: Any, name: str, kept: tuple[type, ...]) -> Iterator[Any]:  # noqa: ANN401
+    """Return the rows of an argument: dicts, and objects of the types that are kept. What is missing is no field."""
+    if is_table(given) and not isinstance(given, list | tuple | np.ndarray):
+        rows = table_rows(given, table_name(given), CATALOGUE.layouts[:1])
+        return ({key: value for key, value in row.items() if value is not None} for row in rows)
+    if isinstance(given, str | Mapping | Document | Change):
+        raise ClickvecError(f"{name} must be a list, not the single {type(given).__name__} {given!r:.100}")
+    if not isinstance(given, Iterable):
+        raise ClickvecError(
+            f"{name} must be a list of documents or a DataFrame, and {given!r:.60} is of type {type(given).__name__}"
+        )
+    given = _not_exchanged(given, name) if isinstance(given, list | tuple) else given
+    return table_rows(given, name, CATALOGUE.layouts[:1], kept)
+
+
+def _not_exchanged(given: Sequence[Any], name: str) -> Sequence[Any]:
+    """Raise if tuples have titles in the place of ids."""
+    pairs = [row for row in given[:_LOOKED_AT] if type(row) is tuple and len(row) == 2]
+    texts = [row for row in pairs if all(isinstance(value, str) for value in row)]
+    if texts and len(texts) == len(pairs) and all(" " in doc_id and " " not in title for doc_id, title in texts):
+        raise ClickvecError(f"{name}[0] is {given[0]!r:.100}; a tuple is (id, title), and this seems to be (title, id)")
+    return given
 
 
 def _change(row: object, number: int, keys: Keys) -> Change:
@@ -132,7 +154,9 @@ def _split(row: Mapping[str, Any], name: str, number: int, keys: Keys) -> tuple[
             f"{name} has its fields in payload; write them beside the title, or give a Document or a Change"
         )
     doc_id, title = (row[key_of[column]] if column in key_of else None for column in ("doc_id", "title"))
-    return _plain(doc_id), title, payload
+    if isinstance(doc_id, float) and doc_id.is_integer():  # the type of a column in which some are missing
+        doc_id = int(doc_id)
+    return doc_id, title, payload
 
 
 def _likely_ids(head: list[Any]) -> list[str]:

@@ -181,19 +181,25 @@ def compare(log: Log, before: Tree, now: Tree, judged: dict[str, dict[str, float
         hashes.append(hashlib.sha256((model / "weights.safetensors").read_bytes()).hexdigest())
     print(f"  weights {'equal' if hashes[0] == hashes[1] else 'DIFFERENT'}", end=", ")
     print(f"vectors {'equal' if results[0]['vectors'] == results[1]['vectors'] else 'DIFFERENT'}")
-    print(f"  {'':9}{'same top 10':>12}{'same hits':>11}  {' / '.join(MEASURES)}: before, now")
+    columns = ("same ids of 10", "and scores", "same ids", "and scores")
+    print(f"  {'':9}{''.join(f'{name:>16}' for name in columns)}  {' / '.join(MEASURES)}: before, now")
     for mode in MODES:
         pairs = list(zip(*(result["hits"][mode] for result in results), strict=True))
-        top = sum(same(one[:10], other[:10]) for one, other in pairs[:QUERIES])
-        every = sum(same(one, other) for one, other in pairs[:QUERIES])
+        tests = [(k, test) for k in (10, HITS) for test in (same_ids, same)]
+        counts = [sum(test(one[:k], other[:k]) for one, other in pairs[:QUERIES]) for k, test in tests]
         figures = [quality(result["hits"][mode], judged) for result in results]
         shown = ",  ".join(" / ".join(f"{value:5.2f}" for value in row) for row in figures)
-        print(f"  {mode:9}{top:>12}{every:>11}  {shown}")
+        print(f"  {mode:9}{''.join(f'{count:>16}' for count in counts)}  {shown}")
+
+
+def same_ids(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two lists have the same ids in the same order."""
+    return [hit[0] for hit in one] == [hit[0] for hit in other]
 
 
 def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two lists have the same ids in the same order, and the same scores."""
-    return [hit[0] for hit in one] == [hit[0] for hit in other] and all(
+    """Return whether they also have the same scores."""
+    return same_ids(one, other) and all(
         abs(hit[2] - second[2]) <= 1e-6 * max(1.0, abs(hit[2])) for hit, second in zip(one, other, strict=True)
     )
 

@@ -106,7 +106,7 @@ class QueryTerms(ABC):
             if form in forms or len(forms) < MOST_TERMS:
                 forms.setdefault(form, []).append(word)
         joined = [(code, first, parts) for code, first, parts in joined_codes(query) if code not in forms]
-        every = [*forms, *dict.fromkeys(code for code, _, _ in joined)]
+        every = [*forms, *dict.fromkeys(code for code, _, _ in joined)] if joined else list(forms)
         counts = dict(zip(every, self._title_counts(every), strict=True))
         codes, parts_of_codes, taken = dict[str, Term](), set[str](), set[int]()
         for code, first, parts in joined:
@@ -118,7 +118,8 @@ class QueryTerms(ABC):
                 if code.isdecimal():  # the groups of an EAN say nothing, and a title may write it without them
                     for part in parts:
                         forms.pop(part, None)
-        counts = {form: counts[form] for form in forms}
+        if joined:
+            counts = {form: counts[form] for form in forms}
         terms, corrected = [], 0
         for form, spelled in forms.items():
             count, words = counts[form], {form: 1.0} if counts[form] else {}
@@ -129,7 +130,7 @@ class QueryTerms(ABC):
             weights = tuple(len(spelled) * weight for weight in words.values())
             is_known = counts[form] > 0
             may_decide = is_known and is_code(form) and parts_of_codes.isdisjoint(spelled)
-            kind = (may_decide and not is_number(form), may_decide and is_number(form))
+            kind = (not is_number(form), is_number(form)) if may_decide else (False, False)
             terms.append(Term(spelled[0], tuple(words), weights, self._idf(count), is_known, *kind))
         return (*terms, *codes.values(), *self._joined(counts))
 

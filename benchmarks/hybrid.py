@@ -119,7 +119,9 @@ def on_queries(name: str, index: Index, queries: IndexQueries, baseline: BM25) -
     chosen = fitting.choose(gathered)
     print(f"chosen: {chosen.report['chosen']} {json.dumps(chosen.fusion.as_json()['weights'])}")
     kinds = {
-        "a word with a digit": [query for query in gathered if query.candidates.is_code.any()],
+        "a code or a number": [
+            query for query in gathered if (query.candidates.is_code | query.candidates.is_number).any()
+        ],
         "a word that no title has": [query for query in gathered if not query.candidates.is_known.all()],
     }
     scores: dict[str, Score] = {

@@ -37,7 +37,8 @@ def search(
     """Search an index by words and vectors.
 
     Prints score, id, title and payload. Words that no title contains stand for similar ones, so that
-    misspelled queries work; stderr tells which.
+    misspelled queries work; stderr tells which, and names codes that no title
+    contains.
 
     --facets counts all titles that contain a word of the query with --mode words; otherwise the best 100
     by words and the best 100 by vectors. --min-score applies to them too.
@@ -76,7 +77,8 @@ def search(
                 if counts and (queries or query.strip()):
                     print_result("\n".join(_facet_line(field, facet) for field, facet in counts.items()))
                 for word, others in corrected.items():
-                    print_message(f"No title contains {word!r}; searching for {', '.join(others)} instead")
+                    instead = f"; searching for {', '.join(others)} instead" if others else ""
+                    print_message(f"No title contains {word!r}{instead}")
                 if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
                     limits = {"--where": where, "--offset": offset, "--min-score": min_score is not None}
                     reason = _why_no_hits(index, query, mode, [name for name, is_set in limits.items() if is_set])

@@ -14,10 +14,11 @@ from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, facts_of
 Floats = NDArray[np.float64]
 
 NAMES = ("constant", *CLICK_FACTS)
-# Typical of the logs that we have measured. The ratios of cosine, words and codes are those of the default mixture.
-PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 3.5}
-RISING = ("cosine", "words", "codes", "rarest match")  # more of it must not lower the score
+# Typical of the logs that we have measured. The ratios of all but the constant are those of the default mixture.
+PRIOR = {"constant": -11.0, "cosine": 14.0, "words": 6.0, "codes": 7.9, "numbers": 3.8}
+RISING = ("cosine", "words", "codes", "numbers", "rarest match")  # more of it must not lower the score
 PENALTY = 100.0  # of 10 to 1,000, the best on held-out queries of three logs
+LEAST_CODES = 5.0  # log odds: the least at which codes come first in benchmarks/codes.py
 BEND_FROM = -2.0  # log odds: a probability of 0.12
 _LEAST_SLOPE = 0.2
 _ROUNDS = 50
@@ -32,30 +33,36 @@ def fact_rows(candidates: Candidates) -> Floats:
 
 
 def fit_clicks(
-    rows: Sequence[Floats], clicked: Sequence[NDArray[np.bool_]], without: frozenset[str] = frozenset()
+    rows: Sequence[Floats],
+    clicked: Sequence[NDArray[np.bool_]],
+    without: frozenset[str] = frozenset(),
+    least_codes: float = LEAST_CODES,
 ) -> Fusion:
     """Fit the method `clicks` to the facts of the candidates of each query, and to which of them were clicked.
 
-    The facts in `without` get the weight 0: the score is then the probability of a click by what is left.
+    The facts in `without` get the weight 0: the score is then the probability of a click by what is left. The weight of
+    codes is `least_codes` or more, because most logs have too few codes to tell how much they matter.
     """
     facts, labels = np.concatenate(rows), np.concatenate(clicked).astype(np.float64)
     kept = ~np.isin(NAMES, list(without))
     prior = np.where(kept, [PRIOR.get(name, 0.0) for name in NAMES], 0.0)
-    weights = _fit_rising(facts, labels, prior, kept) if len(facts) else prior
+    least = np.where(np.isin(NAMES, RISING), 0.0, -np.inf)
+    least[NAMES.index("codes")] = least_codes
+    weights = _fit_bounded(facts, labels, prior, kept, least) if len(facts) else prior
     weights, bend = _calibrate(facts, labels, weights) if len(facts) else (weights, {})
     return Fusion.from_json({"method": "clicks", "weights": dict(zip(NAMES, weights.tolist(), strict=True)) | bend})
 
 
-def _fit_rising(facts: Floats, labels: Floats, prior: Floats, kept: NDArray[np.bool_]) -> Floats:
-    """Fit the weights. Those in RISING that would be negative are 0, so a better match never lowers the score."""
-    rising = np.isin(NAMES, RISING)
+def _fit_bounded(facts: Floats, labels: Floats, prior: Floats, kept: NDArray[np.bool_], least: Floats) -> Floats:
+    """Fit the weights of the facts that are kept. Those that would be below their least value are held at it."""
+    held = ~kept
+    values = np.where(kept, np.maximum(prior, least), 0.0)
     while True:
-        weights = np.zeros(len(NAMES))
-        weights[kept] = fit_logistic(facts[:, kept], labels, prior[kept], PENALTY)
-        negative = rising & (weights < 0)
-        if not negative.any():
+        weights = fit_logistic(facts, labels, values, PENALTY, held)
+        below = ~held & (weights < least)
+        if not below.any():
             return weights
-        kept = kept & ~negative
+        held, values = held | below, np.where(below, least, values)
 
 
 def _calibrate(facts: Floats, labels: Floats, weights: Floats) -> tuple[Floats, dict[str, float]]:
@@ -73,16 +80,21 @@ def _calibrate(facts: Floats, labels: Floats, weights: Floats) -> tuple[Floats, 
     return scaled, {"bend": more / slope, "bend from": shift + slope * BEND_FROM}
 
 
-def fit_logistic(facts: Floats, labels: Floats, prior: Floats, penalty: float) -> Floats:
+def fit_logistic(
+    facts: Floats, labels: Floats, prior: Floats, penalty: float, held: NDArray[np.bool_] | None = None
+) -> Floats:
     """Return the weights that minimise the logistic loss plus penalty/2 · |weight - prior|² of standardised facts.
 
-    The first column is the constant, which has no penalty. A fact that never varies keeps its prior weight.
+    The first column is the constant, which has no penalty. A fact that never varies keeps its prior weight, and so do
+    those that are `held`.
     """
     spread = facts.std(axis=0)
     varies = spread > 1e-9
     spread = np.where(varies, spread, 1)
     scaled, target = facts / spread, prior * spread
-    pull = np.where(varies, penalty, 1e9)  # holds the facts that never vary
+    free = varies if held is None else varies & ~held
+    free[0] = True
+    pull = np.full(len(prior), penalty)
     pull[0] = 1e-6
     weights = target.copy()
     loss = _loss(scaled, labels, weights, target, pull)
@@ -90,7 +102,8 @@ def fit_logistic(facts: Floats, labels: Floats, prior: Floats, penalty: float) -
         chance = 0.5 * (1 + np.tanh(0.5 * (scaled @ weights)))
         gradient = scaled.T @ (chance - labels) + pull * (weights - target)
         curvature = (scaled * (chance * (1 - chance))[:, None]).T @ scaled + np.diag(pull)
-        step = np.linalg.solve(curvature, gradient)
+        step = np.zeros(len(prior))
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
         size, following = 1.0, _loss(scaled, labels, weights - step, target, pull)
         while following > loss and size > 1e-6:  # a full step may go too far
             size /= 2

@@ -3,7 +3,7 @@
 Candidates are the titles that either the words (BM25) or the vectors (cosine) find. There are three methods:
 
     ranks     reciprocal rank fusion: the sum of 1 / (constant + rank) of the two rankings
-    mixture   a weighted sum of the cosine, the share of the highest possible BM25, and matched codes; the default
+    mixture   the default: a weighted sum of cosine, share of the highest possible BM25, matched codes, matched numbers
     clicks    the probability of a click: a logistic model of cosine, BM25 and facts about query and title, calibrated
 
 Every method is additive. `terms_of` names the terms; `clicks` applies the logistic function to their sum. Scores of
@@ -25,7 +25,9 @@ from clickvec.storage.json_files import json_hash
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-CODES = 0.15  # the weight of matched codes in a mixture: a part number must not lose to a similar title
+# The weights of matched codes and numbers in a mixture: a part number must not lose to a similar title. Chosen with
+# benchmarks/codes.py; a year or a size decides less.
+CODES, NUMBERS = 0.25, 0.12
 RARE = 10.0  # idf is divided by this, so that all facts are about as large as a cosine
 
 
@@ -46,7 +48,11 @@ class QueryTerm(Protocol):
 
     @property
     def is_code(self) -> bool:
-        """Whether it contains a digit."""
+        """Whether it is a code that a title contains, such as an article number."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a short number, such as a year or a size."""
 
 
 class Candidates(NamedTuple):
@@ -58,6 +64,16 @@ class Candidates(NamedTuple):
     rarity: Floats  # (terms,): idf
     is_known: Bools  # (terms,)
     is_code: Bools  # (terms,)
+    is_number: Bools  # (terms,)
+
+    @property
+    def code_shares(self) -> Floats:
+        """What each code of the query says about its titles, (terms,): together 1 if no other word is rarer.
+
+        So it does not matter how many words surround an article number, and the frequent code of `4k tv` says little.
+        """
+        of_codes = self.bounds * self.is_code
+        return of_codes / max(float(of_codes.sum()), float(self.bounds.max(initial=0)), _LEAST)
 
     @property
     def bm25(self) -> Floats:
@@ -76,6 +92,7 @@ def candidates_of(terms: Sequence[QueryTerm], matches: NDArray[Any], cosine: NDA
         rarity,
         np.array([term.is_known for term in terms], np.bool_),
         np.array([term.is_code for term in terms], np.bool_),
+        np.array([term.is_number for term in terms], np.bool_),
     )
 
 
@@ -87,7 +104,8 @@ def facts_of(candidates: Candidates) -> dict[str, Floats | float]:
     return {
         "cosine": candidates.cosine,
         "words": candidates.bm25 * scale,
-        "codes": has @ (bounds * candidates.is_code) * scale,
+        "codes": has @ candidates.code_shares,
+        "numbers": has @ (bounds * candidates.is_number) * scale,
         "rarest match": (has * rarity).max(axis=1, initial=0) / RARE,
         "unknown words": float(bounds[~candidates.is_known].sum()) * scale,
         "rarest word": float(rarity.max(initial=0)) / RARE,
@@ -99,15 +117,21 @@ def facts_of(candidates: Candidates) -> dict[str, Floats | float]:
 CLICK_FACTS = {
     "cosine": "the cosine of the vectors of query and title",
     "words": "BM25, as a share of the highest that the words of the query allow",
-    "codes": "the words with digits that the title has, as a share of the idf of the query",
+    "codes": "the codes of the query that the title has, as a share of the idf of its codes",
+    "numbers": "the short numbers that the title has, as a share of the idf of the query",
     "rarest match": "the idf of the rarest word that the title has, divided by 10",
     "unknown words": "the words of the query that no title has, as a share of the idf of the query",
     "rarest word": "the idf of the rarest word of the query, divided by 10",
     "query length": "the logarithm of the number of different words of the query",
 }
-_NAMES = {"ranks": ("constant",), "mixture": ("cosine", "words", "codes"), "clicks": ("constant", *CLICK_FACTS)}
+_NAMES = {
+    "ranks": ("constant",),
+    "mixture": ("cosine", "words", "codes", "numbers"),
+    "clicks": ("constant", *CLICK_FACTS),
+}
 # The log odds change with another slope above some value: by 1 + bend. This corrects probabilities and keeps the order.
 BEND = ("bend", "bend from")
+_LEAST = 1e-30  # instead of 0, so that nothing is divided by 0
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
 
@@ -129,17 +153,19 @@ class Fusion:
             sums = sum(self._terms(candidates, head).values())
         elif self.method == "mixture":
             total = float(candidates.bounds.sum())
-            words, codes = (self.weights[name] / total if total else 0.0 for name in ("words", "codes"))
+            words, numbers = (self.weights[name] / total if total else 0.0 for name in ("words", "numbers"))
             sums = self.weights["cosine"] * candidates.cosine + words * candidates.bm25
             if candidates.is_code.any():
-                sums += codes * ((candidates.matches > 0) @ (candidates.bounds * candidates.is_code))
+                sums += self.weights["codes"] * ((candidates.matches > 0) @ candidates.code_shares)
+            if candidates.is_number.any():
+                sums += numbers * ((candidates.matches > 0) @ (candidates.bounds * candidates.is_number))
         else:
             sums = logistic(sum(self._terms(candidates).values()) + np.zeros(len(candidates.cosine)))
         return np.asarray(sums, np.float32)
 
     def most(self, candidates: Candidates, cosine: float, bm25: float) -> float:
         """Return a score that no other title exceeds which has at most this cosine and BM25."""
-        facts = ("cosine", "words", "codes", "rarest match")
+        facts = ("cosine", "words", "codes", "numbers", "rarest match")
         if min(self.weights.get(fact, 0.0) for fact in facts) < 0:
             return math.inf
         total = float(candidates.bounds.sum())
@@ -188,6 +214,8 @@ class Fusion:
             raise ClickvecError(f"a fusion has a method ({', '.join(_NAMES)}) and weights; this is {str(value)[:200]}")
         method, weights = str(value["method"]), value.get("weights")
         names = _NAMES[method]
+        if isinstance(weights, Mapping) and "codes" in weights:  # numbers counted as codes once
+            weights = {"numbers": weights["codes"], **weights}
         optional = BEND if method == "clicks" else ()
         if not isinstance(weights, Mapping) or set(weights).difference(optional) != set(names):
             raise ClickvecError(
@@ -217,10 +245,10 @@ class Fusion:
 
     @classmethod
     def mixture(cls, cosine: float) -> "Fusion":
-        """Return a mixture with this share of the cosine, 0 to 1, of what matched codes leave."""
-        rest = 1 - CODES
-        weights = {"cosine": round(rest * cosine, 9), "words": round(rest * (1 - cosine), 9), "codes": CODES}
-        return cls.from_json({"method": "mixture", "weights": weights})
+        """Return a mixture with this share of the cosine, 0 to 1, of what matched codes and numbers leave."""
+        rest = 1 - CODES - NUMBERS
+        weights = {"cosine": round(rest * cosine, 9), "words": round(rest * (1 - cosine), 9)}
+        return cls.from_json({"method": "mixture", "weights": {**weights, "codes": CODES, "numbers": NUMBERS}})
 
 
 def fusion_settings(model: Model) -> dict[str, Any]:

@@ -222,9 +222,12 @@ class Searchable:
         return ranking.first(DEPTH if mode == "vectors" else view.size)[:2]
 
     def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
-        """Return the words of a query that no title has, each with the similar words that are searched instead."""
-        terms = self._live.view().words.terms(query)
-        return {term.word: term.words for term in terms if not term.is_known and term.words}
+        """Return the words of a query that no title has, each with the similar words that are searched instead.
+
+        A code that no title has is named also if nothing is searched instead. If nothing of a query is known, all its
+        words are named: what it finds is found by vectors alone.
+        """
+        return self._live.view().words.corrections(query)
 
     def candidates(self, query: str, where: Where | None = None) -> Proposed:
         """Return the candidates of hybrid search, best first: their documents, scores, and what the fusion knows.

@@ -41,6 +41,9 @@ class WordSearch(Protocol):
     def terms(self, query: str) -> tuple[Term, ...]:
         """Return the distinct words of a query."""
 
+    def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
+        """Return the words of a query that no title has, each with the words that are searched instead."""
+
     def best(self, terms: Sequence[Term], k: int, allowed: Allowed = None) -> tuple[Positions, Scores]:
         """Return the k best titles with a word of the query and their BM25, best first, ties by position."""
 

@@ -190,7 +190,10 @@ class FacetCount(Struct):
 
 Corrected = Annotated[
     dict[str, list[str]] | UnsetType,
-    _about("Words of the query that no title has, each with the similar words that were searched instead."),
+    _about(
+        "Words of the query that no title has, each with the similar words that were searched instead. There are none "
+        "for a code of which nothing is known, and for the words of a query of which nothing is known."
+    ),
 ]
 
 

@@ -257,6 +257,13 @@ def test_a_misspelled_word_is_corrected_and_told(index: Path) -> None:
     assert "corrected" not in json.loads(ok("search", index, "shanghai", "--json"))
 
 
+def test_an_unknown_code_is_told_and_its_letters_are_not_searched(index: Path) -> None:
+    for code in ("qx9-77z4", "qx977z4"):
+        done = run("search", index, code)
+        assert done.err.startswith(f"No title contains '{code}'\n")
+        assert json.loads(ok("search", index, code, "--json"))["corrected"] == {code: []}
+
+
 def test_queries_that_find_nothing_say_why(index: Path) -> None:
     for arguments, why in (
         (("",), "has no words"),

@@ -7,11 +7,11 @@ import pytest
 
 from clickvec.evaluation.fitting import FittedQuery, choose, measure_scores, reliability
 from clickvec.evaluation.index_queries import values_of
-from clickvec.evaluation.logistic_fit import NAMES, PRIOR, fit_clicks, fit_logistic
+from clickvec.evaluation.logistic_fit import LEAST_CODES, NAMES, PRIOR, fit_clicks, fit_logistic
 from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
 
 PRIOR_WEIGHTS = np.array([PRIOR.get(name, 0.0) for name in NAMES])
-TRUE = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-9.0, 10, 4, 2, 1, 0.5, 0.5, -0.3), strict=True)))
+TRUE = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-9.0, 10, 4, 5, 2, 1, 0.5, 0.5, -0.3), strict=True)))
 
 
 def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[FittedQuery]:
@@ -22,9 +22,8 @@ def some_queries(count: int, truth: Fusion = TRUE, titles: int = 60) -> list[Fit
         terms = int(rng.integers(1, 5))
         idf = rng.uniform(1, 9, terms)
         matches = rng.uniform(0.2, 0.7, (titles, terms)) * idf * (rng.random((titles, terms)) < 0.3)
-        of = Candidates(
-            rng.uniform(-0.2, 1, titles), matches, idf, idf, rng.random(terms) < 0.9, rng.random(terms) < 0.2
-        )
+        is_known, is_code, is_number = (rng.random(terms) < share for share in (0.9, 0.2, 0.2))
+        of = Candidates(rng.uniform(-0.2, 1, titles), matches, idf, idf, is_known, is_code, is_number & ~is_code)
         keys = tuple(f"{number}-{title}" for title in range(titles))
         clicked = rng.random(titles) < truth.scores(of)
         gains = {key: 1.0 for key, is_clicked in zip(keys, clicked, strict=True) if is_clicked}
@@ -38,7 +37,7 @@ def fitted(queries: Sequence[FittedQuery]) -> Fusion:
 
 def test_weights_that_made_the_clicks_are_found_again() -> None:
     weights = fitted(some_queries(3_000)).weights
-    for name in ("cosine", "words", "codes", "rarest match"):
+    for name in ("cosine", "words", "codes", "numbers", "rarest match"):
         assert weights[name] == pytest.approx(TRUE.weights[name], abs=0.6), name
 
 
@@ -52,12 +51,23 @@ def test_the_fit_is_a_minimum_of_the_penalised_loss() -> None:
 
 
 def test_a_better_match_never_lowers_the_score() -> None:
-    """In a log where matching words and codes mislead, they count nothing, and the cosine is fitted without them."""
-    misleading = Fusion("clicks", TRUE.weights | {"words": -4.0, "codes": -2.0})
+    """In a log where matching words and numbers mislead, they count nothing; the cosine is fitted without them."""
+    misleading = Fusion("clicks", TRUE.weights | {"words": -4.0, "numbers": -2.0})
     weights = fitted(some_queries(3_000, misleading)).weights
-    assert weights["words"] == weights["codes"] == 0
+    assert weights["words"] == weights["numbers"] == 0
     assert min(weights["cosine"], weights["rarest match"]) >= 0
     assert weights["cosine"] > 5
+
+
+def test_codes_keep_a_weight_even_if_the_clicks_are_elsewhere() -> None:
+    """A shop without the part sells another one; a new part must be found all the same."""
+    misleading = Fusion("clicks", TRUE.weights | {"codes": -2.0})
+    queries = some_queries(3_000, misleading)
+    weights = fitted(queries).weights
+    assert weights["codes"] == pytest.approx(LEAST_CODES, rel=0.2)  # calibration scales all weights
+    assert weights["cosine"] > 5
+    few = fit_clicks([query.facts for query in queries], [query.clicked for query in queries], least_codes=0.0).weights
+    assert few["codes"] == 0
 
 
 def test_few_queries_stay_near_the_prior_and_a_fact_that_never_varies_keeps_it() -> None:

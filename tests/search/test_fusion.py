@@ -18,9 +18,10 @@ class Term(NamedTuple):
     weights: tuple[float, ...] = (1.0,)
     is_known: bool = True
     is_code: bool = False
+    is_number: bool = False
 
 
-CLICKS = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-8, 7, 3, 2, 1, 1, -1, 0.3), strict=True)))
+CLICKS = Fusion("clicks", dict(zip(("constant", *CLICK_FACTS), (-8, 7, 3, 2, 1, 1, 1, -1, 0.3), strict=True)))
 BENT = Fusion("clicks", {**CLICKS.weights, "bend": -0.5, "bend from": -2.0})
 METHODS = [Fusion.ranks(10), Fusion.default(), CLICKS, BENT]
 
@@ -35,19 +36,21 @@ def test_ranks_are_reciprocal_and_ties_share_the_better_rank() -> None:
     np.testing.assert_allclose(Fusion.ranks(10).scores(both), expected, rtol=1e-6)
 
 
-def test_the_mixture_adds_the_cosine_the_share_of_possible_bm25_and_codes() -> None:
-    both = candidates([0.9, 0.5], [[0, 1], [3, 1]], [Term(6, is_code=True), Term(2)])
-    expected = [0.595 * 0.9 + 0.255 / 8, 0.595 * 0.5 + 0.255 / 2 + 0.15 * 6 / 8]
+def test_the_mixture_adds_the_cosine_the_share_of_possible_bm25_codes_and_numbers() -> None:
+    both = candidates([0.9, 0.5], [[0, 1], [3, 1]], [Term(6, is_code=True), Term(2, is_number=True)])
+    numbers = 0.12 * 2 / 8
+    expected = [0.441 * 0.9 + 0.189 / 8 + numbers, 0.441 * 0.5 + 0.189 / 2 + 0.25 + numbers]
     np.testing.assert_allclose(Fusion.default().scores(both), expected, rtol=1e-6)
 
 
 def test_facts_of_a_title_by_hand() -> None:
-    terms = [Term(6, is_code=True), Term(2), Term(4, weights=(), is_known=False)]
+    terms = [Term(6, is_code=True), Term(2, is_number=True), Term(4, weights=(), is_known=False)]
     facts = facts_of(candidates([0.5, -0.5], [[3, 1, 0], [0, 0, 0]], terms))
     expected: dict[str, Any] = {
         "cosine": [0.5, -0.5],
         "words": [4 / 12, 0],
-        "codes": [6 / 12, 0],
+        "codes": [1, 0],
+        "numbers": [2 / 12, 0],
         "rarest match": [0.6, 0],
         "unknown words": 4 / 12,
         "rarest word": 0.6,
@@ -62,7 +65,8 @@ def test_facts_of_a_title_by_hand() -> None:
 def some_candidates(draw: st.DrawFn) -> Candidates:
     titles, count = draw(st.integers(1, 6)), draw(st.integers(0, 4))
     weights = st.sampled_from((0.4, 1.0, 2.0))
-    terms = [Term(draw(st.floats(0.1, 12)), (draw(weights),), True, draw(st.booleans())) for _ in range(count)]
+    kinds = st.sampled_from(((False, False), (True, False), (False, True)))
+    terms = [Term(draw(st.floats(0.1, 12)), (draw(weights),), True, *draw(kinds)) for _ in range(count)]
     shares = st.one_of(st.just(0.0), st.floats(0.01, 0.99))
     matches = [[draw(shares) * term.idf for term in terms] for _ in range(titles)]
     cosine = [draw(st.floats(-1, 1)) for _ in range(titles)]
@@ -113,6 +117,21 @@ def test_a_rare_code_beats_a_similar_title() -> None:
         assert scores[0] > scores[1], fusion.method
 
 
+def test_a_code_counts_the_same_whatever_surrounds_it_unless_other_words_are_rarer() -> None:
+    alone, among = [Term(8, is_code=True)], [Term(3), Term(2), Term(8, is_code=True), Term(5)]
+    assert facts_of(candidates([0.0], [[4]], alone))["codes"] == 1
+    assert facts_of(candidates([0.0], [[0, 0, 4, 0]], among))["codes"] == 1
+    frequent = [Term(3, is_code=True), Term(6)]  # 4k samsung
+    assert facts_of(candidates([0.0], [[1.5, 0]], frequent))["codes"] == 0.5
+    two = [Term(4, is_code=True), Term(6, is_code=True)]
+    np.testing.assert_allclose(facts_of(candidates([0.0, 0.0], [[2, 0], [2, 3]], two))["codes"], [0.4, 1])
+
+
+def test_a_fusion_from_before_numbers_weighs_them_as_codes() -> None:
+    read = Fusion.from_json({"method": "mixture", "weights": {"cosine": 0.5, "words": 0.3, "codes": 0.2}})
+    assert read.weights == {"cosine": 0.5, "words": 0.3, "codes": 0.2, "numbers": 0.2}
+
+
 def test_a_strong_vector_is_not_diluted_by_frequent_words() -> None:
     terms = [Term(0.4), Term(0.5), Term(7, is_known=False, weights=())]  # "how to" and a word that no title has
     both = candidates([0.9, 0.3], [[0, 0, 0], [0.2, 0.25, 0]], terms)
@@ -131,10 +150,10 @@ def test_settings_survive_json(fusion: Fusion) -> None:
     [
         (None, "a fusion has a method (ranks, mixture, clicks) and weights; this is None"),
         ({"method": ["ranks"]}, "a fusion has a method"),
-        ({"method": "mixture"}, "the fusion 'mixture' needs the weights cosine, words, codes; it has None"),
+        ({"method": "mixture"}, "the fusion 'mixture' needs the weights cosine, words, codes, numbers; it has None"),
         (
             {"method": "mixture", "weights": {"cosine": 1}},
-            "needs the weights cosine, words, codes; it has {'cosine': 1}",
+            "needs the weights cosine, words, codes, numbers; it has {'cosine': 1}",
         ),
         ({"method": "ranks", "weights": {"constant": "x"}}, "the weight 'constant' of the fusion 'ranks' is 'x'"),
         ({"method": "ranks", "weights": {"constant": True}}, "is True; it must be a number"),

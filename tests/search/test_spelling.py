@@ -62,7 +62,7 @@ TITLES = ["The Terminator", "Movie night", "Move on", "Philadelphia", "sun glass
         ("teh movie", [("the",), ("movie",)]),
         ("превет", [("привет",)]),
         ("sunglasses", [("sun", "glasse")]),
-        ("ab1243", [("ab",)]),  # another code: only its letters are known
+        ("ab1243", [()]),  # another code: letters that many codes have say nothing
         ("1243", [()]),
         ("qqqqqqqq", [()]),
         ("xy", [()]),

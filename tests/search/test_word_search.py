@@ -54,6 +54,92 @@ def test_other_spellings_find_a_title(title: str, query: str) -> None:
     assert words.best(words.terms(query), 3)[0].tolist() == [1]
 
 
+ARTICLES = [
+    "tape 260 in. wide", "AB260 hinge", "AB-270 hinge", "AB 280 hinge", "Drill ABC123D4", "Saw ABC-123-D5",
+    "Plane ABC 123 D6", "Milk 4006381333931", "Cheese 4 006381 999999", "T-shirt 3XL", "e-mail on wi-fi",
+    "3 in 1 charger", "iPhone 12 case", "Born 12.05.1984", "Toy Story 3", "Модель АБ-25", "上海 AB-77",
+    "fax 030 123456", "500 g coffee",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("title", "queries"),
+    [
+        ("AB260 hinge", "ab260|AB260|ab-260|ab 260|ab.260|ab/260|AB 260 hinge|the ab-260"),
+        ("AB-270 hinge", "ab270|AB-270|ab 270|ab.270"),
+        ("AB 280 hinge", "ab280|ab-280|AB 280|ab_280"),
+        ("Drill ABC123D4", "abc123d4|ABC-123-D4|abc 123 d4|ABC 123-D4|abc.123.d4"),
+        ("Saw ABC-123-D5", "abc123d5|ABC-123-D5|abc 123 d5"),
+        ("Plane ABC 123 D6", "abc123d6|ABC-123-D6|abc 123 d6"),
+        ("Milk 4006381333931", "4006381333931|4 006381 333931|4-006381-333931"),
+        ("T-shirt 3XL", "t-shirt|tshirt|t shirt 3xl|3-xl"),
+        ("e-mail on wi-fi", "e-mail|email|wifi|wi-fi|wi fi"),
+        ("3 in 1 charger", "3in1|3-in-1|3 in 1"),
+        ("Born 12.05.1984", "12.05.1984|12/05/1984|12051984|12 05 1984"),
+        ("Toy Story 3", "toy story 3|story 3"),
+        ("Модель АБ-25", "аб25|АБ 25|аб-25"),
+        ("上海 AB-77", "ab77|ab 77|上海 ab.77"),
+        ("fax 030 123456", "030123456|030-123456|030/123456"),
+        ("500 g coffee", "500g|500 g|coffee 500g"),
+        ("tape 260 in. wide", "260in|260 in|260-in"),
+    ],
+)
+def test_codes_are_found_however_they_are_written(title: str, queries: str) -> None:
+    words = Words([WordSegment.build(ARTICLES[::2]), WordDelta(ARTICLES[1::2])])
+    order = [*ARTICLES[::2], *ARTICLES[1::2]]
+    for query in queries.split("|"):
+        assert order[words.best(words.terms(query), 1)[0][0]] == title, query
+
+
+@pytest.mark.parametrize(
+    ("query", "codes"),
+    [
+        ("ab-260", ["ab260"]),
+        ("abc 123 d4", ["abc123d4"]),  # and not 123d4 or d4, which are parts of it
+        ("hinge AB260", ["ab260"]),
+        ("ab-260 ab-270", ["ab260", "ab270"]),
+        ("ab-999", []),
+        ("abc123d9", []),  # what it stands for is another code
+        ("toy story 3", []),
+        ("e-mail", []),
+        ("2019", []),
+    ],
+)
+def test_codes_of_a_query_are_those_that_titles_have(query: str, codes: list[str]) -> None:
+    words = Words([WordSegment.build(ARTICLES)])
+    assert [term.word for term in words.terms(query) if term.is_code] == codes
+
+
+def test_short_numbers_are_not_codes_nor_are_the_parts_of_codes_numbers() -> None:
+    words = Words([WordSegment.build(ARTICLES)])
+    assert [term.word for term in words.terms("toy story 3") if term.is_number] == ["3"]
+    assert not any(term.is_number for term in words.terms("ab-260"))
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("xyz999q7", {"xyz999q7": ()}),
+        ("XYZ-999-Q7", {"XYZ-999-Q7": ()}),  # once, and not each part
+        ("AB-999 hinge", {"AB-999": ()}),
+        ("hinge xyz999", {"xyz999": ()}),
+        ("abc123d9", {"abc123d9": ("abc123",)}),
+        ("iphone12x", {"iphone12x": ("iphone12",)}),
+        ("iphone14", {"iphone14": ("iphone",)}),
+        ("qqqqqq zzzzzz", {"qqqqqq": (), "zzzzzz": ()}),  # nothing is known
+        ("qqqqqq hinge", {}),
+        ("hinje", {"hinje": ("hinge",)}),
+        ("toy-story-3", {}),
+        ("wi-fi-6", {}),
+        ("ab-260", {}),
+        ("hinge 1999", {}),
+        ("", {}),
+    ],
+)
+def test_unknown_codes_and_queries_are_told(query: str, told: dict[str, tuple[str, ...]]) -> None:
+    assert Words([WordSegment.build(ARTICLES)]).corrections(query) == told
+
+
 def test_neighbours_are_joined_if_titles_write_them_as_one_word() -> None:
     words = Words([WordSegment.build(["Spiderman", "Spiderman 2", "spider web", "a man", "man", "ham let"])])
     assert [term.word for term in words.terms("spider man")] == ["spider", "man", "spiderman"]

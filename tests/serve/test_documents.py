@@ -162,6 +162,7 @@ def test_corrected_words_and_useless_filters_are_told(reading: Running) -> None:
     many = reading.post("/search", {"queries": ["hotels", "shangai"], "k": 1}).json()["results"]
     assert [result.get("corrected") for result in many] == [None, {"shangai": ["shanghai"]}]
     assert "corrected" not in reading.post("/search", {"query": "shangai", "mode": "vectors"}).json()
+    assert reading.post("/search", {"query": "hotels qx-9774", "k": 1}).json()["corrected"] == {"qx-9774": []}
     answer = reading.post("/search", {"query": "hotels", "where": {"contry": "cn"}}).json()
     assert answer == {"hits": [], "notes": ["where.contry: no document has the field contry"]}
 

@@ -18,7 +18,7 @@ from clickvec.search.fusion import Fusion
 from clickvec.search.index import Index
 from clickvec.serve.retraining import Reading, _read
 
-FUSION = Fusion("mixture", {"cosine": 0.5, "words": 0.4, "codes": 0.1})
+FUSION = Fusion("mixture", {"cosine": 0.5, "words": 0.4, "codes": 0.1, "numbers": 0.1})
 
 
 def ask(service: Running) -> str:

@@ -40,9 +40,9 @@ def score_sql(fusion: Fusion, terms: Sequence[Term], parameters: Parameters) -> 
     total = float(facts.bounds.sum())
     scale = 1 / total if total else 0.0
     parts = [f"{add(weights['cosine'])}::float8 * cosine", f"{add(weights['words'] * scale)}::float8 * bm25"]
-    for at in np.flatnonzero(facts.is_code).tolist():
-        value = weights["codes"] * scale * float(facts.bounds[at])
-        parts.append(f"CASE WHEN m{at} > 0 THEN {add(value)}::float8 ELSE 0 END")
+    values = weights["codes"] * facts.code_shares + weights["numbers"] * scale * facts.bounds * facts.is_number
+    for at in np.flatnonzero(facts.is_code | facts.is_number).tolist():
+        parts.append(f"CASE WHEN m{at} > 0 THEN {add(float(values[at]))}::float8 ELSE 0 END")
     if fusion.method == "mixture":
         return " + ".join(parts)
     matched = [f"CASE WHEN m{at} > 0 THEN {add(float(idf))}::float8 END" for at, idf in enumerate(facts.rarity)]

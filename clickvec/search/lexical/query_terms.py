@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from clickvec.search.lexical.spelling import can_be_corrected, distances, is_one_edit, most_edits, splits
 from clickvec.search.lexical.word_segment import MOST
-from clickvec.search.lexical.word_tokens import code_pieces, indexed, is_code, plain_words, title_words
+from clickvec.search.lexical.word_tokens import (
+    code_beginnings,
+    hyphenated_codes,
+    indexed,
+    is_code,
+    is_number,
+    joined_codes,
+    plain_words,
+    title_words,
+    words_of_code,
+)
 
 K1, B = 1.2, 0.75  # Lucene's; `Index.use_fusion` stores others
 MOST_TERMS = 64  # distinct words of a query that are used
@@ -38,7 +48,8 @@ class Term(NamedTuple):
     weights: tuple[float, ...]  # of each: how often the query has the word, less for words that are further away
     idf: float  # of all titles with one of the words; of no titles if there are none
     is_known: bool  # whether a title contains the word
-    is_code: bool  # whether it contains a digit
+    is_code: bool  # whether titles have it and it is a code, such as an article number, not the part of one
+    is_number: bool  # whether titles have it and it is a short number, not the part of a code
 
 
 class QueryTerms(ABC):
@@ -67,13 +78,48 @@ class QueryTerms(ABC):
             last = self._last = (query, self._make_terms(query))
         return last[1]
 
+    def corrections(self, query: str) -> dict[str, tuple[str, ...]]:
+        """Return the words of a query that no title has, each with the similar words that are searched instead.
+
+        Codes are named also if nothing is searched instead, and so are all words of a query of which nothing is known.
+        """
+        if not self._size:
+            return {}
+        terms = self.terms(query)
+        written = {code: parts for code, parts in hyphenated_codes(query) if not self._is_known("".join(parts))}
+        told = {part for parts in written.values() for part in parts}
+        is_any_known = any(term.words for term in terms)
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(written, ())
+        for term in terms:
+            is_told = not is_any_known or (is_code(term.word) and not is_number(term.word))
+            if not term.is_known and (term.words or is_told) and term.word not in told:
+                found[term.word] = term.words
+        return found
+
+    def _is_known(self, word: str) -> bool:
+        return self._title_counts([indexed(word)])[0] > 0
+
     def _make_terms(self, query: str) -> tuple[Term, ...]:
         forms: dict[str, list[str]] = {}  # the words of the query by their indexed form
         for word in plain_words(query):
             form = indexed(word)
             if form in forms or len(forms) < MOST_TERMS:
                 forms.setdefault(form, []).append(word)
-        counts = dict(zip(forms, self._title_counts(list(forms)), strict=True))
+        joined = [(code, first, parts) for code, first, parts in joined_codes(query) if code not in forms]
+        every = [*forms, *dict.fromkeys(code for code, _, _ in joined)] if joined else list(forms)
+        counts = dict(zip(every, self._title_counts(every), strict=True))
+        codes, parts_of_codes, taken = dict[str, Term](), set[str](), set[int]()
+        for code, first, parts in joined:
+            places = range(first, first + len(parts))
+            if counts[code] and taken.isdisjoint(places):
+                codes[code] = Term(code, (code,), (1.0,), self._idf(counts[code]), True, True, False)
+                parts_of_codes.update(parts)
+                taken.update(places)
+                if code.isdecimal():  # the groups of an EAN say nothing, and a title may write it without them
+                    for part in parts:
+                        forms.pop(part, None)
+        if joined:
+            counts = {form: counts[form] for form in forms}
         terms, corrected = [], 0
         for form, spelled in forms.items():
             count, words = counts[form], {form: 1.0} if counts[form] else {}
@@ -83,8 +129,10 @@ class QueryTerms(ABC):
                 corrected += 1
             weights = tuple(len(spelled) * weight for weight in words.values())
             is_known = counts[form] > 0
-            terms.append(Term(spelled[0], tuple(words), weights, self._idf(count), is_known, is_code(form)))
-        return (*terms, *self._joined(counts))
+            may_decide = is_known and is_code(form) and parts_of_codes.isdisjoint(spelled)
+            kind = (not is_number(form), is_number(form)) if may_decide else (False, False)
+            terms.append(Term(spelled[0], tuple(words), weights, self._idf(count), is_known, *kind))
+        return (*terms, *codes.values(), *self._joined(counts))
 
     def _joined(self, title_counts: dict[str, int]) -> Iterator[Term]:
         """Yield terms for neighbours that titles also write as one word: spider man, spiderman.
@@ -99,17 +147,17 @@ class QueryTerms(ABC):
         words = {word: least for word, least in pairs if word not in title_counts}
         for (word, least), count in zip(words.items(), self._title_counts(list(words)), strict=True):
             if count and count >= least:
-                yield Term(word, (word,), (1.0,), self._idf(count), True, False)
+                yield Term(word, (word,), (1.0,), self._idf(count), True, False, False)
 
     def _nearest(self, word: str) -> dict[str, float]:
         """Return the words that a word in no title may stand for, with their weights.
 
         They are the words at distance 1; if there are none, the two words that it consists of; otherwise the nearest.
-        A code stands only for its letters and its digits.
+        A code stands for the longest code with which it begins or, if there is none, for the words in it.
         """
         if is_code(word):
-            counts = self._title_counts(pieces := code_pieces(word))
-            return {piece: len(piece) / len(word) for piece, count in zip(pieces, counts, strict=True) if count}
+            known = list(self._in_titles(code_beginnings(word)))[:1] or self._in_titles(words_of_code(word))
+            return {part: len(part) / len(word) for part in known}
         if not can_be_corrected(word):
             return {}
         edits = 1

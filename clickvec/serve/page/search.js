@@ -267,7 +267,7 @@ export function show(root, params, context) {
   };
 }
 
-const correction = ([word, similar]) => note("No title has ", el("q", word), ": searched ", listed(similar.map((text) => el("b", text)), " and "), " instead.");
+const correction = ([word, similar]) => note("No title has ", el("q", word), similar.length ? [": searched ", listed(similar.map((text) => el("b", text)), " and "), " instead"] : "", ".");
 
 // A few fields of the payload, as text.
 function drawPayload(payload, most = 4) {

@@ -8,7 +8,7 @@ import { titlePicker } from "./picker.js";
 
 const CELLS = 8; // listed, of those that answered
 const PARTS = {
-  cosine: "how close the vectors are", words: "the words of the query that it has (BM25)", codes: "numbers and codes that match", constant: "where every title starts",
+  cosine: "how close the vectors are", words: "the words of the query that it has (BM25)", codes: "codes that match", numbers: "numbers that match", constant: "where every title starts",
   "rarest match": "the rarest word that matched", "unknown words": "words of the query that no title has", "rarest word": "how rare the words of the query are", "query length": "how long the query is", calibration: "so that scores are real probabilities",
 };
 // A title by its id or, if it has none, by its text.

@@ -32,8 +32,8 @@ FUSIONS = {
         {
             "method": "clicks",
             "weights": {
-                "constant": -3.0, "cosine": 4.0, "words": 1.0, "codes": 0.5, "rarest match": 0.3, "unknown words": -0.2,
-                "rarest word": 0.1, "query length": -0.1, "bend": -0.3, "bend from": -1.0,
+                "constant": -3.0, "cosine": 4.0, "words": 1.0, "codes": 0.5, "numbers": 0.2, "rarest match": 0.3,
+                "unknown words": -0.2, "rarest word": 0.1, "query length": -0.1, "bend": -0.3, "bend from": -1.0,
             },
         }
     ),
@@ -91,7 +91,21 @@ def test_pages_are_cuts_of_one_order(both: tuple[Index, Index], mode: str) -> No
 
 def test_searches_find_what_the_index_in_memory_finds(both: tuple[Index, Index]) -> None:
     memory, index = both
-    queries = ["cheap hotels shanghai", "iphone 7", "ab1234", "cafe", "上海酒店", "hotle", "fix", "", "zzzz", "the of"]
+    queries = [
+        "cheap hotels shanghai",
+        "iphone 7",
+        "ab1234",
+        "ab 1234 hotel",
+        "AB.1234",
+        "iphone-7",
+        "cafe",
+        "上海酒店",
+        "hotle",
+        "fix",
+        "",
+        "zzzz",
+        "the of",
+    ]
     for name, fusion in FUSIONS.items():
         memory.use_fusion(fusion)
         index.use_fusion(fusion)
@@ -110,7 +124,8 @@ def test_searches_find_what_the_index_in_memory_finds(both: tuple[Index, Index])
     assert [len(hits) for hits in several] == [2, 2]
     vector = index.encoder.encode_query("cheap flights")
     assert shown(index.search(vector, k=5)) == shown(memory.search(vector, k=5))
-    assert index.corrections("hotle") == memory.corrections("hotle")
+    for query in ("hotle", "ab-1235", "xy99z", "zzzz", "ab1234x hotel"):
+        assert index.corrections(query) == memory.corrections(query), query
 
 
 def test_documents_are_replaced_deleted_and_looked_up_by_id(engines: Engines, encoder: Encoder) -> None:

@@ -55,8 +55,11 @@ SMALL_LIMITS = ((live_index, "BULK", 30), (live_index, "MOST_ADDED", 60), (chang
 
 WORDS = (
     *("hotel", "hotels", "shanghai", "cheap", "flights", "new", "york", "city", "guide", "paint", "bathtub", "fix"),
-    *("tub", "the", "of", "ab-260", "ab260", "7", "café", "上海", "酒店", "жжж"),
+    *("tub", "the", "of", "ab-260", "ab260", "7", "café", "上海", "酒店", "жжж", "accommodation", "reservation"),
+    *("accomodations", "preservation", "hotel " * 300),
 )
+# More words of similar spelling than a correction compares.
+SIMILAR = ["".join(letters) for length in (5, 6) for letters in itertools.product("ab", repeat=length)]
 QUERIES = [
     "hotels in shanghai",
     "cheep flihgts",
@@ -65,7 +68,9 @@ QUERIES = [
     "жжж the",
     "",
     "zzz",
-    "paint the bathtub 7",
+    "paint bathtub 7",
+    "abccab cabb hotls",
+    "acomodatoin reservatoin newyork",
 ]
 WHERES = [None, {"n": [1, 2]}]
 FUSIONS = (
@@ -83,7 +88,7 @@ FUSIONS = (
     ),
 )  # fmt: skip
 
-titles = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+titles = st.lists(st.sampled_from(WORDS) | st.sampled_from(SIMILAR), max_size=5).map(" ".join)
 ids = st.integers(0, 14) | st.integers(0, 14).map(str)
 payloads = st.none() | st.fixed_dictionaries({"n": st.integers(0, 3)}, optional={"brand": st.sampled_from("xy")})
 documents = st.lists(st.builds(Document, ids, titles, payloads), max_size=6, unique_by=lambda one: str(one.id))
@@ -407,7 +412,11 @@ def made(count: int, seed: int, prefix: str) -> list[Document]:
     """Return documents of random words. Those of one seed and prefix have the same ids."""
     rng = random.Random(seed)
     return [
-        Document(f"{prefix} {number}", " ".join(rng.choices(WORDS, k=rng.randint(1, 6))), {"n": rng.randrange(4)})
+        Document(
+            f"{prefix} {number}",
+            " ".join(rng.choice(rng.choice((WORDS, SIMILAR))) for _ in range(rng.randint(1, 6))),
+            {"n": rng.randrange(4)},
+        )
         for number in range(count)
     ]
 

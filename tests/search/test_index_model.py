@@ -207,7 +207,7 @@ class OnDisk(RuleBasedStateMachine):
     def every_reader_sees_what_a_new_index_shows(self) -> None:
         if not self.handles:
             return
-        self.wait_for_compaction()
+        wait_for_compaction()
         self.steps += 1
         if self.anew is None:
             self.anew = Index.build(self.encoder, list(self.expected.values()), vectors=self.vectors)
@@ -349,13 +349,6 @@ class OnDisk(RuleBasedStateMachine):
         with pytest.raises(ClickvecError, match="no document with the id 'never there'"):
             index.update([*(Change(doc_id, "x") for doc_id in self.some([0])), Change("never there", "x")])
 
-    def wait_for_compaction(self) -> None:
-        """A compaction that has begun by itself ends with this step, so that a run can be repeated."""
-        for thread in threading.enumerate():
-            if thread.name == "clickvec-compact":
-                thread.join(60)
-                assert not thread.is_alive()
-
     # Switched off: the writer builds the new segment with the model of the view before both changes. So the index may
     # keep vectors of the old model under the name of the new one (see test_live_promises.py).
     SWAPS_BESIDE_OTHER_CHANGES = False
@@ -426,6 +419,14 @@ def chosen_fusion(encoder: Encoder) -> Fusion:
     return Fusion.from_json(encoder.model.fusion) if encoder.model.fusion else Fusion.default()
 
 
+def wait_for_compaction() -> None:
+    """Wait for a compaction that an index has begun by itself, so that a run of steps can be repeated."""
+    for thread in threading.enumerate():
+        if thread.name == "clickvec-compact":
+            thread.join(60)
+            assert not thread.is_alive()
+
+
 def in_threads(*actions: Callable[[], object]) -> None:
     """Do all of these at the same time."""
     threads = [threading.Thread(target=action) for action in actions]
@@ -446,3 +447,18 @@ def test_what_a_reader_sees_depends_on_the_living_documents_alone(kind: type[OnD
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(kind, settings=steps)
+
+
+@pytest.mark.slow
+def test_the_same_holds_with_the_real_limits(tmp_path: Path) -> None:
+    """One bulk, and then so many deletions that the index compacts itself in a child process."""
+    bulk, questions = made(live_index.BULK + 1, 0, "bulk"), (QUERIES[:3], WHERES, "n", MOST)
+    with Index.create(tmp_path / "index", model(0), made(10, 0, "first")) as index:
+        first = list(index)
+        index.add(bulk)
+        anew = Index.build(model(0), [*first, *bulk])
+        assert answers(index, *questions) == answers(anew, *questions)
+        index.delete(document.id for document in bulk)
+        wait_for_compaction()
+        assert answers(index, *questions) == answers(Index.build(model(0), first), *questions)
+        assert len(index.view().seqs_at(np.arange(index.view().size))) == len(first)  # it has compacted itself

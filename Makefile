@@ -1,10 +1,10 @@
 # The main commands are `make demo`, `make serve` and `make test`. They create .venv in this folder first and install nothing elsewhere.
-# `make test-paths`, `make sanitize` and `make explore` run further tests.
+# `make test-paths`, `make sanitize`, `make explore` and `make test-model` run further tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test setup check pytest test-slow test-engines test-paths sanitize explore table bench results reliability soak inside clean
+.PHONY: demo serve test setup check pytest test-slow test-engines test-paths sanitize explore test-model table bench results reliability soak inside clean
 
 demo: setup
 	$(BIN)/clickvec demo --out out/demo
@@ -58,6 +58,15 @@ explore: setup
 	@echo "make explore SEED=$(SEED)"
 	$(BIN)/python -m pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=explore --hypothesis-seed=$(SEED) \
 		|| { echo "to repeat: make explore SEED=$(SEED)"; exit 1; }
+
+# Change indexes in so many random steps, and compare each with a new index of the same documents. To repeat a run, give
+# its SEED too. 100,000 steps take an hour or two on two cores.
+STEPS ?= 20000
+test-model: setup
+	@echo "make test-model STEPS=$(STEPS) SEED=$(SEED)"
+	CLICKVEC_MODEL_STEPS=$(STEPS) CLICKVEC_TEST_SECONDS=86400 $(BIN)/python -m pytest -n auto --dist worksteal \
+		--hypothesis-profile=explore --hypothesis-seed=$(SEED) tests/search/test_index_model.py \
+		|| { echo "to repeat: make test-model STEPS=$(STEPS) SEED=$(SEED)"; exit 1; }
 
 # Compute the paper's table, every system, on the built-in log.
 table: setup

@@ -54,8 +54,9 @@ def train(
     `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how an index of the model will rank
     by words and vectors (the fusion). A small log holds nothing out, and a data folder only if it was made with
     `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks that they do not know.
-    `dev` may also be a judged set or its path. With None, all clicks are used, and nothing is measured. `catalogue` has
-    more titles to search when the model is measured: texts, or the path of a file.
+    An index of a model of fewer than 100 different queries ranks by words. `dev` may also be a judged set or its path.
+    With None, all clicks are used. `catalogue` has more titles to search when the model is measured: texts, or the path
+    of a file.
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
@@ -104,7 +105,7 @@ def train(
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
         data, chosen, out, dev=measured, test=test,
-        texts=None if dev is None or texts is None else LogTexts(texts, titles), device=device, resume=resume,
+        texts=None if texts is None else LogTexts(texts, titles), device=device, resume=resume,
         overwrite=overwrite, source=source, progress=progress,
         teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip

@@ -133,7 +133,7 @@ def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> N
 
 
 def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:
-    with pytest.raises(ClickvecError, match="cannot be fitted on 1 queries; it needs at least 50"):
+    with pytest.raises(ClickvecError, match="cannot be chosen on 1 queries; it needs at least 10"):
         use_best_fusion(index, ClickLog(["tea"], ["blue tea"], np.ones(1)))
     assert index.fusion == Fusion.default()
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Dataset, Texts
-from clickvec.data.held_out import fewest_queries, near_duplicate_groups
+from clickvec.data.held_out import ENOUGH, fewest_queries, near_duplicate_groups
 from clickvec.data.pairs import rows_of
 from clickvec.evaluation.fitting import (
     FEWEST_COMPARED,
@@ -45,7 +45,7 @@ from clickvec.training.measuring import Dev
 log = logging.getLogger(__name__)
 
 FOLDS = 5
-FEWEST_FOLDED = 100  # different queries; a model of fewer, trained without a fifth of them, tells little
+FEWEST_FOLDED = ENOUGH  # different queries; with fewer, the choice is a matter of luck (benchmarks/small_logs.py)
 MOST_PAIRS = 20_000  # of a larger log, models of folds are not trained: that would take too long
 NAMES = {"vectors": "model"}  # what the search by vectors alone is called in the figures of a model
 

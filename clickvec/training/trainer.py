@@ -54,7 +54,7 @@ def train(
     `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how an index of the model will rank
     by words and vectors (the fusion). A small log holds nothing out, and a data folder only if it was made with
     `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks that they do not know.
-    An index of a model of fewer than 100 different queries ranks by words. `dev` may also be a judged set or its path.
+    An index of a model of fewer than 200 different queries ranks by words. `dev` may also be a judged set or its path.
     With None, all clicks are used. `catalogue` has more titles to search when the model is measured: texts, or the path
     of a file.
 

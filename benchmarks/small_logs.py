@@ -5,9 +5,9 @@
     python benchmarks/small_logs.py --clicks site/clicks.tsv.gz --titles site/titles.tsv.gz --test site/test.tsv.gz
 
 Draws queries at random until they have so many pairs (other ones in each draw), trains on them with recipe `default`,
-indexes the catalogue and searches it for the queries of the test set. Prints NDCG@10 in per cent, the mean of all draws:
-of hybrid search, of words and vectors alone and of the default mixture; the least that hybrid search is ahead of words
-in a draw; and what training has chosen in each. `--log-alone` trains without the titles of the catalogue, and
+indexes the catalogue and searches it for the queries of the test set. Prints NDCG@10 in per cent (the mean of all
+draws) of hybrid search, of words and vectors alone and of the default mixture; the least that hybrid search is ahead of
+words in a draw; and what training has chosen in each. `--log-alone` trains without the titles of the catalogue, and
 `--no-hold-out` on all pairs. The last line is JSON.
 """
 

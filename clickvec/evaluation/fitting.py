@@ -105,7 +105,8 @@ def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -
         return choose(queries, progress)
     if len(queries) < FEWEST_COMPARED:
         raise too_few(len(queries))
-    return compare(queries, index.fusion if index.fusion_report else None)
+    is_chosen = index.fusion_report and index.fusion != Fusion.words()
+    return compare(queries, index.fusion if is_chosen else None)
 
 
 def too_few(queries: int) -> ClickvecError:

@@ -104,8 +104,9 @@ def _choose(queries: list[FittedQuery], different: int, folds: int, progress: Pr
         fitted = compare(queries)
     elif different < fewest_queries():
         least = FEWEST_FOLDED if different < FEWEST_FOLDED else fewest_queries()
-        reason = f"the model was trained on {different:,} different queries, and with fewer than {least:,} "
-        fitted = unmeasured("words", different, f"{reason}it is not known to be better")
+        count = "1 query" if different == 1 else f"{different:,} different queries"
+        reason = f"the model was trained on {count}, and with fewer than {least:,} it is not known to be better"
+        fitted = unmeasured("words", different, reason)
     else:
         fitted = unmeasured("default", different, "there are no queries to choose another one on")
     return fitted._replace(report=fitted.report | {"folds": folds})

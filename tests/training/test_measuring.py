@@ -140,6 +140,7 @@ def test_dev_is_a_sample_of_many_queries(log: ClickLog, tmp_path: Path, monkeypa
 
 
 def test_a_small_log_says_that_nothing_is_held_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     log = ClickLog([f"query {row}" for row in range(40)], [f"title {row}" for row in range(40)], np.ones(40))
     encoder = clickvec.train(log, tmp_path / "m", **SMALL)
     assert encoder.model.training["kept_epoch"] == 2

@@ -111,7 +111,7 @@ def build(
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
     documents = documents_in(titles, chosen_numbers(numbers, catalogue, columns), name_of(catalogue), columns)
     with create(target, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
-        for line in fit(index, source) if source else ():
+        for line in fit(index, source) if source else _of_training(index):
             print_message(line)
         print_summary(f"{without_password(target)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
 
@@ -160,6 +160,14 @@ def fit(index: "Index", source: "ClickLog | Judged") -> list[str]:
         return list(report_lines(use_best_fusion(index, source, Bar()).report))
     except ClickvecError as error:
         return [f"Kept the fusion {index.fusion.method}: {error}"]
+
+
+def _of_training(index: "Index") -> list[str]:
+    """Say so if the fusion that training has chosen is not better than words or vectors alone."""
+    from clickvec.evaluation.fitting import verdict
+
+    told = verdict(index.fusion_report) if index.fusion_report else ""
+    return [told] if told else []
 
 
 @app.command(cls=Verb)

@@ -50,7 +50,8 @@ def train(
         input_option("With --from: the log that the model was trained on, so that it is measured on old days too."),
     ] = None,
     no_hold_out: Annotated[
-        bool, typer.Option("--no-hold-out", help="Train on all clicks and measure nothing.")
+        bool,
+        typer.Option("--no-hold-out", help="Train on all clicks: only a small log is measured, by cross-validation."),
     ] = False,
     shown: Shown = None,
     recipe: inputs.RecipeName = "default",
@@ -156,7 +157,7 @@ def train(
         if old is not None:
             data, start = continuing.add_trigrams(data, texts, old, chosen), Start(old, tests)
             source = continuing.describe_source(old, source)
-        fit_on = None if old or no_hold_out or texts is None else LogTexts(texts, files.titles)
+        fit_on = None if old or texts is None else LogTexts(texts, files.titles)
         model = run_training(
             data, chosen, out, dev=measured, test=None if old else test, texts=fit_on, device=device, resume=resume,
             overwrite=overwrite, source=source, progress=Bar(), start=start, teacher=vectors, workers=workers,

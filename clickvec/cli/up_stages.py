@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from clickvec.config import Recipe
     from clickvec.data import Columns
     from clickvec.data.cleaning import Cleaning
+    from clickvec.search.fusion import Fusion
 
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
-NEW_FORMATS = 4  # raise this if a stage gives another result for the same inputs
+NEW_FORMATS = 5  # raise this if a stage gives another result for the same inputs
 
 
 @dataclass(frozen=True)
@@ -256,9 +257,15 @@ def index(plan: Plan) -> Told:
         folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
         search=options.search,
     ) as made:  # fmt: skip
-        score = "the probability of a click" if made.fusion.method == "clicks" else f"fused by {made.fusion.method}"
         source = "of the catalogue" if plan.catalogue else "of the log, with row numbers as ids"
-        return Told(f"{counted(len(made), 'title')} {source}, to search by words and vectors; the score is {score}.")
+        return Told(f"{counted(len(made), 'title')} {source}, {_how_searched(made.fusion)}.")
+
+
+def _how_searched(fusion: "Fusion") -> str:
+    if fusion == type(fusion).words():
+        return "to search by words; vectors only order titles that match equally well"
+    score = "the probability of a click" if fusion.is_probability else f"fused by {fusion.method}"
+    return f"to search by words and vectors; the score is {score}"
 
 
 def measure(plan: Plan) -> Told:

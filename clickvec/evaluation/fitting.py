@@ -32,15 +32,24 @@ from clickvec.search.index import Index
 
 FOLDS = 5
 MOST_QUERIES = 1_000  # of more, a random sample
-FEWEST_QUERIES = 50  # with fewer, the default is kept
+FEWEST_QUERIES = 50  # with fewer, nothing is fitted: fusions without a weight to fit are compared
+FEWEST_COMPARED = 10  # with fewer, nothing is compared
 CHOSEN_BY = MEASURES.index("NDCG@10")
 GRIDS = {
     "ranks": tuple(map(Fusion.ranks, (1, 5, 20, 60))),
     "mixture": tuple(Fusion.mixture(step / 20) for step in range(4, 21)),
 }
 METHODS = (*GRIDS, "clicks")
+FIXED = {"words": Fusion.words(), "vectors": Fusion.vectors(), "default": Fusion.default()}  # nothing of them is fitted
+TRAINED = "trained"  # what the fusion that an index has already is called
 # The probability of a click by one part alone, and the facts of the other part that it ignores.
 PARTS = {"words alone": frozenset({"cosine"}), "vectors alone": frozenset({"words", "rarest match"})}
+ERRORS_OF_FEW = 2  # standard errors by which another fusion must be better to be chosen on few queries
+CURE = "Collect more clicks, or choose on a judged set (clickvec index --dev)."
+_CALLED = {
+    "words": "words alone", "vectors": "vectors alone", "default": "the default fusion",
+    TRAINED: "the fusion that training has chosen",
+}  # fmt: skip
 BINS = 10
 LABEL = "fitting the fusion"
 
@@ -89,23 +98,36 @@ def fit_fusion(index: Index, source: Source, progress: Progress | None = None) -
     """Return the fusion that ranks best on queries that it was not fitted on, and the figures of all of them.
 
     The probability of a click is kept unless another method is clearly better, because only its scores can be compared
-    with a threshold. With too few queries, raise ClickvecError.
+    with a threshold. On few queries nothing is fitted, only compared; with too few even for that, raise ClickvecError.
     """
     queries = gather(index, index_queries(index, source).present().sample(MOST_QUERIES), progress)
-    if len(queries) < FEWEST_QUERIES:
+    if len(queries) >= FEWEST_QUERIES:
+        return choose(queries, progress)
+    if len(queries) < FEWEST_COMPARED:
         raise too_few(len(queries))
-    return choose(queries, progress)
+    is_chosen = index.fusion_report and index.fusion != Fusion.words()
+    return compare(queries, index.fusion if is_chosen else None)
 
 
 def too_few(queries: int) -> ClickvecError:
-    """Return the error that says that a fusion cannot be fitted on so few queries."""
-    return ClickvecError(f"the fusion cannot be fitted on {queries:,} queries; it needs at least {FEWEST_QUERIES}")
+    """Return the error that says that a fusion cannot be chosen on so few queries."""
+    return ClickvecError(f"the fusion cannot be chosen on {queries:,} queries; it needs at least {FEWEST_COMPARED}")
 
 
 def verdict(report: dict[str, Any]) -> str:
     """Say so if the fusion is not better than words or vectors alone, and by what an index ranks then."""
     measure, chosen = MEASURES[CHOSEN_BY], report["chosen"]
     figures = {name: float(row[measure]) for name, row in report["figures"].items()}
+    if not figures:
+        by = "words alone" if chosen == "words" else "the default fusion"
+        return f"Hybrid search ranks by {by}: {report['reason']}. {CURE}"
+    if "clicks" not in figures:
+        return _verdict_of_few(report["queries"], chosen, figures)
+    if chosen == "words":
+        return (
+            f"Hybrid search ranks by words alone, which is not worse here: {measure} {figures['words']:.1f}, and "
+            f"{figures['clicks']:.1f} by both. {CURE}"
+        )
     if chosen in PARTS:
         return (
             f"Hybrid search ranks by {chosen}, which is better here: {measure} {figures[chosen]:.1f}, and "
@@ -117,6 +139,18 @@ def verdict(report: dict[str, Any]) -> str:
     return (
         f"Hybrid search is not better than {part} alone: {measure} {figures[chosen]:.1f} and {figures[part]:.1f}. The "
         "difference is not significant, so it ranks by both."
+    )
+
+
+def _verdict_of_few(queries: int, chosen: str, figures: dict[str, float]) -> str:
+    """Say what was chosen on few queries, and why."""
+    measure = MEASURES[CHOSEN_BY]
+    others = ", ".join(f"{figures[name]:.1f} by {_CALLED[name]}" for name in figures if name != chosen)
+    start = TRAINED if TRAINED in figures else "words"
+    why = "nothing else is better" if chosen == start else f"it is better than {_CALLED[start]}"
+    return (
+        f"Hybrid search ranks by {_CALLED[chosen]}: on {queries:,} queries, {why} by more than {ERRORS_OF_FEW} "
+        f"standard errors ({measure} {figures[chosen]:.1f}, and {others}). {FEWEST_QUERIES} queries would do to fit it."
     )
 
 
@@ -157,11 +191,32 @@ def gather(index: Index, queries: IndexQueries, progress: Progress | None = None
     return gathered
 
 
-def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> FittedFusion:
+def compare(queries: Sequence[FittedQuery], trained: Fusion | None = None) -> FittedFusion:
+    """Choose among fusions of which nothing is fitted, on few queries.
+
+    It is the one that training has chosen or, without one, words, unless another is clearly better.
+    """
+    fusions = ({} if trained is None else {TRAINED: trained}) | FIXED
+    values = {name: measure_scores(queries, fusion.scores) for name, fusion in fusions.items()}
+    start = next(iter(fusions))
+    best = max(fusions, key=lambda name: float(values[name][CHOSEN_BY].mean()))
+    chosen = best if _is_better(values[best][CHOSEN_BY], values[start][CHOSEN_BY], ERRORS_OF_FEW) else start
+    return FittedFusion(fusions[chosen], {"queries": len(queries), "chosen": chosen, "figures": _means(values)}, values)
+
+
+def unmeasured(fusion: str, queries: int, reason: str) -> FittedFusion:
+    """Return one of the fusions of which nothing is fitted, chosen without a measurement for this reason."""
+    return FittedFusion(FIXED[fusion], {"queries": queries, "chosen": fusion, "figures": {}, "reason": reason}, {})
+
+
+def choose(
+    queries: Sequence[FittedQuery], progress: Progress | None = None, *, of_few_clicks: bool = False
+) -> FittedFusion:
     """Cross-validate the three methods and each part alone, choose one, and fit it on all queries.
 
     A part alone is chosen if it is better than the fusion by more than a standard error: otherwise the fusion does no
-    harm, and it finds what that part misses.
+    harm, and it finds what that part misses. A model of few clicks knows little, so its fusion must be better than
+    words, or words are chosen.
     """
     values, fits, chances = validate(queries, progress)
 
@@ -171,11 +226,17 @@ def choose(queries: Sequence[FittedQuery], progress: Progress | None = None) -> 
     best, part = best_of(METHODS), best_of(PARTS)
     chosen = best if _is_better(values[best][CHOSEN_BY], values["clicks"][CHOSEN_BY], errors=2) else "clicks"
     chosen = part if _is_better(values[part][CHOSEN_BY], values[chosen][CHOSEN_BY], errors=1) else chosen
+    if of_few_clicks and best_of(("words", chosen)) == "words":
+        chosen = "words"
     predicted = chances.get(chosen, chances["clicks"])
     bins, error = reliability(np.concatenate(predicted), np.concatenate([query.clicked for query in queries]))
-    means = {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
-    about = {"queries": len(queries), "chosen": chosen, "figures": means, "calibration_error": error}
-    return FittedFusion(fits[chosen](range(len(queries))), {**about, "reliability": bins}, values)
+    about = {"queries": len(queries), "chosen": chosen, "figures": _means(values), "calibration_error": error}
+    fusion = FIXED[chosen] if chosen in FIXED else fits[chosen](range(len(queries)))
+    return FittedFusion(fusion, {**about, "reliability": bins}, values)
+
+
+def _means(values: dict[str, Floats]) -> dict[str, dict[str, float]]:
+    return {name: dict(zip(MEASURES, rows.mean(axis=1).tolist(), strict=True)) for name, rows in values.items()}
 
 
 def validate(queries: Sequence[FittedQuery], progress: Progress | None = None) -> Validation:

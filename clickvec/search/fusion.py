@@ -132,6 +132,7 @@ _NAMES = {
 # The log odds change with another slope above some value: by 1 + bend. This corrects probabilities and keeps the order.
 BEND = ("bend", "bend from")
 _LEAST = 1e-30  # instead of 0, so that nothing is divided by 0
+_TIE = 0.001  # the weight of the cosine among titles whose words match equally well
 _LARGEST = 1e6  # of a weight; what is larger was not fitted
 
 
@@ -237,6 +238,16 @@ class Fusion:
         docs/search.md shows what it gives on several logs. Its scores are at most 1.
         """
         return cls.mixture(0.7)
+
+    @classmethod
+    def words(cls) -> "Fusion":
+        """Return the fusion that ranks by words. The cosine only orders titles whose words match equally well."""
+        return cls.from_json({"method": "mixture", "weights": {"cosine": _TIE, "words": 1 - _TIE, "codes": 0.0}})
+
+    @classmethod
+    def vectors(cls) -> "Fusion":
+        """Return the fusion that ranks by the cosine alone."""
+        return cls.from_json({"method": "mixture", "weights": {"cosine": 1.0, "words": 0.0, "codes": 0.0}})
 
     @classmethod
     def ranks(cls, constant: float) -> "Fusion":

@@ -3,6 +3,8 @@
 These are the clicks that were held out. If they are too few, as in a small log, the fusion is cross-fitted: the queries
 are split into folds, and for each fold another model is trained on the queries of the others. Together, the folds have
 all queries of the log, each with the candidates of a model that was not trained on it.
+
+A model of very few clicks knows less than words, so an index of it ranks by words (benchmarks/small_logs.py).
 """
 
 import logging
@@ -14,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickvec.data.dataset import Dataset, Texts
-from clickvec.data.held_out import near_duplicate_groups
+from clickvec.data.held_out import ENOUGH, fewest_queries, near_duplicate_groups
 from clickvec.data.pairs import rows_of
 from clickvec.evaluation.fitting import (
+    FEWEST_COMPARED,
     FEWEST_QUERIES,
     MOST_QUERIES,
     FittedFusion,
     FittedQuery,
     choose,
+    compare,
     gather,
-    too_few,
+    unmeasured,
     verdict,
 )
 from clickvec.evaluation.held_out_clicks import Catalogue, Collection, judged_collection
@@ -41,6 +45,7 @@ from clickvec.training.measuring import Dev
 log = logging.getLogger(__name__)
 
 FOLDS = 5
+FEWEST_FOLDED = ENOUGH  # different queries; with fewer, the choice is a matter of luck (benchmarks/small_logs.py)
 MOST_PAIRS = 20_000  # of a larger log, models of folds are not trained: that would take too long
 NAMES = {"vectors": "model"}  # what the search by vectors alone is called in the figures of a model
 
@@ -56,42 +61,62 @@ class LogTexts(NamedTuple):
 
 def fit_and_measure(
     model: Model, data: Dataset, dev: Dev | None, test: Collection | None, texts: LogTexts | None,
-    train_fold: TrainFold, progress: Progress,
+    train_fold: TrainFold, progress: Progress, start: Model | None = None,
 ) -> Model:  # fmt: skip
     """Return the model with the fusion that is best on dev, or cross-fitted, and with its figures.
 
-    The figures are of the clicks in `test`; without them, of the queries of all folds. If there are too few queries,
-    say so and return the model as it is.
+    The figures are of the clicks in `test`; without them, of the queries of all folds. With too few queries, the fusion
+    is that of `start`, the model that training has continued; without one, what is safe for so many clicks.
     """
     catalogue = _catalogue(data, dev, texts)
     held_out = dev if dev is None or isinstance(dev, Collection) else judged_collection(dev, catalogue)
     index = None if held_out is None else Index.build(Encoder(model), held_out.catalogue.titles)
     queries = [] if index is None or held_out is None else _gather(index, held_out, MOST_QUERIES, progress)
     folds = 0
-    if len(queries) < FEWEST_QUERIES and texts is not None and _can_be_folded(data, texts.texts):
+    if len(queries) < FEWEST_QUERIES and texts is not None and _can_be_folded(data, texts):
         folds = FOLDS
         log.info("Training %d models on parts of the log: with few queries, this is how the fusion is fitted.", FOLDS)
         for number, (part, clicks) in enumerate(_folds(data, texts.texts, catalogue)):
             fold = Index.build(Encoder(train_fold(part, number)), catalogue.titles)
             queries += _gather(fold, clicks, MOST_QUERIES // FOLDS, progress)
-    if len(queries) < FEWEST_QUERIES:
-        if dev is not None or texts is not None:
-            count = len(queries) or len(data.queries.offsets) - 1
-            which = "old" if model.fusion else "default"
-            log.info("The %s fusion is kept: %s. Give more clicks, or a judged set (--dev).", which, too_few(count))
+    if start is not None and len(queries) < FEWEST_QUERIES:
+        model = model._replace(fusion=start.fusion, fusion_report=start.fusion_report)
+        log.info("The fusion of the old model is kept: it takes %d queries to fit another one.", FEWEST_QUERIES)
     else:
-        fitted = choose(queries, progress)
-        report = fitted.report | {"folds": folds}
-        model = model._replace(fusion=fitted.fusion.as_json(), fusion_report=report)
+        fitted = _choose(queries, _different_queries(data, texts), folds, progress)
+        model = model._replace(fusion=fitted.fusion.as_json(), fusion_report=fitted.report)
         if index is not None:
             index.use_fusion(fitted.fusion)
-        if told := verdict(report):
+        if (told := verdict(fitted.report)) and (dev is not None or texts is not None):
             log.info(told)
         if test is None and folds:
             model.training["held_out"] = _cross_validated(fitted, queries, len(catalogue.titles))
     if index is not None and isinstance(dev, Collection) and test is not None:
         model.training["held_out"] = _figures(index, dev, test, progress)
     return model
+
+
+def _choose(queries: list[FittedQuery], different: int, folds: int, progress: Progress) -> FittedFusion:
+    """Choose the fusion of a model of so many different queries, on queries that it was not trained on."""
+    if len(queries) >= FEWEST_QUERIES:
+        fitted = choose(queries, progress, of_few_clicks=folds > 0)
+    elif len(queries) >= FEWEST_COMPARED:
+        fitted = compare(queries)
+    elif different < fewest_queries():
+        least = FEWEST_FOLDED if different < FEWEST_FOLDED else fewest_queries()
+        count = "1 query" if different == 1 else f"{different:,} different queries"
+        reason = f"the model was trained on {count}, and with fewer than {least:,} it is not known to be better"
+        fitted = unmeasured("words", different, reason)
+    else:
+        fitted = unmeasured("default", different, "there are no queries to choose another one on")
+    return fitted._replace(report=fitted.report | {"folds": folds})
+
+
+def _different_queries(data: Dataset, texts: LogTexts | None) -> int:
+    """Return how many queries the log has. Near-duplicates count once, if their texts are known."""
+    if texts is None:
+        return len(data.queries.offsets) - 1
+    return len(np.unique(near_duplicate_groups(_queries(data, texts.texts))))
 
 
 def _catalogue(data: Dataset, dev: Dev | None, texts: LogTexts | None) -> Catalogue:
@@ -110,11 +135,9 @@ def _gather(index: Index, clicks: Collection, most: int, progress: Progress) -> 
 # --- folds -------------------------------------------------------------------------------------------------------
 
 
-def _can_be_folded(data: Dataset, texts: Texts) -> bool:
+def _can_be_folded(data: Dataset, texts: LogTexts) -> bool:
     """Tell whether the log has enough queries, and is small enough to train on it five times more."""
-    if len(data.pair_query) > MOST_PAIRS:
-        return False
-    return len(np.unique(near_duplicate_groups(_queries(data, texts)))) >= FEWEST_QUERIES
+    return len(data.pair_query) <= MOST_PAIRS and _different_queries(data, texts) >= FEWEST_FOLDED
 
 
 def _queries(data: Dataset, texts: Texts) -> list[str]:

@@ -124,6 +124,7 @@ class Run:
         self.teacher, self._taught = teacher, describe_teacher(data, teacher) if teacher else {}
         self.sampler = Sampler(data, recipe, run_folder, has_teacher=teacher is not None)
         self.state = checkpoint.State()
+        self._warned = set[str]()
         self._facts = dataset.describe(data, scratch.array(run_folder, (data.clicked_titles,), np.float64))
         self._order: Ids = scratch.array(run_folder, (self.pairs,), np.int64)  # of the pairs in an epoch
         weights = click_weights(data, recipe, run_folder)
@@ -237,8 +238,10 @@ class Run:
             folder.save_model(model._replace(card=card.write(model)), self.folder / "best")
         self._save_checkpoint()
         log.info(describe_epoch(row, self.recipe.epochs))
-        for warning in filter(None, (collapse, alarms.learns_nothing(loss, negatives))):
-            log.warning(warning)
+        for kind, warning in (("collapse", collapse), ("loss", alarms.learns_nothing(loss, negatives))):
+            if warning and kind not in self._warned:  # once in a run, not after each epoch
+                log.warning(warning)
+                self._warned.add(kind)
 
     def _mean_cosine(self) -> tuple[float, str | None]:
         titles = self.data.clicked_titles
@@ -310,9 +313,8 @@ class Run:
         model = self.model(arrays)._replace(metrics=self.state.metrics())
         kept = decide(self.start, model, out, self.progress) if self.start else model
         if kept is model:
-            if self.start:
-                model = model._replace(fusion=self.start.model.fusion, fusion_report=self.start.model.fusion_report)
-            kept = fit_and_measure(model, self.data, self.dev, test, texts, self._train_fold, self.progress)
+            start = self.start.model if self.start else None
+            kept = fit_and_measure(model, self.data, self.dev, test, texts, self._train_fold, self.progress, start)
             kept = kept._replace(card=card.write(kept))
         folder.save_model(kept, out)
 

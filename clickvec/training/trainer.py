@@ -58,9 +58,9 @@ def train(
     other gives the figures, which `encoder.model.training["held_out"]` and the model card hold. `dev` also decides how
     an index of the model will rank by words and vectors (the fusion). A small log holds nothing out, and a data folder
     only if it was made with `--hold-out`; then models of parts of the log are trained too, to fit the fusion on clicks
-    that they do not know. `dev` may also be a judged set: its path, or a table. With None, all clicks are used, and
-    nothing is measured. `catalogue` has more titles to search when the model is measured: texts, a table, or the path
-    of a file.
+    that they do not know. An index of a model of fewer than 200 different queries ranks by words. `dev` may also be a
+    judged set: its path, or a table. With None, all clicks are used. `catalogue` has more titles to search when the
+    model is measured: texts, a table, or the path of a file.
 
     With a `teacher`, the model also learns which texts are alike according to a larger model: those of the log and of
     the catalogue. It is a sentence-transformers model (its name or folder), vectors with their texts (.npy with .txt
@@ -111,7 +111,7 @@ def train(
         data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
     model = run_training(
         data, chosen, out, dev=measured, test=test,
-        texts=None if dev is None or texts is None else LogTexts(texts, titles), device=device, resume=resume,
+        texts=None if texts is None else LogTexts(texts, titles), device=device, resume=resume,
         overwrite=overwrite, source=source, progress=progress,
         teacher=read_teacher(data, texts, teacher, chosen, beside, progress),
     )  # fmt: skip

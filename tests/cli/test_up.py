@@ -148,7 +148,10 @@ def test_nothing_is_measured_if_the_log_is_too_small(tmp_path: Path) -> None:
     log = tmp_path / "tiny.tsv"
     log.write_text("query\ttitle\nred lamp\tlamp made of red\nblue chair\tchair made of blue\n")
     screen = ok("up", log, "--out", tmp_path / "out", "--no-serve")
-    check_tells(" ".join(screen.split()), "fewer than 500 different queries", "Nothing, because")
+    told = " ".join(screen.split())
+    check_tells(told, "fewer than 500 different queries", "Nothing, because")
+    check_tells(told, "Hybrid search ranks by words alone: the model was trained on 2 different queries", "--dev")
+    check_tells(told, "2 titles of the log, with row numbers as ids, to search by words; vectors only order titles")
     measured = json.loads((tmp_path / "out/about/measured.json").read_text())
     assert (measured["queries"], measured["rows"]) == (0, [])
     assert (measured["titles"], len(measured["speed"])) == (2, 4)

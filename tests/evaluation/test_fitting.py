@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from clickvec.evaluation.fitting import FittedQuery, choose, measure_scores, reliability
+from clickvec.evaluation.fitting import FittedQuery, choose, compare, measure_scores, reliability, verdict
 from clickvec.evaluation.index_queries import values_of
 from clickvec.evaluation.logistic_fit import LEAST_CODES, NAMES, PRIOR, fit_clicks, fit_logistic
 from clickvec.search.fusion import CLICK_FACTS, Candidates, Fusion, logistic
@@ -121,6 +121,33 @@ def test_another_method_is_kept_if_it_is_clearly_better(monkeypatch: pytest.Monk
     useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
     monkeypatch.setattr("clickvec.evaluation.fitting.fit_clicks", lambda *_: useless)
     assert choose(some_queries(60)).fusion.method == "mixture"
+
+
+def test_few_queries_choose_words_unless_another_fusion_is_clearly_better() -> None:
+    queries = some_queries(30, Fusion("clicks", TRUE.weights | {"cosine": 0.0, "words": 12.0}))
+    assert compare(queries).fusion == Fusion.words()
+    assert "ranks by words alone: on 30 queries, nothing else is better" in verdict(compare(queries).report)
+    by_cosine = some_queries(30, Fusion("clicks", TRUE.weights | {"words": 0.0, "rarest match": 0.0, "codes": 0.0}))
+    chosen = compare(by_cosine)
+    assert chosen.fusion != Fusion.words()
+    assert "it is better than words alone by more than 2 standard errors" in verdict(chosen.report)
+
+
+def test_few_queries_keep_the_fusion_of_training_unless_another_is_clearly_better() -> None:
+    queries = some_queries(30)
+    assert compare(queries, TRUE).fusion == TRUE
+    assert "ranks by the fusion that training has chosen" in verdict(compare(queries, TRUE).report)
+    useless = Fusion("clicks", dict.fromkeys(("constant", *CLICK_FACTS), 0.0))
+    assert compare(queries, useless).fusion != useless
+
+
+def test_a_model_of_few_clicks_ranks_by_words_unless_its_fusion_is_better() -> None:
+    noise = Fusion("clicks", TRUE.weights | {"cosine": 0.0, "words": 12.0})
+    queries = some_queries(60, noise)
+    figures = choose(queries, of_few_clicks=True).report["figures"]
+    chosen = choose(queries, of_few_clicks=True).report["chosen"]
+    assert figures[chosen]["NDCG@10"] >= figures["words"]["NDCG@10"]
+    assert choose(some_queries(60), of_few_clicks=True).report["chosen"] == "clicks"
 
 
 def test_copies_of_a_title_count_once() -> None:

@@ -113,6 +113,21 @@ def test_a_fitted_fusion_is_stored_in_the_index_with_its_report(
     assert json.loads(ok("info", tmp_path / "index", "--json"))["fusion report"] == fitted.report
 
 
+def test_on_few_queries_an_index_is_only_changed_for_what_is_clearly_better(tmp_path: Path) -> None:
+    titles = [f"{one} {other}" for one in WORDS for other in WORDS if one != other]
+    index = Index.build(Encoder(tiny()), titles)
+    clicked = tuple(frozenset({row}) for row in range(0, len(titles), 3))  # the titles themselves: words find them all
+    collection = Collection(tuple(titles[min(rows)] for rows in clicked), clicked, Catalogue(titles))
+    fitted = use_best_fusion(index, collection)
+    assert index.fusion == fitted.fusion == Fusion.words()
+    index.save(tmp_path / "index")
+    told = ok("info", tmp_path / "index")
+    check_tells(told, "Fusions, compared on 19 queries", "ranks by words alone", "50 queries would do to fit it")
+    index.use_fusion(Fusion.mixture(0.05), report={"queries": 700})
+    assert use_best_fusion(index, collection).report["chosen"] == "trained"
+    assert index.fusion == Fusion.mixture(0.05)
+
+
 def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> None:
     names = ("words", "vectors", "mixture", "clicks", "words alone")
     figures = {name: dict.fromkeys(("MRR@10", "Recall@100", "NDCG@10"), 50.0 - at) for at, name in enumerate(names)}
@@ -133,7 +148,7 @@ def test_a_report_tells_what_was_chosen_and_how_often_titles_were_clicked() -> N
 
 
 def test_too_few_queries_are_refused_and_change_nothing(index: Index) -> None:
-    with pytest.raises(ClickvecError, match="cannot be fitted on 1 queries; it needs at least 50"):
+    with pytest.raises(ClickvecError, match="cannot be chosen on 1 queries; it needs at least 10"):
         use_best_fusion(index, ClickLog(["tea"], ["blue tea"], np.ones(1)))
     assert index.fusion == Fusion.default()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ok
+from command import check_tells, ok, run
 
-from clickvec.data import ClickLog
+from clickvec.data import ClickLog, dataset
 from clickvec.data.held_out import hold_out, near_duplicate_key
 from clickvec.evaluation.held_out_clicks import MEASURES, Collection
 from clickvec.evaluation.ranker import Ranker
@@ -97,8 +97,8 @@ def test_python_holds_out_what_the_verb_does(log: ClickLog, tmp_path: Path) -> N
     assert held is not None
     rest = clickvec.train(held.train, tmp_path / "rest", dev=None, **SMALL)
     np.testing.assert_array_equal(one.encode_query(["bath tub"]), rest.encode_query(["bath tub"]))
-    assert "held_out" in one.model.training
-    assert "held_out" not in rest.model.training
+    assert "folds" not in one.model.training["held_out"]
+    assert rest.model.training["held_out"]["folds"] == 5  # it holds nothing out, so models of its parts are measured
 
 
 def test_a_judged_set_with_a_catalogue_is_searched_in_all_its_titles(site: Path, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_judged_set_with_a_catalogue_is_searched_in_all_its_titles(site: Path,
 
 def test_no_hold_out_trains_on_everything(site: Path, log: ClickLog, tmp_path: Path) -> None:
     printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "all", "--no-hold-out", *OPTIONS)
-    assert len(printed.splitlines()) == 1
+    assert "cross-validated clicks" in printed
     everything = clickvec.train(log, tmp_path / "same", dev=None, **SMALL)
     assert Encoder.load(tmp_path / "all").fingerprint == everything.fingerprint
     assert everything.model.training["data"]["pairs"] == len(set(zip(log.queries, log.titles, strict=True)))
@@ -140,13 +140,63 @@ def test_dev_is_a_sample_of_many_queries(log: ClickLog, tmp_path: Path, monkeypa
 
 
 def test_a_small_log_says_that_nothing_is_held_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     log = ClickLog([f"query {row}" for row in range(40)], [f"title {row}" for row in range(40)], np.ones(40))
     encoder = clickvec.train(log, tmp_path / "m", **SMALL)
     assert encoder.model.training["kept_epoch"] == 2
     assert "held_out" not in encoder.model.training
     assert "fewer than 500 different queries" in caplog.text
-    assert "The default fusion is kept: the fusion cannot be fitted on 40 queries" in caplog.text
+    assert "Hybrid search ranks by words alone: the model was trained on 40 different queries" in caplog.text
     assert "--dev" in caplog.text
+
+
+def test_a_model_of_a_handful_of_clicks_is_searched_by_words(
+    site: Path, log: ClickLog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever door trains it: Python, with and without held-out clicks or texts, and the verbs."""
+    caplog.set_level(logging.INFO)
+    titles = list(dict.fromkeys(log.titles))
+    queries = list(dict.fromkeys(log.queries))[:60]
+    few = log_of(log, set(queries))
+    data = dataset.prepare(few, 10, 50_000)
+    for name, clicks, dev in (("a", few, "held-out"), ("b", few, None), ("c", data, None)):
+        encoder = clickvec.train(clicks, tmp_path / name, dev=dev, catalogue=titles, **SMALL)
+        assert encoder.model.fusion == Fusion.words().as_json()
+        index = clickvec.Index.build(encoder, titles)
+        for query in queries[:20]:
+            best, hybrid = (index.search(query, k=1, mode=mode)[0].parts.bm25 for mode in ("words", "hybrid"))
+            assert hybrid == pytest.approx(best, rel=0.01)
+    lines = "".join(f"{query}\t{title}\n" for query, title in zip(few.queries, few.titles, strict=True))
+    (tmp_path / "few.tsv").write_text(f"query\ttitle\n{lines}")
+    for number, option in enumerate(((), ("--no-hold-out",))):
+        done = run("train", tmp_path / "few.tsv", "--out", tmp_path / str(number), *option, *OPTIONS)
+        assert "Hybrid search ranks by words alone" in done.err
+        assert Encoder.load(tmp_path / str(number)).model.fusion == Fusion.words().as_json()
+    done = run("index", tmp_path / "0", site / "titles.tsv.gz", "--out", tmp_path / "index")
+    check_tells(done.err, "ranks by words alone", "Collect more clicks", "--dev")
+    check_tells(ok("info", tmp_path / "index"), "ranks by words alone", "Collect more clicks")
+
+
+def test_a_model_that_holds_nothing_out_is_cross_fitted(log: ClickLog, tmp_path: Path) -> None:
+    few = log_of(log, set(list(dict.fromkeys(log.queries))[:250]))
+    for name, dev in (("a", "held-out"), ("b", None)):
+        model = clickvec.train(few, tmp_path / name, dev=dev, **SMALL).model
+        assert model.fusion_report["folds"] == 5
+        assert model.fusion is not None
+        chosen = model.fusion_report["chosen"]
+        figures = model.fusion_report["figures"]
+        assert figures[chosen]["NDCG@10"] >= figures["words"]["NDCG@10"]
+
+
+def log_of(log: ClickLog, queries: set[str]) -> ClickLog:
+    rows = [row for row, query in enumerate(log.queries) if query in queries]
+    return ClickLog([log.queries[row] for row in rows], [log.titles[row] for row in rows], log.clicks[rows])
+
+
+def test_a_warning_is_told_once_in_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = ClickLog(["one query", "another"], ["the same title"] * 2, np.ones(2))
+    clickvec.train(log, tmp_path / "m", **(SMALL | {"epochs": 5}))
+    assert caplog.text.count("Nothing was learned") == 1
 
 
 def test_a_catalogue_is_searched_too(site: Path, tmp_path: Path) -> None:

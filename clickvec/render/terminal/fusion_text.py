@@ -13,11 +13,16 @@ _WIDE = 1_000  # tables are not cut
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
     """Yield the figures of each fusion, which one was chosen and why and, if it was clicks, its reliability curve."""
-    yield f"Fusions, cross-validated on {counted(report['queries'], 'query', 'queries')}:"
-    yield from _table(figures_rows(report))
+    is_fitted = "reliability" in report
+    if report["figures"]:
+        how = "cross-validated" if is_fitted else "compared"
+        yield f"Fusions, {how} on {counted(report['queries'], 'query', 'queries')}:"
+        yield from _table(figures_rows(report))
     measure, chosen = MEASURES[CHOSEN_BY], report["chosen"]
     if told := verdict(report):
         yield told
+    if not is_fitted or chosen == "words":
+        return
     if chosen in GRIDS:
         yield (
             f"Chosen: {chosen}, because its {measure} is better than that of clicks by more than two standard errors. "

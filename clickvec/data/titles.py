@@ -25,6 +25,7 @@ TITLES = CATALOGUE._replace(
 )
 _ONLY_TITLES = TITLES._replace(aliases={"id": "doc_id"}, usual={"title": USUAL["title"]})  # whatever the ids are
 _CHANGES = TITLES._replace(defaults={"doc_id": "", "title": ""})
+MAX_TITLE = 10_000  # characters
 _LOOKED_AT = 1_000  # rows, to see whether a column without a usual name holds the ids
 
 # What a reader needs. "wanted": without a column of ids, row numbers are used, which is said. "alone": ids, and titles
@@ -153,7 +154,7 @@ class _Block(NamedTuple):
 
 def _title_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     blocks = _json_blocks(source, ids) if source.format == "jsonl" else _table_blocks(source, ids)
-    return (_without_blanks(source, block, ids) for block in blocks)
+    return (_without_faults(source, block, ids) for block in blocks)
 
 
 def _schema(ids: Ids) -> Schema:
@@ -245,19 +246,21 @@ def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, 
     return False
 
 
-def _without_blanks(source: Source, block: _Block, ids: Ids) -> _Block:
-    """Leave out lines with a blank id or title, and count them as bad."""
+def _without_faults(source: Source, block: _Block, ids: Ids) -> _Block:
+    """Leave out lines with a blank id, or a title that is blank or too long, and count them as bad."""
     columns = {} if ids == "alone" else {"title": block.titles}
     if block.ids is not None:
         columns = {"doc_id": block.ids, **columns}
-    if all(all(map(str.strip, texts)) for texts in columns.values()):
+    longest = max(map(len, block.titles), default=0)
+    if longest <= MAX_TITLE and all(all(map(str.strip, texts)) for texts in columns.values()):
         return block
     good = []
     for row, line in enumerate(block.lines):
-        blank = next((name for name, texts in columns.items() if not texts[row].strip()), None)
-        good.append(not blank)
-        if blank:
-            source.bad.add(source.name, line, f"blank {blank}")
+        blank = next((f"blank {name}" for name, texts in columns.items() if not texts[row].strip()), None)
+        fault = f"title longer than {MAX_TITLE:,} characters" if len(block.titles[row]) > MAX_TITLE else blank
+        good.append(not fault)
+        if fault:
+            source.bad.add(source.name, line, fault)
     return _Block(
         list(compress(block.lines, good)),
         list(compress(block.titles, good)),

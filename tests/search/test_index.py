@@ -268,7 +268,7 @@ def test_a_title_is_found_by_its_id_or_else_by_its_words(
     encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     titles = ["hotels", "two", "one", "Two ", "上海 酒店", "ЖЖЖ", "", "zzz qqq", "a"]
-    ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "", "x", "t"]
+    ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "0", "x", "t"]
     payloads = [{"id": "x", "title": "t"}, '{"id": "x", "title": ', *[None] * 7]
     index = Index.build(encoder, titles=titles, ids=ids, payloads=payloads)
     index.save(tmp_path / "index")

@@ -17,7 +17,7 @@ from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import parquet_payloads
 from clickvec.data.parsing.records import read_table
 from clickvec.data.parsing.source import Block, Source, format_of, open_source
-from clickvec.data.parsing.usual_names import CATALOGUE_IDS, USUAL, letters, likely_ids
+from clickvec.data.parsing.usual_names import CODES, USUAL, letters, likely_ids
 from clickvec.errors import ClickvecError
 
 TITLES = CATALOGUE._replace(
@@ -111,7 +111,7 @@ def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
         for name, value in title.payload.items():
             if found.get(name, True):
                 is_number = isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
-                found[name] = is_number and _CODE.search(name) is None and letters(name) not in CATALOGUE_IDS[0]
+                found[name] = is_number and _CODE.search(name) is None and letters(name) not in CODES
     return [name for name, is_number in found.items() if is_number]
 
 
@@ -184,7 +184,8 @@ def _table_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
 def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str, object]]) -> None:
     """Say that a catalogue has no ids. Raise if they are needed, or if a column of its first rows looks like them."""
     rows = payloads[:_LOOKED_AT]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    chosen = source.columns.names.values()
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in chosen))
     candidates = likely_ids(names, [[row.get(name) for row in rows] for name in names])
     if ids in ("needed", "alone"):
         column = candidates[0] if candidates else "COLUMN"

@@ -105,15 +105,15 @@ def test_the_ids_of_a_catalogue_reach_the_hits(name: str, model: Path, tmp_path:
 
 
 def test_ids_that_are_not_recognised_are_refused(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.csv").write_text("article_no,title\nx1,hotels in shanghai\nx2,new york\n")
+    (tmp_path / "c.csv").write_text("vendor_no,title\nx1,hotels in shanghai\nx2,new york\n")
     build = ("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
-    check_tells(refused(*build), "c.csv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    check_tells(refused(*build), "c.csv", "vendor_no may be the ids", "--columns doc_id=vendor_no", "doc_id=-")
     assert not (tmp_path / "index").exists()
-    ok(*build, "--columns", "doc_id=article_no")
+    ok(*build, "--columns", "doc_id=vendor_no")
     assert [one.id for one in Index.open(tmp_path / "index")] == ["x1", "x2"]
     done = run(*build, "--columns", "doc_id=-", "--overwrite")
     assert (done.status, done.err) == (0, "")
-    assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"article_no": "x1"})
+    assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"vendor_no": "x1"})
     (tmp_path / "c.csv").write_text("title\nhotels in shanghai\nnew york\n")
     check_tells(
         run(*build, "--overwrite").err, "c.csv has no column of ids", "row numbers are the ids", "doc_id=COLUMN"
@@ -141,8 +141,8 @@ def test_update_changes_the_given_columns_alone(index: Path, tmp_path: Path) -> 
     check_tells(
         refused("index", "update", index, tmp_path / "bad.csv"), "no document with the id 'nope'", "nothing was"
     )
-    (tmp_path / "no-ids.csv").write_text("price,article_no\n1,x1\n2,x2\n")
-    check_tells(refused("index", "update", index, tmp_path / "no-ids.csv"), "no column of ids", "doc_id=article_no")
+    (tmp_path / "no-ids.csv").write_text("price,vendor_no\n1,x1\n2,x2\n")
+    check_tells(refused("index", "update", index, tmp_path / "no-ids.csv"), "no column of ids", "doc_id=vendor_no")
     assert {one.id: (one.title, one.payload) for one in Index.open(index)} == found
 
 

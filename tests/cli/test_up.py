@@ -188,19 +188,19 @@ def test_the_default_folder_is_not_used_for_another_log_of_the_same_name(
 def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
     log.write_text(log.read_text().replace("query\t", "typed\t", 1))
-    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
+    catalogue.write_text(catalogue.read_text().replace("product_id", "vendor_no", 1))
     command = ("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve", "--columns")
-    check_tells(refused(*command, "query=typed,client=user,doc_id=article_no"), "client=user", "log.tsv")
-    ok(*command, "query=typed,doc_id=article_no")
+    check_tells(refused(*command, "query=typed,client=user,doc_id=vendor_no"), "client=user", "log.tsv")
+    ok(*command, "query=typed,doc_id=vendor_no")
     with Index.open(tmp_path / "out/index") as index:
         assert index.get("p0") is not None
 
 
 def test_ids_that_are_not_recognised_are_refused_before_the_first_stage(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
-    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
+    catalogue.write_text(catalogue.read_text().replace("product_id", "vendor_no", 1))
     said = refused("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve")
-    check_tells(said, "catalogue.tsv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    check_tells(said, "catalogue.tsv", "vendor_no may be the ids", "--columns doc_id=vendor_no", "doc_id=-")
     assert not (tmp_path / "out").exists()
 
 

@@ -399,8 +399,8 @@ def test_one_title_for_all_documents_is_refused(file: File) -> None:
     log = [queries, file("e.jsonl", json_lines(events))]
     with pytest.raises(ClickvecError, match=r"e\.jsonl: 3 of 3 documents have the title 'x'.*--catalogue FILE"):
         read_clicks(log)
-    with pytest.raises(ClickvecError, match=r"e\.jsonl: 2 of 2 documents have the title 'x'.*--catalogue FILE"):
-        read_clicks([queries, file("e.jsonl", json_lines(events[:2]))])
+    with pytest.raises(ClickvecError, match=r"two\.jsonl: 2 of 2 documents have the title 'x'.*--catalogue FILE"):
+        read_clicks([queries, file("two.jsonl", json_lines(events[:2]))])
     titles = [{"sku": f"p{at}", "name": f"Toner {at}", "shop": "x"} for at in (1, 2, 3)]
     catalogue = file("c.jsonl", json_lines(titles))
     assert pairs(read_clicks(log, catalogue=catalogue)) == [("toner", f"Toner {at}", 1.0) for at in (1, 2, 3)]

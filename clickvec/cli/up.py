@@ -79,7 +79,7 @@ def up(
     """
     from clickvec import config
     from clickvec.cli.up_folder import opened
-    from clickvec.cli.up_stages import SIMULATE, STAGES, Options, Plan
+    from clickvec.cli.up_stages import SIMULATE, STAGES, Options, Plan, check_unchanged
     from clickvec.model.shrink import check_vector_type
     from clickvec.search.live.index_folder import check_search
 
@@ -109,6 +109,7 @@ def up(
         plan, total = Plan(folder, given, catalogue, columns, options), len(stages) + (not no_serve)
         folder.use_for(given, is_chosen=out is not None)
         _check_environment(folder, None if no_serve else port)
+        check_unchanged(stages, plan)
         heading = f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}\n"
         with _plain_words():
             for number, stage in enumerate(stages, 1):
@@ -121,19 +122,17 @@ def up(
 def _do(stage: "Stage", plan: "Plan", number: str, heading: str) -> None:
     """Do a stage unless it is done, and print what it tells, after a heading: nothing if the stage fails."""
     from clickvec.cli.up_folder import Record
-    from clickvec.cli.up_stages import check_unchanged, with_formats
+    from clickvec.cli.up_stages import is_changed, is_done, with_formats
 
-    folder, now = plan.folder, dict(with_formats(dict(stage.inputs(plan))))
-    before = folder.record(stage.name)
-    is_there = all(path.exists() for path in stage.results(folder))
-    if before and before.inputs == now and is_there:
-        _tell(number, stage.name, before.told, "done before", heading)
+    folder, before = plan.folder, plan.folder.record(stage.name)
+    if before and is_done(stage, plan):
+        later = ", and changed since by other commands" if is_changed(stage, folder) else ""
+        _tell(number, stage.name, before.told, f"done before{later}", heading)
         return
-    why = ""
-    if before and is_there:
+    now, why = dict(with_formats(dict(stage.inputs(plan)))), ""
+    if before and all(path.exists() for path in stage.results(folder)):
         changed = [name for name in now if before.inputs.get(name) != now[name]] or ["what it reads"]
         why = f"again, because {' and '.join(changed)} changed; "
-        check_unchanged(stage, plan, before.result)
     folder.begin(stage.name)
     begun = time.monotonic()
     try:

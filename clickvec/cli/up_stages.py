@@ -243,7 +243,6 @@ def train(plan: Plan) -> Told:
 def index(plan: Plan) -> Told:
     """Index the titles. Words and vectors make the score as training has chosen."""
     from clickvec.data import BadLines, Columns, stream_titles
-    from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
 
     folder, options, bad = plan.folder, plan.options, BadLines()
@@ -251,7 +250,7 @@ def index(plan: Plan) -> Told:
     catalogue = plan.catalogue or folder.titles
     numbers = index_verbs.chosen_numbers(options.numbers, catalogue, columns)
     titles = stream_titles(catalogue, bad, options.max_bad, columns, distinct=True)
-    documents = index_verbs.documents_in(titles, numbers, name_of(catalogue), columns)
+    documents = index_verbs.documents_in(titles, numbers, catalogue, columns)
     with index_verbs.create(
         folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
         search=options.search,

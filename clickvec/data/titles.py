@@ -97,7 +97,7 @@ def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
     next(_title_blocks(open_source(path, BadLines(), columns), "needed"), None)
 
 
-def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
+def number_columns(path: str | Path, columns: Columns = OWN_NAMES, ids: Ids = "unused") -> list[str]:
     """Return the further columns of a TSV or CSV file of which every value that is not blank is a number.
 
     Codes stay text: numbers with leading zeros or more than 15 digits, and columns that are called like ids. Standard
@@ -106,16 +106,36 @@ def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
     path = Path(path)
     if not is_regular(path) or format_of(path) not in ("csv", "tsv"):
         return []  # JSON lines and Parquet have types
-    found: dict[str, bool] = {}
-    for title in stream_titles(path, BadLines(), 1.0, columns, ids="unused"):
+    ways = [_NUMBER, _WITH_COMMA] if has_decimal_commas(path, columns) else [_NUMBER]
+    found: dict[str, list[re.Pattern[str]]] = {}  # the ways to write numbers that fit all values
+    for title in stream_titles(path, BadLines(), 1.0, columns, ids=ids):
         for name, value in title.payload.items():
-            if found.get(name, True):
-                is_number = isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
-                found[name] = is_number and _CODE.search(name) is None and letters(name) not in CODES
-    return [name for name, is_number in found.items() if is_number]
+            if name not in found:
+                is_code = _CODE.search(name) is not None or letters(name) in CODES
+                found[name] = [] if is_code else ways
+            if found[name]:
+                found[name] = [way for way in found[name] if isinstance(value, str) and way.fullmatch(value.strip())]
+    return [name for name, fitting in found.items() if fitting]
+
+
+def has_decimal_commas(path: str | Path, columns: Columns = OWN_NAMES) -> bool:
+    """Return whether 1,50 is a number in a file: semicolons are between its columns, because commas are in numbers."""
+    path = Path(path)
+    return (
+        is_regular(path)
+        and format_of(path) in ("csv", "tsv")
+        and open_source(path, BadLines(), columns).separator == ";"
+    )
+
+
+def with_point(number: str) -> str:
+    """Return a number that may have a decimal comma, and points between thousands, with a decimal point."""
+    is_one = "," in number and _WITH_COMMA.fullmatch(number.strip())
+    return number.replace(".", "").replace(",", ".") if is_one else number
 
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+_WITH_COMMA = re.compile(r"-?((0|[1-9][0-9]{0,14})(,[0-9]{1,15})?|[1-9][0-9]{0,2}(\.[0-9]{3}){1,4},[0-9]{1,15})")
 _CODE = re.compile(
     r"(^|[^a-z])(id|ids|sku|ean|gtin|upc|asin|isbn|mpn|code|barcode|zip|plz|postcode|phone)([^a-z]|$)", re.IGNORECASE
 )

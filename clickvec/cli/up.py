@@ -103,6 +103,8 @@ def up(
         queries, judged, max_bad, cleaning, memory, recipe, tuple(settings or ()), device, vectors, search, numbers
     )
     _check_files(given, others, queries, columns)
+    if given:
+        _check_numbers(numbers, catalogue, columns)
     folder_path = out or _default_folder(given)
     stages = STAGES if given else (SIMULATE, *STAGES)
     with opened(folder_path, (*given, *others, drop_queries, drop_clients)) as folder:
@@ -205,6 +207,20 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
             next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
     if columns.names:
         columns.check_used()
+
+
+def _check_numbers(numbers: str, catalogue: Path | None, columns: "Columns") -> None:
+    """Refuse columns of numbers that the catalogue lacks, or that hold something else."""
+    from clickvec.cli.index_verbs import documents_in
+    from clickvec.data import BadLines, stream_titles
+
+    if numbers.strip() in ("auto", "none", ""):
+        return
+    if catalogue is None:
+        raise typer.BadParameter("--numbers names columns of --catalogue, and there is none")
+    with _plain_words(logging.ERROR):
+        for _ in documents_in(stream_titles(catalogue, BadLines(), 1.0, columns), numbers, catalogue, columns):
+            pass
 
 
 def _check_environment(folder: "UpFolder", port: int | None) -> None:

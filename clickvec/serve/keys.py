@@ -65,7 +65,8 @@ def read_keys(path: Path | None, variable: str, value: str | None) -> Keys:
 def new_key(path: Path) -> str:
     """Make a key, append its hash to a file that only the user can read, and return the key.
 
-    The file is replaced at once as a whole, so that nobody else can have it open. Raise if it is a link, or if its folder is missing.
+    The file is replaced at once as a whole, so that nobody else can have it open. Raise if it is a link, or has
+    no folder.
     """
     if path.is_symlink():
         raise ClickvecError(f"{path} is a link; give the file that it leads to")

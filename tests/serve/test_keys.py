@@ -77,7 +77,7 @@ def test_a_key_file_that_is_a_link_or_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_key_is_not_written_to_a_folder_that_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ClickvecError, match="there is no folder .*nodir for the keys"):
+    with pytest.raises(ClickvecError, match=r"there is no folder .*nodir for the keys"):
         new_key(tmp_path / "nodir" / "key")
     assert not (tmp_path / "nodir").exists()
 

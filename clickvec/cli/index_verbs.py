@@ -26,6 +26,7 @@ from clickvec.render.labels import counted
 
 if TYPE_CHECKING:
     from clickvec.data import BadLines, ClickLog, Columns, Judged, Title
+    from clickvec.data.titles import Ids
     from clickvec.model.encoder import Encoder
     from clickvec.search.documents.document import Document
     from clickvec.search.index import Index
@@ -79,7 +80,6 @@ def build(
     All cores are used. Set OMP_NUM_THREADS to use fewer threads.
     """
     from clickvec.data import BadLines, stream_titles
-    from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
     from clickvec.model.shrink import check_vector_type
     from clickvec.search.engines.address import without_password
@@ -109,22 +109,27 @@ def build(
     elif held_out:
         source = inputs.read_log(held_out, max_bad, columns, catalogue)
     titles = stream_titles(catalogue, bad, max_bad, columns, distinct=True)
-    documents = documents_in(titles, chosen_numbers(numbers, catalogue, columns), name_of(catalogue), columns)
+    documents = documents_in(titles, chosen_numbers(numbers, catalogue, columns), catalogue, columns)
     with create(target, encoder, documents, bad, overwrite=overwrite, vectors=vectors, search=search) as index:
         for line in fit(index, source) if source else _of_training(index):
             print_message(line)
         print_summary(f"{without_password(target)}: {counted(len(index), 'title')}, fusion {index.fusion.method}")
 
 
-def chosen_numbers(numbers: str, catalogue: Path, columns: "Columns") -> str:
-    """Return the columns that hold numbers, from --numbers: with auto, find them and print them."""
+def chosen_numbers(
+    numbers: str, catalogue: Path, columns: "Columns", ids: "Ids" = "unused", fields: Collection[str] = ()
+) -> str:
+    """Return the columns that hold numbers, from --numbers: with auto, find them and print them.
+
+    Those that are `fields` of the index already keep their types.
+    """
     from clickvec.data.titles import number_columns
 
     if numbers.strip() == "none":
         return ""
     if numbers.strip() != "auto":
         return numbers
-    found = number_columns(catalogue, columns)
+    found = [name for name in number_columns(catalogue, columns, ids) if name not in fields]
     if found:
         print_message(f"Read as numbers: {', '.join(found)} (--numbers none keeps text)")
     return ",".join(found)
@@ -174,7 +179,7 @@ def _of_training(index: "Index") -> list[str]:
 def add(
     index: IndexLocation,
     catalogue: CataloguePath,
-    numbers: inputs.Numbers = "",
+    numbers: inputs.Numbers = "auto",
     column_names: ColumnNames = None,
     delimiter: inputs.Delimiter = None,
     encoding: inputs.Encoding = None,
@@ -186,16 +191,14 @@ def add(
     Either all are added, or none. If a service is running, this holds for each 10,000 titles.
 
     The catalogue needs a column of ids: doc_id, id, sku, product_id and others. Columns that hold only
-    numbers in the index are read as numbers.
+    numbers in the index are read as numbers; --numbers is for columns that are new to the index, which
+    are printed.
 
     A running service finds the titles within a second.
     """
-    from clickvec.data.parsing.open_files import name_of
-
     columns = inputs.read_columns(column_names, no_header, [catalogue], delimiter, encoding)
     with _open_to_change(index) as opened:
-        titles = inputs.read_catalogue(catalogue, max_bad, columns, "needed")
-        documents = list(documents_in(titles, numbers, name_of(catalogue), columns, _numbers(opened)))
+        documents = _documents_for(opened, catalogue, "needed", numbers, columns, max_bad)
         count, fields = _lost_fields(opened, documents)
         opened.add(documents, progress=Bar())
         if count:
@@ -216,7 +219,7 @@ def update(
             help="Ids and new values, such as doc_id and price: TSV, CSV, JSON lines or Parquet; - is stdin.",
         ),
     ],
-    numbers: inputs.Numbers = "",
+    numbers: inputs.Numbers = "auto",
     column_names: ColumnNames = None,
     delimiter: inputs.Delimiter = None, encoding: inputs.Encoding = None,
     no_header: NoHeader = False,
@@ -228,22 +231,40 @@ def update(
     running, this holds for each 10,000 titles.
 
     A blank cell changes nothing. null in JSON lines removes a field. Columns that hold only numbers in
-    the index are read as numbers.
+    the index are read as numbers; --numbers is for columns that are new to the index, which are printed.
     """
     from clickvec.data.parsing.open_files import name_of
     from clickvec.search.documents.document import Change
 
     columns = inputs.read_columns(column_names, no_header, [changes], delimiter, encoding)
     with _open_to_change(index) as opened:
-        titles = inputs.read_catalogue(changes, max_bad, columns, "alone")
-        documents = documents_in(titles, numbers, name_of(changes), columns, _numbers(opened))
-        count = opened.update((Change(one.id, one.title or None, one.payload or {}) for one in documents), Bar())
-        print_summary(f"{_name(index)}: {counted(count, 'title')} updated, {len(opened):,} in all")
+        documents = _documents_for(opened, changes, "alone", numbers, columns, max_bad)
+        new = [Change(one.id, one.title if one.title.strip() else None, one.payload or {}) for one in documents]
+        without = sum(one.title is None and not one.payload for one in new)
+        if without == len(new):
+            raise ClickvecError(f"{name_of(changes)} has ids and no new value of a title or a field: nothing to change")
+        opened.update(new, Bar())
+        if without:
+            print_message(f"{counted(without, 'line has', 'lines have')} an id and no new value, and changed nothing")
+        print_summary(f"{_name(index)}: {counted(len(new) - without, 'title')} updated, {len(opened):,} in all")
 
 
-def _numbers(index: "Index") -> list[str]:
-    """Return the fields of an index that hold only numbers."""
-    return [name for name, kinds in index.view().field_kinds().items() if kinds.is_number]
+def _documents_for(
+    index: "Index", path: Path, ids: "Ids", numbers: str, columns: "Columns", max_bad: float
+) -> "list[Document]":
+    """Read documents for an index. Its fields keep their types; print those that are new to it."""
+    kinds = index.view().field_kinds()
+    titles = inputs.read_catalogue(path, max_bad, columns, ids)
+    chosen = chosen_numbers(numbers, path, columns, ids, kinds)
+    known = [name for name, kind in kinds.items() if kind.is_number]
+    documents = list(documents_in(titles, chosen, path, columns, known))
+    fields = {name.partition(".")[0] for name in kinds} | set(kinds)
+    new = sorted(
+        {name for one in documents for name, value in (one.payload or {}).items() if value is not None} - fields
+    )
+    if new and len(index):
+        print_message(f"New to the index: {'the field' if len(new) == 1 else 'the fields'} {', '.join(new)}")
+    return documents
 
 
 def _lost_fields(index: "Index", documents: "list[Document]") -> tuple[int, set[str]]:
@@ -317,17 +338,23 @@ def _ids(ids: list[str]) -> Iterator[str]:
 
 
 def documents_in(
-    titles: "Iterable[Title]", numbers: str, name: str, columns: "Columns", known: Collection[str] = ()
+    titles: "Iterable[Title]", numbers: str, path: Path, columns: "Columns", known: Collection[str] = ()
 ) -> "Iterator[Document]":
     """Yield the documents of a catalogue. Columns in `numbers` and `known` become numbers in the payload."""
+    from clickvec.data.parsing.open_files import name_of
+    from clickvec.data.titles import has_decimal_commas, with_point
     from clickvec.search.documents.document import Document
 
+    name, has_commas = name_of(path), has_decimal_commas(path, columns)
     asked = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
     for title in titles:
         payload: dict[str, Any] = title.payload
         for column in payload.keys() & {*asked, *known}:
             asked[column] = True
-            payload = payload | {column: _number(payload[column], column, title.id, name)}
+            value = payload[column]
+            if has_commas and isinstance(value, str):
+                value = with_point(value)
+            payload = payload | {column: _number(value, column, title.id, name)}
         yield Document(title.id, title.title, payload or None)
     missing = next((column for column, is_there in asked.items() if not is_there), None)
     if missing is not None:
@@ -347,6 +374,6 @@ def _number(value: Any, column: str, doc_id: str, name: str) -> int | float | No
     if not math.isfinite(number):
         raise ClickvecError(
             f"{name}: {column} of id {doc_id} is {value!r}, not a number. Correct or clear the cell, or build the "
-            "index with --numbers none, so that it is text"
+            "index with --numbers none, so that it is text. Decimal commas are read if the columns are separated by ;"
         )
     return int(text) if text.lstrip("+-").isdecimal() else number

@@ -79,7 +79,7 @@ def up(
     """
     from clickvec import config
     from clickvec.cli.up_folder import opened
-    from clickvec.cli.up_stages import SIMULATE, STAGES, Options, Plan
+    from clickvec.cli.up_stages import SIMULATE, STAGES, Options, Plan, check_unchanged
     from clickvec.model.shrink import check_vector_type
     from clickvec.search.live.index_folder import check_search
 
@@ -103,12 +103,15 @@ def up(
         queries, judged, max_bad, cleaning, memory, recipe, tuple(settings or ()), device, vectors, search, numbers
     )
     _check_files(given, others, queries, columns)
+    if given:
+        _check_numbers(numbers, catalogue, columns)
     folder_path = out or _default_folder(given)
     stages = STAGES if given else (SIMULATE, *STAGES)
     with opened(folder_path, (*given, *others, drop_queries, drop_clients)) as folder:
         plan, total = Plan(folder, given, catalogue, columns, options), len(stages) + (not no_serve)
         folder.use_for(given, is_chosen=out is not None)
         _check_environment(folder, None if no_serve else port)
+        check_unchanged(stages, plan)
         heading = f"{inputs.file_names(given) or 'The built-in log'} -> {folder_path}\n"
         with _plain_words():
             for number, stage in enumerate(stages, 1):
@@ -121,19 +124,17 @@ def up(
 def _do(stage: "Stage", plan: "Plan", number: str, heading: str) -> None:
     """Do a stage unless it is done, and print what it tells, after a heading: nothing if the stage fails."""
     from clickvec.cli.up_folder import Record
-    from clickvec.cli.up_stages import check_unchanged, with_formats
+    from clickvec.cli.up_stages import is_changed, is_done, with_formats
 
-    folder, now = plan.folder, dict(with_formats(dict(stage.inputs(plan))))
-    before = folder.record(stage.name)
-    is_there = all(path.exists() for path in stage.results(folder))
-    if before and before.inputs == now and is_there:
-        _tell(number, stage.name, before.told, "done before", heading)
+    folder, before = plan.folder, plan.folder.record(stage.name)
+    if before and is_done(stage, plan):
+        later = ", and changed since by other commands" if is_changed(stage, folder) else ""
+        _tell(number, stage.name, before.told, f"done before{later}", heading)
         return
-    why = ""
-    if before and is_there:
+    now, why = dict(with_formats(dict(stage.inputs(plan)))), ""
+    if before and all(path.exists() for path in stage.results(folder)):
         changed = [name for name in now if before.inputs.get(name) != now[name]] or ["what it reads"]
         why = f"again, because {' and '.join(changed)} changed; "
-        check_unchanged(stage, plan, before.result)
     folder.begin(stage.name)
     begun = time.monotonic()
     try:
@@ -206,6 +207,20 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
             next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
     if columns.names:
         columns.check_used()
+
+
+def _check_numbers(numbers: str, catalogue: Path | None, columns: "Columns") -> None:
+    """Refuse columns of numbers that the catalogue lacks, or that hold something else."""
+    from clickvec.cli.index_verbs import documents_in
+    from clickvec.data import BadLines, stream_titles
+
+    if numbers.strip() in ("auto", "none", ""):
+        return
+    if catalogue is None:
+        raise typer.BadParameter("--numbers names columns of --catalogue, and there is none")
+    with _plain_words(logging.ERROR):
+        for _ in documents_in(stream_titles(catalogue, BadLines(), 1.0, columns), numbers, catalogue, columns):
+            pass
 
 
 def _check_environment(folder: "UpFolder", port: int | None) -> None:

@@ -4,7 +4,7 @@ Each does what the verb of the same name does. A stage depends on the bytes of w
 before it: if a changed catalogue gives the same data folder, the model is not trained again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -244,7 +244,6 @@ def train(plan: Plan) -> Told:
 def index(plan: Plan) -> Told:
     """Index the titles. Words and vectors make the score as training has chosen."""
     from clickvec.data import BadLines, Columns, stream_titles
-    from clickvec.data.parsing.open_files import name_of
     from clickvec.model.encoder import Encoder
 
     folder, options, bad = plan.folder, plan.options, BadLines()
@@ -252,7 +251,7 @@ def index(plan: Plan) -> Told:
     catalogue = plan.catalogue or folder.titles
     numbers = index_verbs.chosen_numbers(options.numbers, catalogue, columns)
     titles = stream_titles(catalogue, bad, options.max_bad, columns, distinct=True)
-    documents = index_verbs.documents_in(titles, numbers, name_of(catalogue), columns)
+    documents = index_verbs.documents_in(titles, numbers, catalogue, columns)
     with index_verbs.create(
         folder.index, Encoder.load(folder.model), documents, bad, overwrite=True, vectors=options.vectors,
         search=options.search,
@@ -320,7 +319,8 @@ def _measure_inputs(plan: Plan) -> Inputs:
     folder = plan.folder
     held_out = [folder.data / name for name in ("dev.tsv", "test.tsv")] if has_held_out(folder) else []
     judged = [plan.judged] if plan.judged else []
-    return {**_index_inputs(plan), "held-out clicks": hash_files([*held_out, *judged])}
+    index = hash_value(_index_contents(folder)) if (folder.index / "index.json").exists() else ""
+    return {**_index_inputs(plan), "the index": index, "held-out clicks": hash_files([*held_out, *judged])}
 
 
 def _index_contents(folder: UpFolder) -> list[Any]:
@@ -341,13 +341,30 @@ STAGES = (
 )
 
 
-def check_unchanged(stage: Stage, plan: Plan, before: Any) -> None:  # noqa: ANN401
-    """Refuse to replace a result that other commands have changed since the stage was done."""
-    folder = plan.folder
-    if before is None or not all(path.exists() for path in stage.results(folder)):
+def is_done(stage: Stage, plan: Plan) -> bool:
+    """Return whether a stage has been done with the same inputs, and its result is there."""
+    record = plan.folder.record(stage.name)
+    is_there = all(path.exists() for path in stage.results(plan.folder))
+    return record is not None and is_there and record.inputs == dict(with_formats(dict(stage.inputs(plan))))
+
+
+def is_changed(stage: Stage, folder: UpFolder) -> bool:
+    """Return whether other commands have changed the result of a stage since it was done."""
+    record = folder.record(stage.name)
+    if record is None or record.result is None or not all(path.exists() for path in stage.results(folder)):
+        return False
+    return bool(stage.identity(folder) != record.result)
+
+
+def check_unchanged(stages: Sequence[Stage], plan: Plan) -> None:
+    """Refuse to replace a result that other commands have changed since its stage was done."""
+    last = next((at for at, stage in enumerate(stages) if is_changed(stage, plan.folder)), None)
+    if last is None:
         return
-    if stage.identity(folder) != before:
-        raise ClickvecError(
-            f"{folder.index} must be built again, but it has changed since up built it (titles added or deleted, or "
-            "retrained); choose another --out, or delete it"
-        )
+    # The doctor changes nothing that others read. The inputs of a stage are known if those before it are done.
+    for stage in stages[: last + 1]:
+        if stage.name != "doctor" and not is_done(stage, plan):
+            raise ClickvecError(
+                f"{plan.folder.index} must be built again, but it has changed since up built it (titles added or "
+                "deleted, or retrained); choose another --out, or delete it"
+            )

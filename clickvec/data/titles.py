@@ -20,7 +20,7 @@ from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import column_names, parquet_payloads
 from clickvec.data.parsing.records import names_in_lists, read_table
 from clickvec.data.parsing.source import Block, Given, Source, as_path, format_of, open_source
-from clickvec.data.parsing.usual_names import CATALOGUE_IDS, USUAL, letters, likely_ids
+from clickvec.data.parsing.usual_names import CODES, USUAL, letters, likely_ids
 from clickvec.errors import ClickvecError
 
 TITLES = CATALOGUE._replace(
@@ -28,6 +28,7 @@ TITLES = CATALOGUE._replace(
 )
 _ONLY_TITLES = TITLES._replace(aliases={"id": "doc_id"}, usual={"title": USUAL["title"]})  # whatever the ids are
 _CHANGES = TITLES._replace(defaults={"doc_id": "", "title": ""})
+MAX_TITLE = 10_000  # characters
 _LOOKED_AT = 1_000  # rows, to see whether a column without a usual name holds the ids
 
 # What a reader needs. "wanted": without a column of ids, row numbers are used, which is said. "alone": ids, and titles
@@ -115,7 +116,7 @@ def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
     next(_title_blocks(open_source(path, BadLines(), columns), "needed"), None)
 
 
-def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
+def number_columns(path: str | Path, columns: Columns = OWN_NAMES, ids: Ids = "unused") -> list[str]:
     """Return the further columns of a TSV or CSV file of which every value that is not blank is a number.
 
     Codes stay text: numbers with leading zeros or more than 15 digits, and columns that are called like ids. Standard
@@ -124,16 +125,36 @@ def number_columns(path: str | Path, columns: Columns = OWN_NAMES) -> list[str]:
     path = Path(path)
     if not is_regular(path) or format_of(path) not in ("csv", "tsv"):
         return []  # JSON lines and Parquet have types
-    found: dict[str, bool] = {}
-    for title in stream_titles(path, BadLines(), 1.0, columns, ids="unused"):
+    ways = [_NUMBER, _WITH_COMMA] if has_decimal_commas(path, columns) else [_NUMBER]
+    found: dict[str, list[re.Pattern[str]]] = {}  # the ways to write numbers that fit all values
+    for title in stream_titles(path, BadLines(), 1.0, columns, ids=ids):
         for name, value in title.payload.items():
-            if found.get(name, True):
-                is_number = isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
-                found[name] = is_number and _CODE.search(name) is None and letters(name) not in CATALOGUE_IDS[0]
-    return [name for name, is_number in found.items() if is_number]
+            if name not in found:
+                is_code = _CODE.search(name) is not None or letters(name) in CODES
+                found[name] = [] if is_code else ways
+            if found[name]:
+                found[name] = [way for way in found[name] if isinstance(value, str) and way.fullmatch(value.strip())]
+    return [name for name, fitting in found.items() if fitting]
+
+
+def has_decimal_commas(path: str | Path, columns: Columns = OWN_NAMES) -> bool:
+    """Return whether 1,50 is a number in a file: semicolons are between its columns, because commas are in numbers."""
+    path = Path(path)
+    return (
+        is_regular(path)
+        and format_of(path) in ("csv", "tsv")
+        and open_source(path, BadLines(), columns).separator == ";"
+    )
+
+
+def with_point(number: str) -> str:
+    """Return a number that may have a decimal comma, and points between thousands, with a decimal point."""
+    is_one = "," in number and _WITH_COMMA.fullmatch(number.strip())
+    return number.replace(".", "").replace(",", ".") if is_one else number
 
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+_WITH_COMMA = re.compile(r"-?((0|[1-9][0-9]{0,14})(,[0-9]{1,15})?|[1-9][0-9]{0,2}(\.[0-9]{3}){1,4},[0-9]{1,15})")
 _CODE = re.compile(
     r"(^|[^a-z])(id|ids|sku|ean|gtin|upc|asin|isbn|mpn|code|barcode|zip|plz|postcode|phone)([^a-z]|$)", re.IGNORECASE
 )
@@ -173,7 +194,7 @@ class _Block(NamedTuple):
 def _title_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     in_lists = source.format == "parquet" and bool(names_in_lists(source, _schema(ids)))
     blocks = _json_blocks(source, ids) if source.format == "jsonl" or in_lists else _table_blocks(source, ids)
-    return (_without_blanks(source, block, ids) for block in blocks)
+    return (_without_faults(source, block, ids) for block in blocks)
 
 
 def _schema(ids: Ids) -> Schema:
@@ -203,7 +224,8 @@ def _table_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
 def _check_row_numbers(source: Source, ids: Ids, payloads: Sequence[Mapping[str, object]]) -> None:
     """Say that a catalogue has no ids. Raise if they are needed, or if a column of its first rows looks like them."""
     rows = payloads[:_LOOKED_AT]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    chosen = source.columns.names.values()
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in chosen))
     candidates = likely_ids(names, [[row.get(name) for row in rows] for name in names])
     if source.columns.of_table:
         rename = f"{' or '.join(candidates[:5])} may be the ids; rename the column to doc_id, or drop it"
@@ -289,19 +311,21 @@ def _has_ids(source: Source, ids: Ids, keys: Keys, objects: Sequence[tuple[int, 
     return False
 
 
-def _without_blanks(source: Source, block: _Block, ids: Ids) -> _Block:
-    """Leave out lines with a blank id or title, and count them as bad."""
+def _without_faults(source: Source, block: _Block, ids: Ids) -> _Block:
+    """Leave out lines with a blank id, or a title that is blank or too long, and count them as bad."""
     columns = {} if ids == "alone" else {"title": block.titles}
     if block.ids is not None:
         columns = {"doc_id": block.ids, **columns}
-    if all(all(map(str.strip, texts)) for texts in columns.values()):
+    longest = max(map(len, block.titles), default=0)
+    if longest <= MAX_TITLE and all(all(map(str.strip, texts)) for texts in columns.values()):
         return block
     good = []
     for row, line in enumerate(block.lines):
-        blank = next((name for name, texts in columns.items() if not texts[row].strip()), None)
-        good.append(not blank)
-        if blank:
-            source.bad.add(source.name, line, f"blank {blank}")
+        blank = next((f"blank {name}" for name, texts in columns.items() if not texts[row].strip()), None)
+        fault = f"title longer than {MAX_TITLE:,} characters" if len(block.titles[row]) > MAX_TITLE else blank
+        good.append(not fault)
+        if fault:
+            source.bad.add(source.name, line, fault)
     return _Block(
         list(compress(block.lines, good)),
         list(compress(block.titles, good)),

@@ -65,10 +65,13 @@ def read_keys(path: Path | None, variable: str, value: str | None) -> Keys:
 def new_key(path: Path) -> str:
     """Make a key, append its hash to a file that only the user can read, and return the key.
 
-    The file is replaced at once as a whole, so that nobody else can have it open. Raise if it is a link, or none.
+    The file is replaced at once as a whole, so that nobody else can have it open. Raise if it is a link, or has
+    no folder.
     """
     if path.is_symlink():
         raise ClickvecError(f"{path} is a link; give the file that it leads to")
+    if not path.parent.is_dir():  # it may be a typing error, and the key would be lost
+        raise ClickvecError(f"there is no folder {path.parent} for the keys; create it first")
     check_output_file(path)
     content = path.read_bytes() if path.exists() else b""
     content += b"\n" if content and not content.endswith(b"\n") else b""

@@ -93,10 +93,12 @@ def retrain(
                 return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, least), compared, names)
             if new.model.fusion in (None, old.model.fusion):
                 index.use_model(new, index.fusion, report=index.fusion_report)
+                fused = "The fusion of words and vectors stays."
             else:
                 index.use_model(new)
+                fused = "The fusion of words and vectors was fitted anew, so scores changed: check min_score."
         mark_used(logs)
-        return Retrained(True, new.fingerprint, "The new model is in use.", compared, names)
+        return Retrained(True, new.fingerprint, f"The new model is in use. {fused}", compared, names)
     finally:
         index.close()
 

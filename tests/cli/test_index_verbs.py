@@ -105,15 +105,15 @@ def test_the_ids_of_a_catalogue_reach_the_hits(name: str, model: Path, tmp_path:
 
 
 def test_ids_that_are_not_recognised_are_refused(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.csv").write_text("article_no,title\nx1,hotels in shanghai\nx2,new york\n")
+    (tmp_path / "c.csv").write_text("vendor_no,title\nx1,hotels in shanghai\nx2,new york\n")
     build = ("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
-    check_tells(refused(*build), "c.csv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    check_tells(refused(*build), "c.csv", "vendor_no may be the ids", "--columns doc_id=vendor_no", "doc_id=-")
     assert not (tmp_path / "index").exists()
-    ok(*build, "--columns", "doc_id=article_no")
+    ok(*build, "--columns", "doc_id=vendor_no")
     assert [one.id for one in Index.open(tmp_path / "index")] == ["x1", "x2"]
     done = run(*build, "--columns", "doc_id=-", "--overwrite")
     assert (done.status, done.err) == (0, "")
-    assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"article_no": "x1"})
+    assert next((one.id, one.payload) for one in Index.open(tmp_path / "index")) == ("0", {"vendor_no": "x1"})
     (tmp_path / "c.csv").write_text("title\nhotels in shanghai\nnew york\n")
     check_tells(
         run(*build, "--overwrite").err, "c.csv has no column of ids", "row numbers are the ids", "doc_id=COLUMN"
@@ -126,7 +126,8 @@ def test_ids_that_are_not_recognised_are_refused(model: Path, tmp_path: Path) ->
 def test_update_changes_the_given_columns_alone(index: Path, tmp_path: Path) -> None:
     (tmp_path / "prices.csv").write_text("sku,price,stock\na,21.5,3\nb,,4\n")
     done = run("index", "update", index, tmp_path / "prices.csv", "--numbers", "stock")
-    assert (done.status, done.out, done.err) == (0, f"{index}: 2 titles updated, 4 in all\n", "")
+    said = "New to the index: the field stock\n"
+    assert (done.status, done.out, done.err) == (0, f"{index}: 2 titles updated, 4 in all\n", said)
     found = {one.id: (one.title, one.payload) for one in Index.open(index)}
     assert found["a"] == ("hotels in shanghai", {"price": 21.5, "brand": "acme", "stock": 3})
     assert found["b"] == ("cheap flights to new york", {"price": 9.5, "brand": "acme", "stock": 4})  # a blank cell
@@ -141,9 +142,43 @@ def test_update_changes_the_given_columns_alone(index: Path, tmp_path: Path) -> 
     check_tells(
         refused("index", "update", index, tmp_path / "bad.csv"), "no document with the id 'nope'", "nothing was"
     )
-    (tmp_path / "no-ids.csv").write_text("price,article_no\n1,x1\n2,x2\n")
-    check_tells(refused("index", "update", index, tmp_path / "no-ids.csv"), "no column of ids", "doc_id=article_no")
+    (tmp_path / "no-ids.csv").write_text("price,vendor_no\n1,x1\n2,x2\n")
+    check_tells(refused("index", "update", index, tmp_path / "no-ids.csv"), "no column of ids", "doc_id=vendor_no")
     assert {one.id: (one.title, one.payload) for one in Index.open(index)} == found
+
+
+@pytest.mark.parametrize("verb", ["add", "update"])
+def test_numbers_in_columns_that_are_new_to_an_index_are_numbers(verb: str, index: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("sku,title,pricee,brand\na,hotels in shanghai,12.5,7\n")
+    done = run("index", verb, index, tmp_path / "prices.csv")
+    check_tells(done.err, "Read as numbers: pricee", "New to the index: the field pricee")
+    with Index.open(index) as opened:
+        found = opened.get("a")
+        assert found is not None
+        assert (found.payload["pricee"], found.payload["brand"]) == (12.5, "7")  # a brand is text in this index
+    assert ids(index, "hotels", "--where", '{"pricee": {"gt": 12}}') == ["a"]
+    assert run("index", "update", index, tmp_path / "prices.csv").err == ""
+
+
+@pytest.mark.parametrize("lines", ["sku\na\n", "sku,title\na,\n", "sku,title,price\na, ,\n"])
+def test_an_update_that_changes_nothing_is_refused(lines: str, index: Path, tmp_path: Path) -> None:
+    (tmp_path / "changes.csv").write_text(lines)
+    check_tells(refused("index", "update", index, tmp_path / "changes.csv"), "changes.csv", "nothing to change")
+    (tmp_path / "changes.csv").write_text("sku,title,price\na,,\nb,,3\n")
+    done = run("index", "update", index, tmp_path / "changes.csv")
+    assert done.err == "1 line has an id and no new value, and changed nothing\n"
+    assert done.out == f"{index}: 1 title updated, 4 in all\n"
+
+
+def test_decimal_commas_are_read_between_semicolons(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("sku;title;Preis\na;red lamp;1,50\nb;blue lamp;1.200,50\nc;lamp;7\n")
+    ok("index", model, tmp_path / "c.csv", "--out", tmp_path / "index")
+    assert [one.payload for one in Index.open(tmp_path / "index")] == [{"Preis": 1.5}, {"Preis": 1200.5}, {"Preis": 7}]
+    (tmp_path / "u.csv").write_text("sku;Preis\na;2,75\n")
+    ok("index", "update", tmp_path / "index", tmp_path / "u.csv")
+    assert ids(tmp_path / "index", "lamp", "--where", '{"Preis": {"gt": 2, "lt": 3}}') == ["a"]
+    (tmp_path / "u.csv").write_text('sku,Preis\na,"1,500"\n')
+    check_tells(refused("index", "update", tmp_path / "index", tmp_path / "u.csv"), "'1,500', not a number", "by ;")
 
 
 def test_add_says_which_fields_replaced_titles_lose(index: Path, tmp_path: Path) -> None:

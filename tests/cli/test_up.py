@@ -191,19 +191,19 @@ def test_the_default_folder_is_not_used_for_another_log_of_the_same_name(
 def test_names_of_columns_may_be_those_of_the_log_or_of_the_catalogue(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
     log.write_text(log.read_text().replace("query\t", "typed\t", 1))
-    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
+    catalogue.write_text(catalogue.read_text().replace("product_id", "vendor_no", 1))
     command = ("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve", "--columns")
-    check_tells(refused(*command, "query=typed,client=user,doc_id=article_no"), "client=user", "log.tsv")
-    ok(*command, "query=typed,doc_id=article_no")
+    check_tells(refused(*command, "query=typed,client=user,doc_id=vendor_no"), "client=user", "log.tsv")
+    ok(*command, "query=typed,doc_id=vendor_no")
     with Index.open(tmp_path / "out/index") as index:
         assert index.get("p0") is not None
 
 
 def test_ids_that_are_not_recognised_are_refused_before_the_first_stage(tmp_path: Path) -> None:
     log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
-    catalogue.write_text(catalogue.read_text().replace("product_id", "article_no", 1))
+    catalogue.write_text(catalogue.read_text().replace("product_id", "vendor_no", 1))
     said = refused("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve")
-    check_tells(said, "catalogue.tsv", "article_no may be the ids", "--columns doc_id=article_no", "doc_id=-")
+    check_tells(said, "catalogue.tsv", "vendor_no may be the ids", "--columns doc_id=vendor_no", "doc_id=-")
     assert not (tmp_path / "out").exists()
 
 
@@ -305,6 +305,11 @@ def test_wrong_options_of_up_are_refused_before_the_first_stage(tmp_path: Path) 
     assert "no_such" in refused(*command, "--set", "no_such=1")
     assert "int4" in refused(*command, "--vectors", "int4")
     assert "fuzzy" in refused(*command, "--search", "fuzzy")
+    catalogue = write_catalogue(tmp_path / "c.tsv")
+    assert "correct --numbers" in refused(*command, "--catalogue", catalogue, "--numbers", "no_such")
+    catalogue.write_text("doc_id\ttitle\tprice\na\tlamp\t50.99 EUR\n")
+    assert "price of id a is '50.99 EUR'" in refused(*command, "--catalogue", catalogue, "--numbers", "price")
+    assert "--numbers names columns of --catalogue" in wrong_usage(*command, "--numbers", "price")
     assert "--judged is for a log of yours" in wrong_usage("up", "--judged", log)
     assert not (tmp_path / "out").exists()
 
@@ -320,11 +325,18 @@ def test_a_missing_result_is_made_again(copy: Path) -> None:
 def test_an_index_that_has_changed_is_not_lost(copy: Path, tmp_path: Path) -> None:
     (tmp_path / "more.tsv").write_text("doc_id\ttitle\nextra\tan extra title\n")
     ok("index", "add", copy / "out/index", tmp_path / "more.tsv")
-    assert done_before(again(copy)) == NAMES
+    screen = " ".join(again(copy).split())
+    check_tells(screen, "done before, and changed since by other commands", "again, because the index changed")
+    assert done_before(again(copy)) == [name for name in NAMES if name != "index"]  # the figures are those of the index
+    before = contents(copy / "out")
     write_catalogue(copy / "catalogue.tsv", "p100\ta new lamp\t5\n")
-    done = run_again(copy)
-    assert done.status == 1
-    check_tells(done.err, copy / "out/index", "has changed", "--out")
+    for arguments in ((), ("--set", "epochs=3")):  # the second one would train again first
+        done = run_again(copy, *arguments)
+        assert done.status == 1
+        check_tells(done.err, copy / "out/index", "has changed", "--out")
+        assert done.out == ""
+        assert contents(copy / "out") == before
+        write_catalogue(copy / "catalogue.tsv")
     with Index.open(copy / "out/index") as index:
         assert index.get("extra") is not None
 

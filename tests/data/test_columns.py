@@ -174,7 +174,9 @@ def catalogue(rows: list[dict[str, Any]], form: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", CATALOGUES)
-@pytest.mark.parametrize("name", ["product_id", "SKU", "itemId", "asin", "_id", "document_id", "id", "doc_id", "url"])
+@pytest.mark.parametrize("name", ["product_id", "SKU", "itemId", "asin", "_id", "document_id", "id", "doc_id", "url",
+                                  "Artikel-Nr.", "Artikelnummer", "Bestellnummer", "EAN13", "isbn13", "handle", "pid",
+                                  "id_product", "docno", "slug"])  # fmt: skip
 def test_the_ids_of_a_catalogue_have_any_usual_name(name: str, form: str, tmp_path: Path) -> None:
     path = catalogue([{name: "a17", "title": "Pizza", "brand": "x"}, {name: 7, "title": "Tea", "brand": "x"}]
                      if form == "jsonl" else
@@ -186,11 +188,11 @@ def test_the_ids_of_a_catalogue_have_any_usual_name(name: str, form: str, tmp_pa
 
 @pytest.mark.parametrize("form", CATALOGUES)
 def test_a_column_that_may_be_the_ids_is_refused(form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = [{"article_no": f"x{at}", "brand_id": f"b{at // 2}", "title": f"Pizza {at}"} for at in range(4)]
+    rows = [{"vendor_no": f"x{at}", "brand_id": f"b{at // 2}", "title": f"Pizza {at}"} for at in range(4)]
     path = catalogue(rows, form, tmp_path)
-    with pytest.raises(ClickvecError, match=r"article_no may be the ids.*doc_id=article_no.*doc_id=-"):
+    with pytest.raises(ClickvecError, match=r"vendor_no may be the ids.*doc_id=vendor_no.*doc_id=-"):
         read_titles(path)
-    assert [title.id for title in read_titles(path, columns=Columns({"doc_id": "article_no"}))] == [
+    assert [title.id for title in read_titles(path, columns=Columns({"doc_id": "vendor_no"}))] == [
         "x0",
         "x1",
         "x2",
@@ -199,12 +201,40 @@ def test_a_column_that_may_be_the_ids_is_refused(form: str, tmp_path: Path, capl
     assert [title.id for title in read_titles(path, columns=Columns({"doc_id": "-"}))] == ["0", "1", "2", "3"]
     assert len(read_titles(path, ids="unused")) == 4
     assert not caplog.messages
-    with pytest.raises(ClickvecError, match=r"no column of ids.*doc_id=article_no"):
+    with pytest.raises(ClickvecError, match=r"no column of ids.*doc_id=vendor_no"):
         read_titles(path, ids="needed")
     two = catalogue([{"sku": "1", "product_id": "2", "title": "Pizza"}], form, tmp_path)
     with pytest.raises(ClickvecError, match=r"may be sku or product_id.*doc_id=sku.*doc_id=-"):
         read_titles(two)
     assert len(read_titles(two, ids="unused")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("Kennung", "K-{}"), ("reference", "{}"), ("which", "lamp-{}"), ("Nummer", "{}"), ("vendor_no", "x{}")],
+)
+def test_a_column_of_different_words_may_be_the_ids(name: str, value: str, tmp_path: Path) -> None:
+    values = [value.format(at) for at in range(120)]
+    values[7], values[60] = (
+        "" if name == "vendor_no" else values[7],
+        values[61],
+    )  # a blank cell and one that is there twice
+    rows = [{"title": f"Pizza {at % 5}", name: word} for at, word in enumerate(values)]
+    with pytest.raises(ClickvecError, match=f"{name} may be the ids.*doc_id={name}.*doc_id=-"):
+        read_titles(catalogue(rows, "csv", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("price", "{}"), ("Preis", "{},50"), ("worth", "{}.5"), ("image", "{}.jpg"), ("picture", "https://x/{}"),
+        ("since", "2024-01-{:02}"), ("description", "word{}"), ("notes", "some words {}"), ("seller", "x{}@y.example"),
+    ],
+)  # fmt: skip
+def test_a_column_of_something_else_is_no_id(name: str, value: str, tmp_path: Path) -> None:
+    rows = [{"title": f"Pizza{at}", name: value.format(at)} for at in range(10, 120)]
+    for form in ("tsv", "jsonl"):
+        assert read_titles(catalogue(rows, form, tmp_path))[0].id == "0"
 
 
 @pytest.mark.parametrize("form", CATALOGUES)

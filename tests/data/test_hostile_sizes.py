@@ -47,8 +47,43 @@ def test_rows_that_share_a_long_text_are_read_in_little_memory(tmp_path: Path) -
     path = write(tmp_path / "log.parquet", {"query": ["q"] * 20_000, "title": dictionary("x" * 250_000, 20_000)})
     assert path.stat().st_size < 2_000  # 5 GB of text
     used = used_by(READ, path)
-    assert used.text == "20000 20000"
+    assert used.text.startswith("20000 refused:")  # titles are stored with all their texts
+    assert "has 761 bytes and stands for more than 134,217,728" in used.text
     assert used.megabytes < 400
+
+
+STORE = """
+from pathlib import Path
+from clickvec.search.documents.document import Document
+from clickvec.search.documents.document_store import DocumentStore
+store = DocumentStore.create(Path(sys.argv[1]))
+print(store.add(Document(number, "t", {"text": chr(65 + number % 26) * 1_000_000}) for number in range(400)))
+print(max(sum(len(one.payload["text"]) for one in block) for _, block in store.blocks(0)))
+"""
+
+
+def test_documents_of_any_size_are_stored_and_read_in_little_memory(tmp_path: Path) -> None:
+    used = used_by(STORE, tmp_path / "documents.sqlite")
+    assert used.text == "400\n17000000"
+    assert used.megabytes < 250
+
+
+@pytest.mark.parametrize("column", ["title", "text"])
+def test_a_catalogue_that_stands_for_gigabytes_is_refused(tmp_path: Path, column: str) -> None:
+    rows = 8_192
+    columns = {"sku": [f"a{number}" for number in range(rows)], "title": ["t"] * rows}
+    path = write(tmp_path / "catalogue.parquet", {**columns, column: dictionary("x y " * 62_500, rows)})
+    used = used_by(READ.replace("(read_clicks, read_titles)", "(read_titles,)"), path)
+    assert "bytes and stands for more than 134,217,728" in used.text
+    assert used.megabytes < 400
+
+
+def test_titles_of_more_than_ten_thousand_characters_are_bad(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.tsv"
+    path.write_text(f"doc_id\ttitle\na\t{'x' * 10_000}\nb\t{'x' * 10_001}\n")
+    titles = read_titles(path, max_bad=1)
+    assert [title.id for title in titles] == ["a"]
+    assert titles.bad.reasons == {"title longer than 10,000 characters": 1}
 
 
 @pytest.mark.slow
@@ -61,7 +96,7 @@ def test_the_memory_of_prepare_holds_for_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "reason"), [("PLAIN", "has a page of 250,004,"), ("DELTA_BYTE_ARRAY", "1000 1000")]
+    ("encoding", "reason"), [("PLAIN", "has a page of 250,004,"), ("DELTA_BYTE_ARRAY", "1000 refused:")]
 )
 def test_pages_that_decode_to_gigabytes(tmp_path: Path, encoding: str, reason: str) -> None:
     columns = {"query": ["q"] * 1000, "title": ["x" * 250_000] * 1000}

@@ -383,6 +383,14 @@ def test_ubi_that_cannot_be_joined(tmp_path: Path, file: File) -> None:
     assert read_clicks(file("events.jsonl", json_lines(with_text))).queries == ["asked"] * 3
 
 
+def test_objects_that_share_a_description_are_told(file: File, caplog: pytest.LogCaptureFixture) -> None:
+    queries = file("q.jsonl", json_lines([{**UBI_QUERIES[0], "query_response_hit_ids": ["p1", "p2", "p3"]}]))
+    titles = {"p1": "Toner", "p2": "Toner", "p3": "Ink"}
+    events = [ubi_event("click", "q1", doc_id, 1, title) for doc_id, title in titles.items()]
+    read_clicks([queries, file("e.jsonl", json_lines(events))])
+    assert "2 of 3 objects share their name or description with another one" in caplog.text
+
+
 def test_one_title_for_all_documents_is_refused(file: File) -> None:
     queries = file("q.jsonl", json_lines([{**UBI_QUERIES[0], "query_response_hit_ids": ["p1", "p2", "p3"]}]))
     events = [ubi_event("click", "q1", f"p{at}", at, "") for at in (1, 2, 3)]
@@ -391,6 +399,8 @@ def test_one_title_for_all_documents_is_refused(file: File) -> None:
     log = [queries, file("e.jsonl", json_lines(events))]
     with pytest.raises(ClickvecError, match=r"e\.jsonl: 3 of 3 documents have the title 'x'.*--catalogue FILE"):
         read_clicks(log)
+    with pytest.raises(ClickvecError, match=r"two\.jsonl: 2 of 2 documents have the title 'x'.*--catalogue FILE"):
+        read_clicks([queries, file("two.jsonl", json_lines(events[:2]))])
     titles = [{"sku": f"p{at}", "name": f"Toner {at}", "shop": "x"} for at in (1, 2, 3)]
     catalogue = file("c.jsonl", json_lines(titles))
     assert pairs(read_clicks(log, catalogue=catalogue)) == [("toner", f"Toner {at}", 1.0) for at in (1, 2, 3)]

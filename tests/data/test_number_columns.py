@@ -33,6 +33,19 @@ def test_a_column_of_nothing_but_numbers(values: tuple[str, ...], is_number: boo
     assert number_columns(tmp_path / f"c.{ending}") == ["price"] * is_number
 
 
+@pytest.mark.parametrize(
+    ("values", "is_number"),
+    [
+        (("1,50", "7", "-0,5"), True), (("1.50", "7"), True), (("1.200,50", "1,5"), True),
+        (("1.200", "1,5"), False), (("1.50", "1,50"), False), (("1,50 EUR", "1,50"), False), (("1,2,3", "1,50"), False),
+    ],
+)  # fmt: skip
+def test_decimal_commas_in_a_file_with_semicolons(values: tuple[str, ...], is_number: bool, tmp_path: Path) -> None:
+    rows = [f"d{number};a title;{value}" for number, value in enumerate(values)]
+    (tmp_path / "c.csv").write_text("\n".join(["doc_id;title;price", *rows, ""]))
+    assert number_columns(tmp_path / "c.csv") == ["price"] * is_number
+
+
 @pytest.mark.parametrize("name", ["sku", "EAN", "brand_id", "zip", "article code"])
 def test_codes_stay_text(name: str, tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text(f"doc_id\ttitle\t{name}\twidth\n1\ta title\t123\t5\n")

@@ -268,7 +268,7 @@ def test_a_title_is_found_by_its_id_or_else_by_its_words(
     encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     titles = ["hotels", "two", "one", "Two ", "上海 酒店", "ЖЖЖ", "", "zzz qqq", "a"]
-    ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "", "x", "t"]
+    ids = ["one", "b", 'quoted "id"', "\\", "上海", "\ud800", "0", "x", "t"]
     payloads = [{"id": "x", "title": "t"}, '{"id": "x", "title": ', *[None] * 7]
     index = Index.build(encoder, titles=titles, ids=ids, payloads=payloads)
     index.save(tmp_path / "index")
@@ -452,7 +452,7 @@ def test_documents_without_ids_are_numbered_in_a_new_index_alone(encoder: Encode
         ([{"id": 1, "title": None}], "the title None of the id 1"),
         ([{"sku": 1, "product_id": 2, "title": "a"}], "may be sku or product_id"),
         ([{"id": 1, "title": "a", "payload": {"price": 3}}], "fields in payload; write them beside the title"),
-        ([{"article_no": "x1", "title": "a"}, {"article_no": "x2", "title": "b"}], "article_no may be it"),
+        ([{"vendor_no": "x1", "title": "a"}, {"vendor_no": "x2", "title": "b"}], "vendor_no may be it"),
         ([{1: "x"}], "a key that is no str"),
     ],
 )

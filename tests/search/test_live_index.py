@@ -225,12 +225,27 @@ def test_updates_that_are_refused_change_nothing(index: Index) -> None:
         ([{"id": "a", "n": {1, 2}}], r"changes\[0\]: the field n holds a value of type set"),
         ([{"id": "a", "title": 7}], "the title 7"),
         ([{"id": "a", "title": None}], "removes the title"),
+        ([{"id": "a", "title": " "}], "the new title of the id 'a' is blank; leave it out"),
+        ([{"id": "a", "title": "x" * 10_001}], "has 10,001 characters, more than 10,000"),
+        ([{"id": " ", "n": 1}], "the id ' ' of the title None is blank"),
         ([{"n": 2}], r"changes\[0\] has no id; its keys are n"),
         ([("a", 2, 3)], r"changes\[0\] has 3 values"),
         ({"id": "a"}, "not the single dict"),
     ):
         with pytest.raises(ClickvecError, match=told):
             index.update(changes)  # type: ignore[arg-type]
+    assert list(index) == before
+
+
+def test_documents_without_an_id_that_can_be_used_are_refused(index: Index) -> None:
+    before = list(index)
+    for documents in ([Document("", "zebra")], [{"id": " ", "title": "zebra"}]):
+        with pytest.raises(ClickvecError, match="of the title 'zebra' is blank"):
+            index.add(documents)
+    with pytest.raises(ClickvecError, match="is blank"):
+        index.add(ids=["c", ""], titles=["tea", "zebra"])
+    with pytest.raises(ClickvecError, match="has 10,001 characters"):
+        index.add([Document("c", "x" * 10_001)])
     assert list(index) == before
 
 

@@ -40,7 +40,7 @@ def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    "doc_id", ["a/b", "..", "../../etc/passwd", "über 7%", "酒店", "a?b#c", " ", "a\n", "\n", "a\r\nb"]
+    "doc_id", ["a/b", "..", "../../etc/passwd", "über 7%", "酒店", "a?b#c", " a", "a\n", "\na", "a\r\nb"]
 )
 def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tmp_path: Path) -> None:
     from urllib.parse import quote
@@ -59,6 +59,8 @@ def test_any_text_is_an_id_and_none_is_a_path(doc_id: str, write_index: Path, tm
         ([{"title": "a"}], 422, "id"),
         ([{"id": None, "title": "a"}], 422, "id"),
         ([{"id": 1.5, "title": "a"}], 422, "id"),
+        ([{"id": "", "title": "a"}], 422, "The id '' of the title 'a' is blank"),
+        ([{"id": " \n", "title": "a"}], 422, "is blank"),
         ([{"id": "a", "title": " \t"}], 422, "title"),
         ([{"id": "a", "title": "b" * 10_001}], 422, "10,001"),
         ([{"id": "a" * 1_001, "title": "b"}], 422, "1,001"),

@@ -76,6 +76,12 @@ def test_a_key_file_that_is_a_link_or_a_pipe_is_refused(tmp_path: Path) -> None:
     assert target.read_text() == "something\n"
 
 
+def test_a_key_is_not_written_to_a_folder_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ClickvecError, match=r"there is no folder .*nodir for the keys"):
+        new_key(tmp_path / "nodir" / "key")
+    assert not (tmp_path / "nodir").exists()
+
+
 def test_bad_key_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("# only a comment\n")

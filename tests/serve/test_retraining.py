@@ -112,11 +112,16 @@ def test_retrain_fits_the_fusion_and_tells_what_k_anonymity_drops(
     both = ("retrain", index, "--clicks", tmp_path / "new.jsonl", "--clicks", tmp_path / "old.tsv", "--json")
     with monkeypatch.context() as patched:  # with too few queries to fit a fusion, the old one stays
         patched.setattr(fusing, "FEWEST_QUERIES", 10**6)
-        assert json.loads(ok(*both))["swapped"]
+        outcome = json.loads(ok(*both))
+        assert (outcome["swapped"], outcome["reason"].endswith("The fusion of words and vectors stays.")) == (
+            True,
+            True,
+        )
     with Index.open(index) as opened:
         assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})
     outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--k-anonymous", "0", "--json"))
     assert outcome["compared"]
+    check_tells(outcome["reason"], "fusion of words and vectors was fitted anew", "min_score")
     with Index.open(index) as opened:
         assert opened.encoder.fingerprint == outcome["fingerprint"]
         assert opened.fusion != FUSION

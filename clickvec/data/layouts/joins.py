@@ -45,9 +45,9 @@ def catalogue_schema(schema: Schema, source: Source, head: Head) -> tuple[Schema
     return schema, source
 
 
-def check_titles_differ(name: str, titles: Sequence[str], cure: str) -> None:
-    """Raise if nearly all ids have the same title: then another field than the title was read."""
-    if len(titles) < _FEW:
+def check_titles_differ(name: str, titles: Sequence[str], cure: str, few: int = _FEW) -> None:
+    """Raise if nearly all of not too `few` ids have the same title: then another field than the title was read."""
+    if len(titles) < few:
         return
     title, count = Counter(titles).most_common(1)[0]
     if count >= _SAME * len(titles):

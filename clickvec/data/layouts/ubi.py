@@ -4,6 +4,8 @@ Each hit of a query is an impression. It is clicked if there is an event with th
 events name were shown too. The texts of titles come from the catalogue, or from the events.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,6 +24,8 @@ from clickvec.data.parsing.source import Source, open_source
 from clickvec.data.parsing.usual_names import USUAL, letters
 from clickvec.errors import ClickvecError
 from clickvec.storage.json_files import parse_json
+
+log = logging.getLogger(__name__)
 
 _CLICKS = {"click", "clickthrough", "itemclick", "productclick", "resultclick", "documentclick", "onclick"}
 _IMPRESSIONS = {"impression", "itemimpression", "productimpression"}
@@ -112,7 +116,7 @@ class _Join:
         for source in events:
             self._read_events(_opened(source))
         if not self._catalogue and events:
-            check_titles_differ(events[0].name, list(self._titles.values()), "give the titles with --catalogue FILE")
+            _check_titles(events[0].name, list(self._titles.values()))
             told = "the titles are names or descriptions of objects in the events; --catalogue FILE gives others"
             events[0].bad.layouts[events[0].name] = told
         if not queries and not self._asked:
@@ -228,6 +232,19 @@ class _Join:
         )
         if mask.any():
             yield events.where(mask)
+
+
+def _check_titles(name: str, titles: Sequence[str]) -> None:
+    """Raise if all objects of events have the same name or description. Say if some share theirs."""
+    cure = "give the titles with --catalogue FILE"
+    check_titles_differ(name, titles, cure, few=2)
+    times = Counter(titles)
+    shared = sum(count for count in times.values() if count > 1)
+    if shared:
+        log.warning(
+            "%s: %d of %d objects share their name or description with another one and count as one title; %s",
+            name, shared, len(titles), cure,
+        )  # fmt: skip
 
 
 def _opened(source: Source) -> Source:

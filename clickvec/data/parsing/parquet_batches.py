@@ -27,6 +27,7 @@ _LIST_BYTES = 1 << 29  # of the texts in lists of a row group, which may all be 
 _LIST_TEXTS, _LIST_VALUES = 1 << 25, 1 << 27  # in the lists of a row group, which may all be in one row
 _WIDTH = 8  # bytes that a number takes, about
 _VALUES_AT_ONCE = 1 << 20  # in the lists of a batch, on average
+_EXPANDED, _EXPANDED_BYTES = 1_000, 1 << 27  # times its size; below so many bytes, a file may stand for any size
 
 
 class Batch(NamedTuple):
@@ -37,9 +38,13 @@ class Batch(NamedTuple):
     parts: list[slice]  # of a limited size as text, although rows may share their texts
 
 
-def batches(source: Source, wanted: Sequence[str]) -> Iterator[Batch]:
-    """Yield rows with the wanted columns, all if none is named, in limited batches. Count rows over the limit."""
-    row = 1
+def batches(source: Source, wanted: Sequence[str], stored: bool = False) -> Iterator[Batch]:
+    """Yield rows with the wanted columns, all if none is named, in limited batches. Count rows over the limit.
+
+    If each row will be `stored` as text, a file must not stand for a thousand times its own size.
+    """
+    row, expanded = 1, 0
+    most = max(_EXPANDED * source.path.stat().st_size, _EXPANDED_BYTES)
     with opened(source.path) as plain, _opened_again(source.path, plain, wanted) as file:
         for group in range(file.metadata.num_row_groups):
             rows = _rows_at_once(source, plain, group, wanted)
@@ -53,6 +58,12 @@ def batches(source: Source, wanted: Sequence[str]) -> Iterator[Batch]:
                         source.bad.add(source.name, number, TOO_LONG)
                     short = sizes <= MAX_LINE_BYTES
                     batch, numbers, sizes = batch.filter(short), numbers[short], sizes[short]
+                expanded += int(sizes.sum())
+                if stored and expanded > most:
+                    raise ClickvecError(
+                        f"{source.name} has {source.path.stat().st_size:,} bytes and stands for more than {most:,}, as "
+                        "rows share long texts; leave out the columns that are not needed"
+                    )
                 yield Batch(numbers.tolist(), batch, list(_parts(np.cumsum(sizes))))
 
 

@@ -40,7 +40,7 @@ def parquet_blocks(source: Source, wanted: Sequence[str], lists: Collection[str]
 
 def parquet_payloads(source: Source, wanted: Sequence[str]) -> Iterator[tuple[Block, Iterable[dict[str, Any]]]]:
     """Yield blocks of the wanted columns, and the other columns of each row as an object."""
-    for batch in batches(source, ()):
+    for batch in batches(source, (), stored=True):
         columns = [_texts(_inner(batch.values, name), False) for name in wanted]
         others = [name for name in batch.values.schema.names if name not in wanted]
         for part, objects in _objects(batch, others):

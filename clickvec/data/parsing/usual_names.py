@@ -52,13 +52,31 @@ USUAL: Mapping[str, Groups] = {
     "query_id": (("qid", "queryid", "topicid"),),
 }  # fmt: skip
 
-CATALOGUE_IDS: Groups = (("id", *USUAL["doc_id"][0]), URLS)  # in a log, a column id may be that of the line
+_CODES: Groups = (
+    ("articleno", "articlenr", "articlenumber", "artikelnr", "artikelnummer", "artnr", "bestellnr", "bestellnummer",
+     "productno", "productnumber", "productcode", "produktnr", "produktnummer", "itemno", "itemnumber", "itemcode",
+     "partno", "partnumber", "idproduct", "pid", "docno"),
+    ("ean", "ean13", "gtin", "gtin13", "gtin14", "upc", "isbn", "isbn10", "isbn13"),
+    ("handle", "slug"),
+)  # fmt: skip
+CATALOGUE_IDS: Groups = (("id", *USUAL["doc_id"][0]), *_CODES, URLS)  # in a log, a column id may be that of the line
+CODES = {name for group in CATALOGUE_IDS[:-1] for name in group}
 
-# What the name of an id ends in that is not a usual one: article_no, EAN, itemCode.
+# What the name of an id ends in that is not a usual one: vendor_no, itemCode, own reference.
 _ID_ENDING = re.compile(
-    r"((^|[^a-z]|(?-i:[a-z](?=[A-Z])))(id|no|nr|num|number|key|ref)|[a-z]{4}(id|number)|uuid|guid|code|sku|isbn|gtin|ean|upc|mpn)$",
+    r"((^|[^a-z]|(?-i:[a-z](?=[A-Z])))(id|no|nr|num|number|key|ref|reference)|[a-z]{4}(id|number|nr|nummer)|uuid|guid|code"
+    r"|sku|isbn|gtin|ean|upc|mpn)[\d.:#]*$",
     re.IGNORECASE,
 )
+# What the name of a column with single words has in it that is something else.
+_NO_ID = re.compile(
+    r"title|titel|name|text|desc|query|url|uri|link|href|image|img|bild|picture|photo|thumb|video|file|path|price|preis"
+    r"|prix|cost|amount|date|datum|time|created|updated|modified|year|rating|score|rank|popular|sales|views|clicks|count"
+    r"|quantity|qty|stock|weight|width|height|length|depth|size|^lat|^lon|^lng|mail|phone",
+    re.IGNORECASE,
+)
+_NO_ID_VALUE = re.compile(r"[+-]?\d+[.,]\d+|\d{4}-\d\d-\d\d.*|\d+[./]\d+[./]\d+|.*(://|@).*|.{100,}", re.DOTALL)
+_MANY = 20  # so many different words are no chance
 
 
 # All names by which a header is recognised.
@@ -87,17 +105,34 @@ def find_usual(groups: Groups, names: Sequence[str], taken: Collection[int]) -> 
 
 
 def likely_ids(names: Sequence[str], columns: Sequence[Sequence[object]]) -> list[str]:
-    """Return the columns that may hold ids, without a usual name: all values are single words and differ."""
-    return [
+    """Return the columns that may hold ids, without a usual name: nearly all values are single words and differ.
+
+    Those that are called like ids come first. In others the words must be many, and must not be plainly something else.
+    """
+    named = [name for name, cells in zip(names, columns, strict=True) if _is_called_id(name) and _differ(cells, 10)]
+    return named + [
         name
         for name, cells in zip(names, columns, strict=True)
-        if cells
-        and _ID_ENDING.search(name.strip())
-        and all(
-            isinstance(cell, str | int) and not isinstance(cell, bool) and len(str(cell).split()) == 1 for cell in cells
-        )
-        and len(set(map(str, cells))) == len(cells)
+        if name not in named
+        and len(cells) >= _MANY
+        and not _NO_ID.search(name)
+        and _differ(cells, 100)
+        and not any(_NO_ID_VALUE.fullmatch(str(cell)) for cell in cells)
     ]
+
+
+def _is_called_id(name: str) -> bool:
+    return _ID_ENDING.search(name.strip()) is not None
+
+
+def _differ(cells: Sequence[object], one_in: int) -> bool:
+    """Return whether the cells are different single words, but for one in so many."""
+    words = {
+        str(cell)
+        for cell in cells
+        if isinstance(cell, str | int) and not isinstance(cell, bool) and len(str(cell).split()) == 1
+    }
+    return bool(words) and len(words) >= len(cells) - len(cells) // one_in
 
 
 def names_sessions(names: Sequence[str], chosen: Mapping[str, str]) -> bool:

@@ -61,6 +61,11 @@ def storable(text: str) -> str | bytes:
     return text
 
 
+def stored_text(stored: str | bytes) -> str:
+    """Return the text that `storable` has made storable."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
 def id_text(doc_id: object) -> str:
     """Return an id as text. Raise if it is neither a str nor an int."""
     if isinstance(doc_id, str):

@@ -25,7 +25,8 @@ from clickvec.storage.database import Database
 
 VERSION = 1  # of the tables
 _CHECKED_BYTES = 32_000_000  # opening checks the structure of a file up to this size, which takes 0.2 s
-_BLOCK = 10_000
+_BLOCK = 10_000  # documents
+_BLOCK_BYTES = 1 << 24  # of their titles and payloads
 _MOST_PARAMETERS = 500  # in a statement; SQLite allows 999 or more
 _ID_INDEX = "CREATE UNIQUE INDEX ids ON documents(id)"
 _SCHEMA = f"""
@@ -92,43 +93,47 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
         file documents.sqlite-wal grows by the size of the documents, and other changes wait, so add millions of
         documents to a live index in several calls. An id that occurs twice in one call is an error.
         """
-        iterator = iter(documents)
-        block = list(itertools.islice(iterator, _BLOCK))
         with self._database.transaction() as connection:
             counters = first = self._counters()
+            rows = document_rows.to_rows(documents, first.last_seq + 1)
+            block = _block(rows, _BLOCK)
             # Sorting all ids at the end is faster than inserting millions of them into the index in any order.
             is_bulk = counters.documents == 0 and len(block) == _BLOCK
             if is_bulk:
                 connection.execute("DROP INDEX ids")
             while block:
                 counters = self._add_block(connection, block, counters, first.last_seq)
-                block = list(itertools.islice(iterator, _BLOCK))
+                block = _block(rows, _BLOCK)
             if is_bulk:
                 try:
                     connection.execute(_ID_INDEX)
                 except sqlite3.IntegrityError:
                     statement = "SELECT id FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 1"
                     doc_id = connection.execute(statement).fetchone()[0]
-                    raise document_rows.duplicate_id(doc_id.decode("utf-8", "surrogatepass")) from None
+                    raise document_rows.duplicate_id(document_rows.stored_text(doc_id)) from None
             if counters != first:
                 document_rows.write_value(connection, "counters", counters._asdict())
         return counters.last_seq - first.last_seq
 
     def _add_block(
-        self, connection: sqlite3.Connection, block: list[Document], counters: document_rows.Counters, before: int
+        self,
+        connection: sqlite3.Connection,
+        block: list[document_rows.Row],
+        counters: document_rows.Counters,
+        before: int,
     ) -> document_rows.Counters:
         added = counters._replace(last_seq=counters.last_seq + len(block), documents=counters.documents + len(block))
         statement = f"INSERT OR IGNORE INTO documents({document_rows.COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
-        rows = document_rows.to_rows(block, counters.last_seq + 1)
-        if connection.executemany(statement, rows).rowcount == len(block):
+        if connection.executemany(statement, block).rowcount == len(block):
             return added
         connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
         replaced: list[int] = []
-        for row, document in zip(document_rows.to_rows(block, counters.last_seq + 1), block, strict=True):
+        for row in block:
             old = self._row_of_id(connection, row[1])
             if old is not None:
                 if old[0] > before:
-                    raise document_rows.duplicate_id(document.id)
+                    doc_id = document_rows.stored_text(row[1])
+                    raise document_rows.duplicate_id(int(doc_id) if row[2] else doc_id)
                 replaced.append(old[0])
                 connection.execute("DELETE FROM documents WHERE seq = ?", (old[0],))
             connection.execute(statement, row)
@@ -226,7 +231,7 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
         statement = f"{_SELECT} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
         while after < upto:
             with self._database.connection() as connection:
-                rows = connection.execute(statement, (after, upto, size)).fetchall()
+                rows = _block(connection.execute(statement, (after, upto, size)), size)
             documents = [self._document(row) for row in rows]
             if not rows:
                 return
@@ -316,6 +321,17 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
         if database.path is not None:
             return DocumentStore.open, (database.path, database.writing)
         return _load, (database.content(),)
+
+
+def _block(rows: Iterator[document_rows.Row], most: int) -> list[document_rows.Row]:
+    """Return the next rows: at most so many, and of a limited size together, or one."""
+    block, size = list[document_rows.Row](), 0
+    for row in itertools.islice(rows, most):
+        block.append(row)
+        size += len(row[3]) + len(row[4] or b"")
+        if size >= _BLOCK_BYTES:
+            break
+    return block
 
 
 def _load(content: bytes) -> DocumentStore:

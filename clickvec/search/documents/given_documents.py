@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from clickvec.data.parsing.given_table import is_table, table_name, table_rows
 from clickvec.data.parsing.header import Keys
 from clickvec.data.parsing.source import Table
 from clickvec.data.parsing.usual_names import likely_ids
+from clickvec.data.titles import MAX_TITLE
 from clickvec.errors import ClickvecError
 from clickvec.search.documents.document import Change, Document
 
+Row = TypeVar("Row", Document, Change)
 Given = Iterable[Document | Title | Mapping[str, Any] | tuple[Any, ...] | str] | Table
 
 _LOOKED_AT = 1_000  # dicts, to see whether a column without a usual name holds the ids
@@ -73,7 +75,7 @@ def _not_exchanged(given: Sequence[Any], name: str) -> Sequence[Any]:
 
 def _change(row: object, number: int, keys: Keys) -> Change:
     if isinstance(row, Change):
-        return row._replace(id=_plain(row.id))
+        return _checked(row._replace(id=_plain(row.id)))
     if not isinstance(row, Mapping):
         raise ClickvecError(f"changes[{number}] is of type {type(row).__name__}; give a dict with id and new values")
     doc_id, title, payload = _split(row, f"changes[{number}]", number, keys)
@@ -81,7 +83,21 @@ def _change(row: object, number: int, keys: Keys) -> Change:
         raise ClickvecError(f"changes[{number}] has no id; its keys are {', '.join(row) or 'none'}")
     if title is None and "title" in keys.find(number, row):
         raise ClickvecError(f"changes[{number}] removes the title, which every document has; leave it out to keep it")
-    return Change(doc_id, title, payload)
+    return _checked(Change(doc_id, title, payload))
+
+
+def _checked(given: Row) -> Row:
+    """Return a document or a change. Raise if its id is blank, if its title is too long, or if it blanks a title."""
+    if isinstance(given.id, str) and not given.id.strip():
+        raise ClickvecError(f"the id {given.id!r} of the title {given.title!r:.100} is blank; give a text or a number")
+    if isinstance(given.title, str):
+        if len(given.title) > MAX_TITLE:
+            raise ClickvecError(
+                f"the title of the id {given.id!r} has {len(given.title):,} characters, more than {MAX_TITLE:,}"
+            )
+        if isinstance(given, Change) and not given.title.strip():
+            raise ClickvecError(f"the new title of the id {given.id!r} is blank; leave it out to keep the old one")
+    return given
 
 
 def _of_lists(
@@ -99,7 +115,7 @@ def _of_lists(
     for name, values in columns.items():
         if len(values) != len(texts):
             raise ClickvecError(f"there are {len(texts)} titles and {len(values)} {name}; give one per title")
-    return list(map(Document, columns["ids"], texts, columns["payloads"]))
+    return [_checked(Document(*row)) for row in zip(columns["ids"], texts, columns["payloads"], strict=True)]
 
 
 def _of_rows(rows: Given, numbered: bool) -> Iterator[Document]:
@@ -116,7 +132,7 @@ def _of_rows(rows: Given, numbered: bool) -> Iterator[Document]:
         if not is_missing and number and not has_ids:
             raise ClickvecError(f"documents[{number}] has an id, but those before have none; give each document one")
         has_ids = not is_missing
-        yield document._replace(id=str(number)) if is_missing else document
+        yield _checked(document._replace(id=str(number)) if is_missing else document)
 
 
 def _document(row: object, number: int, keys: Keys) -> Document:

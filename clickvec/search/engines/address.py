@@ -65,8 +65,12 @@ def parse_address(text: str) -> Address:
     try:
         parts = urlsplit(text.rstrip("&?"))
         port = parts.port
-    except ValueError as error:
-        raise _bad(kind, f"its host or port is wrong ({error})") from None
+    except ValueError:  # its message may hold a part of the password
+        raise _bad(
+            kind, "its host or port is wrong, or the password holds / ? # or [, written %2F %3F %23 %5B"
+        ) from None
+    user, at, host = parts.netloc.rpartition("@")
+    parts = parts._replace(netloc=f"{user.replace('@', '%40')}{at}{host}")  # the server would end the password before
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     shown = _shown(parts, kind, port)
     if kind == "milvus":

@@ -6,7 +6,6 @@ titles that were added later. Both give their postings by the hash of a word (wo
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from clickvec.storage.arrays import check_texts
 Hashes = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 MOST = 255  # the largest frequency and length in a code
-_TITLES_AT_ONCE = 10_000
 _KEPT = 10_000  # words whose postings are known
 _DTYPES = {
     "hashes": np.uint64, "offsets": np.int64, "positions": np.int32, "codes": np.uint16, "lengths": np.uint8,
@@ -57,15 +55,13 @@ class WordSegment:
         """Index titles. They are read once and not kept; memory is needed for the words and the postings."""
         ids = _Ids()
         tokens, counts, lengths = array("i"), array("i"), array("i")
-        remaining = iter(titles)
-        while block := list(islice(remaining, _TITLES_AT_ONCE)):
-            for title in block:
-                words = plain_words(title)
-                extra = extra_words(title, words)
-                lengths.append(len(words))
-                counts.append(len(words) + len(extra))
-                tokens.extend([ids[word] for word in words])
-                tokens.extend([ids[word] for word in extra])
+        for title in titles:
+            words = plain_words(title)
+            extra = extra_words(title, words)
+            lengths.append(len(words))
+            counts.append(len(words) + len(extra))
+            tokens.extend([ids[word] for word in words])
+            tokens.extend([ids[word] for word in extra])
         hashes = np.fromiter(map(word_hash, ids.words), np.uint64, len(ids.words))
         order = np.argsort(hashes, kind="stable")
         rank = np.empty(len(order), np.int32)

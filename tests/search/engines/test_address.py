@@ -23,6 +23,12 @@ def test_the_parts_of_an_address() -> None:
     assert parse_address("postgresql:///shop?host=/tmp/socket").name == "clickvec"
     other = parse_address("milvus://me:cret@[::1]:19531/shop?collection=Titles&words=postgresql://u:p@h/db?table=w&x=y")
     assert (other.url, other.name, other.user, other.password) == ("http://[::1]:19531/shop", "Titles", "me", "cret")
+    unquoted = parse_address("postgresql://bob:hun@ter2@h/db")  # the first @ would end the password for the server
+    assert (unquoted.url, unquoted.shown) == (
+        "postgresql://bob:hun%40ter2@h/db",
+        "postgresql://bob@h/db (table clickvec)",
+    )
+    assert parse_address("milvus://bob:hun@ter2@h?words=F").password == "hun@ter2"
     assert other.words == "postgresql://u:p@h/db?table=w&x=y"
     assert "cret" not in f"{one!r} {one.shown} {other!r} {other.shown}"
     assert is_address("mysql://x")
@@ -37,6 +43,8 @@ def test_the_parts_of_an_address() -> None:
         ("mysql://u:cret@h/db", "postgresql"),
         ("postgresql://u:cret@h", "no database"),
         ("postgresql://u:cret@h:port/db", "port"),
+        ("postgresql://u:cret#2@h/db", "%23"),
+        ("postgresql://u:cret/2@h/db", "%2F"),
         ("postgresql://u:cret@h/db?table=Robert'); DROP TABLE x;--", "small letters"),
         ("postgresql://u:cret@h/db?table=" + "a" * 60, "at most 40"),
         ("milvus://u:cret@h:19530", "words"),

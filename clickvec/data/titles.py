@@ -262,7 +262,7 @@ def _json_blocks(source: Source, ids: Ids) -> Iterator[_Block]:
     is_nested = any("." in name for name in source.columns.names.values())
     has_nulls = source.format == "jsonl" and not source.in_memory  # in the payload too
     has_ids: bool | None = None
-    for objects in json_objects(source, column_names(source.path) if source.format == "parquet" else ()):
+    for objects in json_objects(source, column_names(source.path) if source.format == "parquet" else (), stored=True):
         if has_ids is None and objects:
             has_ids = _has_ids(source, ids, keys, objects)
         rows = []

@@ -15,13 +15,16 @@ from clickvec.storage.json_files import parse_json
 _EXACT = 2.0**53  # floats are exact below
 
 
-def json_objects(source: Source, names: Sequence[str] = ()) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+def json_objects(
+    source: Source, names: Sequence[str] = (), stored: bool = False
+) -> Iterator[list[tuple[int, dict[str, Any]]]]:
     """Yield lists of (line number, object), one list for each block of lines, which a pipe gives as they arrive.
 
-    Of a Parquet file, only the columns that hold one of the `names` are read.
+    Of a Parquet file, only the columns that hold one of the `names` are read. If each object will be `stored`, it must
+    not stand for a thousand times its own size.
     """
     if source.format == "parquet":
-        yield from parquet_objects(source, names)
+        yield from parquet_objects(source, names, stored)
         return
     if source.in_memory:
         for rows in source.objects or _frame_objects(source):

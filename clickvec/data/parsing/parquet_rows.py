@@ -49,11 +49,13 @@ def parquet_payloads(source: Source, wanted: Sequence[str]) -> Iterator[tuple[Bl
             yield block, [value for number, value in objects if number in good]
 
 
-def parquet_objects(source: Source, wanted: Sequence[str]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Yield lists of (number, object) of the columns that hold the wanted names, with null."""
+def parquet_objects(
+    source: Source, wanted: Sequence[str], stored: bool = False
+) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    """Yield lists of (number, object) of the columns that hold the wanted names, with null. See `batches`."""
     with opened(source.path) as file:
         names = [name for name in file.schema_arrow.names if any(_holds(name, other) for other in wanted)]
-    for batch in batches(source, names):
+    for batch in batches(source, names, stored):
         for _, objects in _objects(batch, names, nulls=True):
             yield objects
 

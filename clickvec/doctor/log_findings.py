@@ -36,7 +36,10 @@ def lines_finding(bad: BadLines, counted: Counted, cures: Cures) -> Finding:
         text += f" {count_of(count, 'good line')} ({percent(count, bad.total)}) give no pair: {reason}."
     share = bad.count / bad.total if bad.total else 0.0
     advice, cure = NOTHING, ""
-    if share > BAD_ALLOWED:
+    if share > BAD_ALLOWED and bad.likely_encoding:
+        advice = "The file has another encoding, or parts in two encodings. Name the encoding:"
+        cure = cures("doctor", "--encoding", bad.likely_encoding)
+    elif share > BAD_ALLOWED:
         allowed = min(1.0, math.ceil(100 * share) / 100)
         advice = "Repair the file. If these lines can be left out:"
         cure = cures.train("--max-bad", f"{allowed:g}")

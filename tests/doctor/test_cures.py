@@ -102,6 +102,17 @@ def test_what_is_planted_is_found_and_the_pasted_command_cures_it(
         check_tells(done.err, "--max-per-client: 3,000 lines")
 
 
+def test_a_file_whose_other_encoding_begins_late_is_cured_by_its_name(tmp_path: Path) -> None:
+    """The first bytes are those of UTF-8."""
+    path, plain = tmp_path / "late.tsv", "".join(f"{query}\t{title}\n" for query, title in rows())
+    late = "".join(f"{query}\t{title} f\u00fcr G\u00e4ste\n" for query, title in rows()[:200])
+    path.write_bytes(b"query\ttitle\n" + (plain * 2).encode() + late.encode("cp1252"))
+    found = findings(path)["lines"]
+    verb, *arguments = shlex.split(found["cure"])[1:]
+    assert (verb, arguments) == ("doctor", [str(path), "--encoding", "cp1252"])
+    assert not findings(*arguments)["lines"]["numbers"]["bad"]
+
+
 def test_every_command_of_the_doctor_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()

@@ -122,11 +122,16 @@ class BadLines:
                 f"more than --max-bad {max_bad:g} allows; first: {self.examples[0]}{self._encoding_hint()}"
             )
 
-    def _encoding_hint(self) -> str:
-        """Return the cure if most bad lines are of another encoding."""
-        if 2 * max(self.reasons["not UTF-8"], self.reasons["NUL byte"]) < self.count:
+    @property
+    def likely_encoding(self) -> str:
+        """The encoding that most bad lines seem to have, nothing if they are bad for other reasons."""
+        if not self.count or 2 * max(self.reasons["not UTF-8"], self.reasons["NUL byte"]) < self.count:
             return ""
-        return f". Name the encoding of the file with --encoding {'cp1252' if self.reasons['not UTF-8'] else 'utf-16'}"
+        return "cp1252" if self.reasons["not UTF-8"] else "utf-16-le"
+
+    def _encoding_hint(self) -> str:
+        encoding = self.likely_encoding
+        return f". Name the encoding of the file with --encoding {encoding}" if encoding else ""
 
 
 @dataclass(frozen=True, repr=False)

@@ -78,7 +78,8 @@ def search(
                     print_result("\n".join(_facet_line(field, facet) for field, facet in counts.items()))
                 for word, others in corrected.items():
                     instead = f"; searching for {', '.join(others)} instead" if others else ""
-                    print_message(f"No title contains {word!r}{instead}")
+                    if others or hits:  # without hits, the next message says it
+                        print_message(f"No title contains {word!r}{instead}")
                 if not hits and (queries or query.strip()):  # a blank line of stdin is not a query
                     limits = {"--where": where, "--offset": offset, "--min-score": min_score is not None}
                     reason = _why_no_hits(index, query, mode, [name for name, is_set in limits.items() if is_set])

@@ -772,7 +772,7 @@ def test_another_grid_or_other_settings_are_other_scores(
 @pytest.mark.parametrize(
     ("systems", "setting", "tells"),
     [
-        ("bm25", "nosuch=1", ["nosuch", "nearest"]),
+        ("bm25", "nosuch=1", ["nosuch", "such as epochs"]),
         ("bm25", "cels=8", ["cels", "cells"]),
         ("bm25", "cells=many", ["cells", "many"]),
         ("bm25", "tower=rnn", ["tower", "--systems"]),

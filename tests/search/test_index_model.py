@@ -277,7 +277,7 @@ class OnDisk(RuleBasedStateMachine):
         self.by(door).add(changed)
         self.put(*changed)
 
-    @rule(door=doors, numbers=st.lists(which, min_size=1, max_size=3), values=fields, title=st.none() | titles)
+    @rule(door=doors, numbers=st.lists(which, min_size=1, max_size=3), values=fields, title=st.none() | titles.filter(str.strip))
     def update(self, door: str, numbers: list[int], values: dict[str, Any], title: str | None) -> None:
         """Change single fields."""
         changes = [Change(doc_id, title, values) for doc_id in self.some(numbers)]

@@ -89,6 +89,7 @@ FUSIONS = (
 )  # fmt: skip
 
 titles = st.lists(st.sampled_from(WORDS) | st.sampled_from(SIMILAR), max_size=5).map(" ".join)
+new_titles = titles.filter(str.strip)  # a change must not blank a title
 ids = st.integers(0, 14) | st.integers(0, 14).map(str)
 payloads = st.none() | st.fixed_dictionaries({"n": st.integers(0, 3)}, optional={"brand": st.sampled_from("xy")})
 documents = st.lists(st.builds(Document, ids, titles, payloads), max_size=6, unique_by=lambda one: str(one.id))
@@ -277,7 +278,7 @@ class OnDisk(RuleBasedStateMachine):
         self.by(door).add(changed)
         self.put(*changed)
 
-    @rule(door=doors, numbers=st.lists(which, min_size=1, max_size=3), values=fields, title=st.none() | titles.filter(str.strip))
+    @rule(door=doors, numbers=st.lists(which, min_size=1, max_size=3), values=fields, title=st.none() | new_titles)
     def update(self, door: str, numbers: list[int], values: dict[str, Any], title: str | None) -> None:
         """Change single fields."""
         changes = [Change(doc_id, title, values) for doc_id in self.some(numbers)]

@@ -9,14 +9,17 @@ import re
 
 # The user name may hold no colon. The password of a database ends at the last @, because people forget to quote it.
 _PASSWORD = re.compile(
-    r"\b((?:postgres(?:ql)?|milvus):/{1,2}[^\s/:@]*:)\S*@|\b([a-z][a-z0-9+.-]*:/{1,2}[^\s/:@]*:)[^\s/@]+@"
+    r"\b((?:postgres(?:ql)?|milvus):/{1,2}[^\s/:@]*:)(?:\S*|[^@/\n]*)@|\b([a-z][a-z0-9+.-]*:/{1,2}[^\s/:@]*:)[^\s/@]+@",
+    re.IGNORECASE,
 )
-_PARAMETER = re.compile(r"([?&]password=)[^\s&]+")
+_PARAMETER = re.compile(r"([?&]password=)[^\s&]+", re.IGNORECASE)
 
 
 def without_passwords(text: str) -> str:
     """Return a text with *** for each password of an address in it."""
-    return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1\2***@", text)) if "@" in text or "password=" in text else text
+    if "@" not in text and "password=" not in text.lower():
+        return text
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1\2***@", text))
 
 
 class ClickvecError(Exception):

@@ -1,5 +1,7 @@
 """The Python API: what a newcomer writes first ends in a result, or in one sentence that says what to give."""
 
+import contextlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +56,7 @@ def test_wrong_keywords_of_train(settings: dict[str, object], message: str, tmp_
         (lambda e: clickvec.Index("index"), "opened by Index.open"),
         (lambda e: clickvec.Index.build(e).add(["tea"]), r"documents\[0\] has no id"),
         (lambda e: clickvec.Index.build(e).delete(5), "ids must be a list, not the single int 5"),
+        (lambda e: clickvec.Index.build(e).delete({"id": ["a", "b"]}), "the dict is a table; give only its ids"),
         (lambda e: clickvec.Index.build(e).search(5), "query is of type int"),
         (lambda e: clickvec.Index.build(e).search("tea", k="ten"), "k is of type str"),
         (lambda e: clickvec.Index.build(e).search("tea", min_score="x"), "min_score is of type str"),
@@ -97,3 +100,15 @@ def test_representations_are_short(encoder: clickvec.Encoder, tmp_path: Path) ->
         assert len(repr(thing)) < 700, type(thing)
     assert repr(Hit(1, "tea", 0.5)) == "Hit(id=1, title='tea', score=0.5000 (cosine 0.0000, bm25 0.000))"
     assert repr(ClickLog([], [], np.zeros(0))) == "ClickLog(0 pairs with clicks)"
+
+
+def test_columns_of_tables_are_lists_of_titles_and_ids(encoder: clickvec.Encoder) -> None:
+    titles, ids = ["green tea", "oat milk"], [7, 8]
+    tables = [{"id": np.array(ids), "title": np.array(titles, object)}]
+    for name in ("pandas", "polars"):
+        with contextlib.suppress(ImportError):
+            tables.append(importlib.import_module(name).DataFrame({"id": ids, "title": titles}))
+    for table in tables:
+        index = clickvec.Index.build(encoder, titles=table["title"], ids=table["id"])
+        assert [(document.id, document.title) for document in index] == [(7, "green tea"), (8, "oat milk")]
+        assert index.delete(table["id"]) == 2

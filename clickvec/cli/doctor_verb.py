@@ -97,9 +97,11 @@ def examine_log(
         yield from read_events(logs, columns, catalogue=catalogue, queries=queries, bad=bad)
         columns.check_used()
 
-    options = [("--catalogue", catalogue), ("--queries", queries)]
-    given = [*map(str, logs), *(str(part) for option in options if option[1] for part in option)]
-    cures = Cures([*given, *["--no-header"] * (not columns.header)], columns.names, _text_columns(logs, columns))
+    delimiter = "tab" if columns.delimiter == "\t" else columns.delimiter
+    options = {"catalogue": catalogue, "queries": queries, "delimiter": delimiter, "encoding": columns.encoding}
+    given = [*map(str, logs), *["--no-header"] * (not columns.header)]
+    read_with = {f"--{name}": str(value) for name, value in options.items() if value is not None}
+    cures = Cures(given, columns.names, _text_columns(logs, columns), read_with)
     with tuned_for_training():
         return examine(
             blocks(), bad, describe_files(logs), recipe, cost=cost, forecast=forecast, device=device, progress=Bar(),

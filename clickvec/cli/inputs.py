@@ -62,11 +62,12 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume the interrupted r
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 RecipeName = Annotated[str, typer.Option("--recipe", help="default: the best settings so far; paper: the paper's.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override a setting: key=value. Repeatable.")]
-ModelPath = Annotated[Path, typer.Argument(parser=model_location, help="A model folder, or that of up.")]
+ModelPath = Annotated[Path, typer.Argument(parser=model_location, help="A folder of a model, or of `clickvec up`.")]
 ModelOrIndex = Annotated[
     Path,
     typer.Argument(
-        parser=lambda text: Path(model_or_index(text)), help="A model folder, an index folder, or that of up."
+        parser=lambda text: Path(model_or_index(text)),
+        help="A folder of a model, an index, or `clickvec up`.",
     ),
 ]
 IndexLocation = Annotated[
@@ -93,11 +94,13 @@ ColumnNames = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(metavar="SIGN", help="What separates columns: , ; | or tab. Default: told by the first line."),
+    typer.Option(metavar="SIGN", help="What separates columns: , ; | or tab. Default: detected from the first line."),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The encoding of text files, such as cp1252. Default: told by the first bytes."),
+    typer.Option(
+        metavar="NAME", help="The encoding of text files, such as cp1252. Default: detected from the first bytes."
+    ),
 ]
 LogCatalogue = Annotated[
     Path | None,

@@ -160,7 +160,7 @@ def retrain(
         typer.Argument(
             metavar="INDEX",
             parser=lambda text: Path(inputs.index_location(text)),
-            help="An index folder, or that of up.",
+            help="A folder of an index, or of `clickvec up`.",
         ),
     ],
     clicks: Annotated[

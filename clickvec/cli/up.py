@@ -196,7 +196,8 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
     for path in (*files, *filter(None, others)):
         if not is_beir(path):
             check_file(path)
-    if columns.names:  # each stage reads only some of the files, so all of them are looked at here
+    has_options = bool(columns.names) or columns.delimiter is not None
+    if has_options:  # each stage reads only some of the files, so all of them are looked at here
         for file in files:
             next(
                 iter(read_events([file], columns, catalogue=catalogue, queries=queries, bad=BadLines(), max_bad=1.0)),
@@ -205,7 +206,7 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
     if catalogue:
         with _plain_words(logging.ERROR):  # the stage index says whether row numbers are the ids
             next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
-    if columns.names:
+    if has_options:
         columns.check_used()
 
 

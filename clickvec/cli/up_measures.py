@@ -55,6 +55,7 @@ def measure(folder: UpFolder, judged: Path | None, source: str, max_bad: float) 
                 told = Told(f"Nothing: {error}.")
         elif figures := index.encoder.model.training.get("held_out"):
             told = _cross_validated(figures, measured)
+            measured["data"] = f"clicks of {source}, cross-validated"
     measured["note"] = told.text
     write_json(folder.about / "measured.json", measured)
     return told

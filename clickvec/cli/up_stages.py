@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 IMPRESSIONS = 600_000  # of the built-in log, as in `clickvec demo`
 MANY_PAIRS = 50_000  # with more pairs, FEWER_EPOCHS give nearly the same model in less time (docs/up.md)
 FEWER_EPOCHS = 3
+COLUMN_OPTIONS = ("--columns", "--delimiter", "--encoding")
 NEW_FORMATS = 5  # raise this if a stage gives another result for the same inputs
 
 
@@ -94,6 +95,7 @@ class Plan:
             "the catalogue": hash_files([self.catalogue] if self.catalogue else []),
             "--queries": hash_files([self.options.queries] if self.options.queries else []),
             "--columns": hash_value([dict(self.columns.names), self.columns.header]),
+            **{f"--{name}": hash_value(getattr(self.columns, name)) for name in ("delimiter", "encoding")},
         }
 
     @property
@@ -310,7 +312,7 @@ def _index_inputs(plan: Plan) -> Inputs:
     folder, model = plan.folder, open_model(plan.folder.model)
     source = {"the titles": hash_files([folder.titles])}
     if plan.catalogue:
-        source = {name: plan.files[name] for name in ("the catalogue", "--columns")}
+        source = {name: plan.files[name] for name in ("the catalogue", *COLUMN_OPTIONS)}
     options = {f"--{name}": getattr(plan.options, name) for name in ("vectors", "search", "numbers")}
     return {"the model": model.fingerprint, "the fusion": hash_value(model.fusion), **source, **options}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 class Cures:
     """Commands for a log.
 
-    `arguments` are its files and the options with which they were read, without --columns: these are `columns`. `texts`
-    are the columns of query and title in the files, if they have names.
+    `arguments` are its files, and `read_with` the options with which they were read, without --columns: these are
+    `columns`. `texts` are the columns of query and title in the files, if they have names.
     """
 
     def __init__(
@@ -17,8 +17,10 @@ class Cures:
         arguments: Sequence[str] = ("LOG",),
         columns: Mapping[str, str] | None = None,
         texts: tuple[str, str] | None = None,
+        read_with: Mapping[str, str] | None = None,
     ) -> None:
         self._arguments, self._columns, self._texts = tuple(arguments), columns or {}, texts
+        self._read_with = read_with or {}
 
     def __call__(self, verb: str, *options: str, out: str = "", columns: Mapping[str, str] | None = None) -> str:
         """Return the command of a verb. It writes to `out`, or to a similar name if there is something already."""
@@ -26,7 +28,8 @@ class Cures:
         parts = [f'"{part}"' if "," in part else part for part in named]
         names = ["--columns", ",".join(parts)] if parts else []
         to = ["--out", free_name(out)] if out else []
-        return shlex.join(["clickvec", verb, *self._arguments, *names, *options, *to])
+        same = [part for option, value in self._read_with.items() if option not in options for part in (option, value)]
+        return shlex.join(["clickvec", verb, *self._arguments, *same, *names, *options, *to])
 
     def exchange(self) -> str:
         """Return the command that examines the log with query and title exchanged; nothing if they have no names."""

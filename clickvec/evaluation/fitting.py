@@ -121,7 +121,7 @@ def verdict(report: dict[str, Any]) -> str:
     if not figures:
         by = "words alone" if chosen == "words" else "the default fusion"
         return f"Hybrid search ranks by {by}: {report['reason']}. {CURE}"
-    if "clicks" not in figures:
+    if "reliability" not in report:
         return _verdict_of_few(report["queries"], chosen, figures)
     if chosen == "words":
         return (
@@ -145,12 +145,13 @@ def verdict(report: dict[str, Any]) -> str:
 def _verdict_of_few(queries: int, chosen: str, figures: dict[str, float]) -> str:
     """Say what was chosen on few queries, and why."""
     measure = MEASURES[CHOSEN_BY]
-    others = ", ".join(f"{figures[name]:.1f} by {_CALLED[name]}" for name in figures if name != chosen)
+    others = ", ".join(f"{figures[name]:.1f} by {_CALLED.get(name, name)}" for name in figures if name != chosen)
     start = TRAINED if TRAINED in figures else "words"
     why = "nothing else is better" if chosen == start else f"it is better than {_CALLED[start]}"
     return (
-        f"Hybrid search ranks by {_CALLED[chosen]}: on {queries:,} queries, {why} by more than {ERRORS_OF_FEW} "
-        f"standard errors ({measure} {figures[chosen]:.1f}, and {others}). {FEWEST_QUERIES} queries would do to fit it."
+        f"Hybrid search ranks by {_CALLED.get(chosen, chosen)}: on {queries:,} queries, {why} by more than "
+        f"{ERRORS_OF_FEW} standard errors ({measure} {figures[chosen]:.1f}, and {others}). "
+        f"Fitting a fusion takes at least {FEWEST_QUERIES} queries."
     )
 
 

@@ -14,12 +14,12 @@ from clickvec.data import ClickLog, JudgedQuery
 from clickvec.errors import ClickvecError
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.evaluation.metrics import ndcg_of_gains, recall_at, reciprocal_rank
+from clickvec.model.fusion_report import MEASURES as MEASURES
 from clickvec.search.documents.document import Document
 from clickvec.search.hits import Hit
 from clickvec.search.index import Index
 from clickvec.text.tokens import canonical
 
-MEASURES = ("MRR@10", "Recall@100", "NDCG@10")
 DEPTH = 100
 
 Source = Iterable[JudgedQuery] | ClickLog | Collection

@@ -169,7 +169,7 @@ def _explain_in_index(
     top = _top(fused_query)
     if title is None and top is None:
         raise ClickvecError(f"the index finds nothing for {query!r}; give another query, or a title")
-    explained = top if title is None and top else _look_up(index, view, title or "")
+    explained = top if title is None and top else _look_up(index, view, "" if title is None else title)
     rank = _rank(fused_query, explained, top)
     other = None
     if compare_with is not None:

@@ -50,7 +50,8 @@ def _held_out(figures: dict[str, Any] | None) -> dict[str, Any]:
     measures = {
         f"{system['system']} {name}": system[name] for system in figures["systems"] for name in system["intervals"]
     }
-    return {"held-out clicks": {"queries": figures["queries"], "titles": figures["titles"], **measures}}
+    name = "cross-validated clicks" if "folds" in figures else "held-out clicks"
+    return {name: {"queries": figures["queries"], "titles": figures["titles"], **measures}}
 
 
 def computed_by(tower: Tower) -> str:

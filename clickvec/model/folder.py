@@ -20,6 +20,7 @@ import numpy as np
 from clickvec.config import MAX_COUNT, Tower
 from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model import forward
+from clickvec.model.fusion_report import is_report
 from clickvec.storage.arrays import write_arrays
 from clickvec.storage.files import check_replaceable, replacing, write_json, write_lines
 from clickvec.storage.json_files import json_hash
@@ -159,14 +160,16 @@ def _read_fusion(stored: object, path: Path) -> tuple[dict[str, Any] | None, dic
     """Return how an index of the model ranks, and how that was chosen; None if training did not choose it."""
     if stored is None:
         return None, None
-    if not isinstance(stored, dict) or not isinstance(stored.get("report"), dict | None):
+    if not isinstance(stored, dict):
         raise ValueError("fusion")
+    if (report := stored.get("report")) is not None and not is_report(report):
+        raise ValueError("the report of the fusion")
     fusion = {"method": stored["method"], "weights": stored["weights"]}
     if stored["hash"] != json_hash(fusion):
         raise UnavailableError(
             f"{path}/config.json was changed: the hash of its fusion disagrees; copy the folder again"
         )
-    return fusion, stored.get("report")
+    return fusion, report
 
 
 def _check_kinds(config: Mapping[str, Any]) -> None:

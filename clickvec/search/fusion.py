@@ -263,7 +263,12 @@ class Fusion:
 
 
 def fusion_settings(model: Model) -> dict[str, Any]:
-    """Return the settings of an index that ranks as training has chosen for its model, or by default."""
+    """Return the settings of an index that ranks as training has chosen for its model, or by default.
+
+    Raise if the model, which may be a stranger's, has a fusion that no index can use.
+    """
+    if model.fusion is not None:
+        Fusion.from_json(model.fusion)
     return {"fusion": model.fusion, "fusion_report": model.fusion_report}
 
 

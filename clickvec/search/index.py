@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clickvec.data.parsing.given_table import has_columns, table_name
 from clickvec.errors import ClickvecError, check_type
 from clickvec.model.encoder import Encoder
 from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
@@ -170,6 +171,8 @@ class Index(Searchable):
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete titles by id. Return how many of the ids existed."""
+        if has_columns(ids):
+            raise ClickvecError(f"{table_name(ids)} is a table; give only its ids, as in table['id']")
         if isinstance(ids, str | int):
             raise ClickvecError(f"ids must be a list, not the single {type(ids).__name__} {ids!r}")
         return self._live.delete(list(ids))
@@ -179,10 +182,10 @@ class Index(Searchable):
     ) -> None:
         """Fuse words and vectors in this way from now on, with these constants of BM25.
 
-        `report` says how the fusion was chosen, in plain values.
+        `report` says how the fusion was chosen, as `fusion_report` has it.
         """
         constants = {name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
-        self._live.set_state(fusion=fusion.as_json(), fusion_report=report, **constants)
+        self._live.set_state(**_checked({"fusion": fusion.as_json(), "fusion_report": report, **constants}))
 
     def use_model(
         self,
@@ -197,7 +200,7 @@ class Index(Searchable):
         the fusion was chosen.
         """
         chosen = {"fusion": fusion.as_json(), "fusion_report": report} if fusion else fusion_settings(encoder.model)
-        self._live.use_model(encoder, progress, **chosen)
+        self._live.use_model(encoder, progress, **_checked(chosen))
 
     def compact(self, progress: Progress | None = None) -> None:
         """Write everything that is derived from the documents again. This happens by itself after many changes."""
@@ -233,3 +236,10 @@ class Index(Searchable):
 def _check_encoder(encoder: Encoder) -> None:
     if not hasattr(encoder, "encode_document"):
         check_type("encoder", encoder, Encoder, 'what clickvec.train returns, or clickvec.Encoder.load("MODEL")')
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings for an index. Raise if one is not valid: the index could not be opened any more."""
+    if name := Settings(**values).invalid():
+        raise ClickvecError(f"{name} cannot be {values[name]!r:.100}; nothing was changed")
+    return values

@@ -144,8 +144,12 @@ def _sync(path: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write indented JSON."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write indented JSON. Where a text has half of a surrogate pair, which UTF-8 has not, it is all ASCII."""
+    try:
+        data = json.dumps(value, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        data = json.dumps(value, indent=2).encode()
+    path.write_bytes(data + b"\n")
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

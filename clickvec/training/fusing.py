@@ -72,12 +72,14 @@ def fit_and_measure(
     held_out = dev if dev is None or isinstance(dev, Collection) else judged_collection(dev, catalogue)
     index = None if held_out is None else Index.build(Encoder(model), held_out.catalogue.titles)
     queries = [] if index is None or held_out is None else _gather(index, held_out, MOST_QUERIES, progress)
-    folds = 0
+    folds, searched = 0, catalogue
     if len(queries) < FEWEST_QUERIES and texts is not None and _can_be_folded(data, texts):
         folds = FOLDS
         log.info("Training %d models on parts of the log: with few queries, this is how the fusion is fitted.", FOLDS)
-        for number, (part, clicks) in enumerate(_folds(data, texts.texts, catalogue)):
-            fold = Index.build(Encoder(train_fold(part, number)), catalogue.titles)
+        searched = Catalogue(catalogue.titles)
+        searched.add(texts.texts.titles[: data.clicked_titles])  # the catalogue of a judged set may lack them
+        for number, (part, clicks) in enumerate(_folds(data, texts.texts, searched)):
+            fold = Index.build(Encoder(train_fold(part, number)), searched.titles)
             queries += _gather(fold, clicks, MOST_QUERIES // FOLDS, progress)
     if start is not None and len(queries) < FEWEST_QUERIES:
         model = model._replace(fusion=start.fusion, fusion_report=start.fusion_report)
@@ -90,7 +92,7 @@ def fit_and_measure(
         if (told := verdict(fitted.report)) and (dev is not None or texts is not None):
             log.info(told)
         if test is None and folds:
-            model.training["held_out"] = _cross_validated(fitted, queries, len(catalogue.titles))
+            model.training["held_out"] = _cross_validated(fitted, queries, len(searched.titles))
     if index is not None and isinstance(dev, Collection) and test is not None:
         model.training["held_out"] = _figures(index, dev, test, progress)
     return model
@@ -108,14 +110,15 @@ def _choose(queries: list[FittedQuery], different: int, folds: int, progress: Pr
         reason = f"the model was trained on {count}, and with fewer than {least:,} it is not known to be better"
         fitted = unmeasured("words", different, reason)
     else:
-        fitted = unmeasured("default", different, "there are no queries to choose another one on")
+        fitted = unmeasured("default", different, "there are no held-out queries to choose a fusion")
     return fitted._replace(report=fitted.report | {"folds": folds})
 
 
 def _different_queries(data: Dataset, texts: LogTexts | None) -> int:
-    """Return how many queries the log has. Near-duplicates count once, if their texts are known."""
-    if texts is None:
-        return len(data.queries.offsets) - 1
+    """Return how many queries the log has. In a small log, near-duplicates count once, if their texts are known."""
+    count = len(data.queries.offsets) - 1
+    if texts is None or count > MOST_PAIRS:
+        return count
     return len(np.unique(near_duplicate_groups(_queries(data, texts.texts))))
 
 

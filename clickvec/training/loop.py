@@ -164,7 +164,7 @@ class Run:
             negatives = outcome.negatives if negatives is None else negatives
             state.batch, state.weight_sum = state.batch + 1, state.weight_sum + outcome.weight
             now, stopped, ended = time.monotonic(), self.stop.is_set(), state.batch == self.batches
-            to_save = self.workers.is_first and (stopped or now - saved > CHECKPOINT_SECONDS)
+            to_save = self.workers.is_first and (stopped or (now - saved > CHECKPOINT_SECONDS and not self._is_part))
             if to_save or ended or now - reported > REPORT_SECONDS:
                 state.loss_sum, state.masked, reported = float(total), int(masked), now
                 self._check_finite(weights=to_save)
@@ -173,6 +173,8 @@ class Run:
                         label, state.batch * size, self.pairs, f"loss {state.loss_sum / state.weight_sum:.4f}"
                     )
             if to_save:
+                if self._is_part:
+                    raise Interrupted("Training stopped while the fusion was fitted. Resume it with --resume")
                 state.seconds += now - begun
                 begun = saved = now
                 self._save_checkpoint()
@@ -325,10 +327,9 @@ class Run:
             self.progress(f"part {number + 1}, {label}", done, total, note)
 
         recipe = dataclasses.replace(self.recipe, patience=0)  # it needs dev
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="part-") as path:
-            run = Run(
-                data, recipe, Path(path), None, self.device, progress=progress, stop=self.stop, teacher=self.teacher,
-                is_part=True,
-            )  # fmt: skip
-            run.all_epochs()
-            return run.model(run.towers.to_arrays())
+        run = Run(
+            data, recipe, self.folder, None, self.device, progress=progress, stop=self.stop, teacher=self.teacher,
+            is_part=True,
+        )  # fmt: skip
+        run.all_epochs()
+        return run.model(run.towers.to_arrays())

@@ -294,8 +294,8 @@ def test_a_misspelled_word_is_corrected_and_told(index: Path) -> None:
 
 def test_an_unknown_code_is_told_and_its_letters_are_not_searched(index: Path) -> None:
     for code in ("qx9-77z4", "qx977z4"):
-        done = run("search", index, code)
-        assert done.err.startswith(f"No title contains '{code}'\n")
+        assert run("search", index, f"new york {code}").err == f"No title contains '{code}'\n"
+        assert run("search", index, code).err.startswith(f"No hits for '{code}': no title contains a word of it")
         assert json.loads(ok("search", index, code, "--json"))["corrected"] == {code: []}
 
 

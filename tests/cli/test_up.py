@@ -157,6 +157,15 @@ def test_nothing_is_measured_if_the_log_is_too_small(tmp_path: Path) -> None:
     assert (measured["titles"], len(measured["speed"])) == (2, 4)
 
 
+def test_figures_of_a_small_log_are_called_cross_validated(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.tsv")
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:301]))
+    ok("up", log, "--out", tmp_path / "out", "--no-serve")
+    measured = json.loads((tmp_path / "out/about/measured.json").read_text())
+    assert (measured["data"], measured["queries"]) == ("clicks of log.tsv, cross-validated", 300)
+    assert "cross-validated clicks: queries 300" in ok("info", tmp_path / "out/model")
+
+
 def test_nothing_is_measured_if_the_catalogue_has_no_clicked_title(copy: Path) -> None:
     (copy / "catalogue.tsv").write_text("title\nsomething else\n")
     check_tells(" ".join(again(copy).split()), "Nothing: the index has none of the relevant titles")
@@ -267,6 +276,26 @@ def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: P
     text = (copy / "catalogue.tsv").read_text()
     (copy / "catalogue.tsv").write_text(text.replace("lamp made of red", "crimson lantern"))
     assert done_before(ok(*command)) == []
+
+
+def test_another_encoding_reads_the_log_again(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.tsv")
+    log.write_bytes(log.read_bytes().replace(b"lamp", "l\u00e4mp".encode("cp1252")))
+    command = ("up", log, "--out", tmp_path / "out", "--no-serve")
+    ok(*command)
+    screen = " ".join(ok(*command, "--encoding", "cp1251").split())
+    check_tells(screen, "again, because --encoding changed")
+    assert done_before(ok(*command, "--encoding", "cp1251")) == NAMES
+    assert "l\u0434mp" in ok("search", tmp_path / "out", "chair table", "-k", "200")
+
+
+def test_a_delimiter_of_the_log_alone_serves_all_stages(tmp_path: Path) -> None:
+    log, catalogue = write_log(tmp_path / "log.csv"), write_catalogue(tmp_path / "catalogue.tsv")
+    log.write_text(log.read_text().replace("\t", "^"))
+    command = ("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve", "--delimiter", "^")
+    ok(*command, "--numbers", "price")
+    assert done_before(ok(*command, "--numbers", "price", "--vectors", "int8")) == ["doctor", "prepare", "train"]
+    check_tells(refused(*command[:-1], "|"), "query^title^clicks", "--delimiter")
 
 
 def test_options_of_the_verbs_reach_their_stages(copy: Path) -> None:

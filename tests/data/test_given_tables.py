@@ -117,7 +117,7 @@ def test_a_judged_set(make: Make) -> None:
             {"q": ["x"], "keywords": ["y"], "title": ["z"]},
             "the query may be q or keywords; rename one of them to query",
         ),
-        ({"query": ["x"], "headline": ["y"]}, "title is missing. Name the column with the title so"),
+        ({"query": ["x"], "headline": ["y"]}, "title is missing. Rename the column that holds it to title"),
         ({"query": ["x"], "my_title": ["y"]}, "title is missing. Rename my_title to title"),
         ({"query": ["x"], "sku": ["y"]}, "has the ids of titles, and no titles; give catalogue="),
         ({"query": ["x"], "title": [["y"]]}, "title is not text"),

@@ -3,7 +3,7 @@
 import json
 import random
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,21 @@ def test_a_file_whose_other_encoding_begins_late_is_cured_by_its_name(tmp_path: 
     verb, *arguments = shlex.split(found["cure"])[1:]
     assert (verb, arguments) == ("doctor", [str(path), "--encoding", "cp1252"])
     assert not findings(*arguments)["lines"]["numbers"]["bad"]
+
+
+@pytest.mark.parametrize(("options", "change"), [
+    (("--encoding", "cp1250"), lambda text: text.replace("Home", "M\u011bsto").encode("cp1250")),
+    (("--delimiter", "^"), lambda text: text.replace("\t", "^").encode()),
+])  # fmt: skip
+def test_commands_read_the_log_as_the_doctor_did(
+    options: tuple[str, ...], change: Callable[[str], bytes], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "log.txt", "query\ttitle", [*rows(), *[("", "blank")] * 100])
+    path.write_bytes(change(path.read_text()))
+    verb, *arguments = shlex.split(findings(path, *options)["lines"]["cure"])[1:]
+    assert verb == "train"
+    assert tuple(arguments[1:3]) == options
+    ok(verb, *arguments[:-1], tmp_path / "model", *SMALL)
 
 
 def test_every_command_of_the_doctor_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

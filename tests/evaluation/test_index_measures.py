@@ -122,8 +122,8 @@ def test_on_few_queries_an_index_is_only_changed_for_what_is_clearly_better(tmp_
     assert index.fusion == fitted.fusion == Fusion.words()
     index.save(tmp_path / "index")
     told = ok("info", tmp_path / "index")
-    check_tells(told, "Fusions, compared on 19 queries", "ranks by words alone", "50 queries would do to fit it")
-    index.use_fusion(Fusion.mixture(0.05), report={"queries": 700})
+    check_tells(told, "Fusions, compared on 19 queries", "ranks by words alone", "takes at least 50 queries")
+    index.use_fusion(Fusion.mixture(0.05), report=fitted.report)
     assert use_best_fusion(index, collection).report["chosen"] == "trained"
     assert index.fusion == Fusion.mixture(0.05)
 

@@ -531,7 +531,8 @@ def test_explain_in_an_index_ranks_the_title_and_compares_it_with_the_top_hit() 
 
 def test_explain_takes_integer_ids_of_an_index() -> None:
     index = Index.build(encoder_of("lstm"), titles=TEXTS, ids=range(len(TEXTS)))
-    assert clickvec.explain(index, QUERY, 1).pair.title == TEXTS[1]
+    for number in (0, 1):
+        assert clickvec.explain(index, QUERY, number).pair.title == TEXTS[number]
     assert clickvec.explain(index, QUERY, 1).as_json() == clickvec.explain(index, QUERY, "1").as_json()
     with pytest.raises(ClickvecError, match="99"):
         clickvec.explain(index, QUERY, 99)

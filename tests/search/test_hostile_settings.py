@@ -1,6 +1,7 @@
 """The settings of an index that a stranger has made: a wrong type or range is one sentence, whatever opens it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import refused
@@ -9,6 +10,7 @@ from tiny import TEXTS
 
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
+from clickvec.search.fusion import Fusion
 from clickvec.search.index import Document, Index
 from clickvec.search.live.view import Settings
 
@@ -34,7 +36,7 @@ ODD = [
 VALID = {  # of ODD
     "model": ["", "x", "S1000000000"], "segment": ["", "x", "S1000000000"],
     "segment_crc32": [0], "vectors": [], "search": [], "fusion": [None],
-    "fusion_report": [None, {}, {"a": 1}], "k1": [0, 1.5], "b": [0],
+    "fusion_report": [None], "k1": [0, 1.5], "b": [0],
 }  # fmt: skip
 
 
@@ -54,9 +56,48 @@ def test_a_setting_of_a_wrong_type_or_range_is_refused(name: str) -> None:
                 Settings.of({name: value})
 
 
+FIGURES = {name: {"MRR@10": 1.0, "Recall@100": 2, "NDCG@10": 3.5} for name in ("words", "vectors", "clicks")}
+MEASURED = {"queries": 60, "chosen": "clicks", "figures": FIGURES}
+CURVE = [{"from": 0.1, "candidates": 7, "predicted": 0.2, "clicked": 0.3}]
+
+
+@pytest.mark.parametrize("report", [
+    {"queries": 3, "chosen": "words", "figures": {}, "reason": "of few clicks"},
+    MEASURED,
+    MEASURED | {"reliability": CURVE, "calibration_error": 0.1, "folds": 5},
+])  # fmt: skip
+def test_the_report_of_a_fusion_is_taken(report: dict[str, object]) -> None:
+    assert Settings.of({"fusion_report": report}).fusion_report == report
+
+
+@pytest.mark.parametrize("report", [
+    {}, {"queries": 3, "chosen": "words", "figures": {}},
+    MEASURED | {"chosen": None}, MEASURED | {"chosen": "other"}, MEASURED | {"queries": "60"},
+    MEASURED | {"queries": 10**400}, MEASURED | {"figures": "x"}, MEASURED | {"figures": FIGURES | {"words": 0.5}},
+    MEASURED | {"figures": FIGURES | {"words": {"MRR@10": 1.0}}}, MEASURED | {"more": 1},
+    MEASURED | {"reliability": [{"from": 0.1}]}, MEASURED | {"reliability": {}},
+    MEASURED | {"reliability": [CURVE[0] | {"predicted": None}]},
+])  # fmt: skip
+def test_a_report_of_a_fusion_that_cannot_be_printed_is_refused(report: dict[str, object]) -> None:
+    with pytest.raises(ClickvecError, match="fusion_report"):
+        Settings.of({"fusion_report": report})
+
+
+@pytest.mark.parametrize("values", [{"k1": -5}, {"b": "x"}, {"report": {"queries": 3}}])
+def test_an_index_takes_no_setting_that_it_could_not_open(values: dict[str, Any], path: Path) -> None:
+    with Index.open(path, writing=True) as index:
+        with pytest.raises(ClickvecError, match="nothing was changed"):
+            index.use_fusion(Fusion.default(), **values)
+        with pytest.raises(ClickvecError, match="a fusion has a method"):
+            index.use_model(Encoder(index.encoder.model._replace(fusion={"method": "x"})))
+    with Index.open(path) as index:
+        assert index.fusion == Fusion.default()
+
+
 @pytest.mark.parametrize(
     "values",
     [
+        {"fusion_report": MEASURED | {"figures": {"words": []}}},
         {"k1": "x"},
         {"b": 2},
         {"vectors": "S1000000000"},

@@ -19,6 +19,7 @@ from clickvec.search.index import Index
 from clickvec.serve.retraining import Reading, _read
 
 FUSION = Fusion("mixture", {"cosine": 0.5, "words": 0.4, "codes": 0.1, "numbers": 0.1})
+REPORT = {"queries": 7, "chosen": "words", "figures": {}, "reason": "of few clicks"}
 
 
 def ask(service: Running) -> str:
@@ -99,7 +100,7 @@ def test_retrain_fits_the_fusion_and_tells_what_k_anonymity_drops(
     index = shutil.copytree(indexed, tmp_path / "index")
     clicks = read_clicks(site / "clicks.tsv.gz")
     with Index.open(index) as opened:
-        opened.use_fusion(FUSION, report={"queries": 7})
+        opened.use_fusion(FUSION, report=REPORT)
     lines = list(zip(clicks.queries, clicks.titles, strict=True))[:2_000]
     with (tmp_path / "new.jsonl").open("w") as file:
         for number, (query, title) in enumerate(lines):
@@ -118,7 +119,7 @@ def test_retrain_fits_the_fusion_and_tells_what_k_anonymity_drops(
             True,
         )
     with Index.open(index) as opened:
-        assert (opened.fusion, opened.fusion_report) == (FUSION, {"queries": 7})
+        assert (opened.fusion, opened.fusion_report) == (FUSION, REPORT)
     outcome = json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", "--k-anonymous", "0", "--json"))
     assert outcome["compared"]
     check_tells(outcome["reason"], "fusion of words and vectors was fitted anew", "min_score")

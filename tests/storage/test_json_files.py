@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickvec.storage.files import write_json
 from clickvec.storage.json_files import MAX_DEPTH, parse_json, to_dataclass
 
 VALUES = st.recursive(
@@ -59,6 +61,14 @@ class Fields:
     name: str | None = None
     done: bool = False
     rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def test_half_of_a_surrogate_pair_is_written_and_read_again(tmp_path: Path) -> None:
+    value = {"text": "\ud800 caf\u00e9"}
+    write_json(tmp_path / "a.json", value)
+    assert parse_json((tmp_path / "a.json").read_bytes()) == value
+    write_json(tmp_path / "b.json", "caf\u00e9")
+    assert (tmp_path / "b.json").read_text(encoding="utf-8") == '"caf\u00e9"\n'
 
 
 def test_a_dataclass_is_made_of_fields_of_their_types() -> None:

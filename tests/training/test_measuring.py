@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from command import check_tells, ok, run
 
-from clickvec.data import ClickLog, dataset
+from clickvec.data import ClickLog, dataset, read_judged
 from clickvec.data.held_out import hold_out, near_duplicate_key
 from clickvec.evaluation.held_out_clicks import MEASURES, Collection
 from clickvec.evaluation.ranker import Ranker
@@ -20,9 +22,12 @@ from clickvec.progress import Progress
 pytest.importorskip("torch")
 
 import clickvec
+from clickvec.errors import Interrupted
 from clickvec.model.encoder import Encoder
+from clickvec.model.folder import Model
 from clickvec.search.fusion import Fusion
 from clickvec.training import loop, measuring
+from clickvec.training.checkpoint import RUN_FILES
 from clickvec.training.measuring import hold_out_clicks
 
 SMALL = {"cells": 8, "epochs": 2, "hard_negatives": 0}
@@ -186,6 +191,42 @@ def test_a_model_that_holds_nothing_out_is_cross_fitted(log: ClickLog, tmp_path:
         chosen = model.fusion_report["chosen"]
         figures = model.fusion_report["figures"]
         assert figures[chosen]["NDCG@10"] >= figures["words"]["NDCG@10"]
+
+
+def test_a_catalogue_without_the_clicked_titles_is_cross_fitted_too(
+    site: Path, log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = log_of(log, set(list(dict.fromkeys(log.queries))[:250]))
+    judged = read_judged(site / "dev.tsv.gz")
+    titles = sorted({title for query in judged for title in query.titles})
+    assert not set(few.titles) <= set(titles)
+    model = clickvec.train(few, tmp_path / "m", dev=judged, catalogue=titles, **SMALL).model
+    assert model.fusion_report is not None
+    assert model.fusion_report["folds"] == 5
+
+
+def test_a_run_that_is_stopped_while_the_fusion_is_fitted_resumes(
+    log: ClickLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = log_of(log, set(list(dict.fromkeys(log.queries))[:250]))
+    whole = clickvec.train(few, tmp_path / "whole", dev=None, **SMALL)
+    train_fold = loop.Run._train_fold
+
+    def interrupted(self: loop.Run, data: dataset.Dataset, number: int) -> Model:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert self.stop.wait(60)  # the main thread handles the signal
+        return train_fold(self, data, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.Run, "_train_fold", interrupted)
+        with pytest.raises(Interrupted, match=r"stopped while the fusion was fitted\. Resume it with --resume"):
+            clickvec.train(few, tmp_path / "cut", dev=None, **SMALL)
+    names = {path.name for path in (tmp_path / "cut.run").iterdir()}
+    assert "checkpoint.safetensors" in names
+    assert names <= set(RUN_FILES)  # also after kill -9, so that the next run takes the folder
+    resumed = clickvec.train(few, tmp_path / "cut", dev=None, if_exists="resume", **SMALL)
+    assert resumed.model.fusion_report == whole.model.fusion_report
 
 
 def log_of(log: ClickLog, queries: set[str]) -> ClickLog:

@@ -95,7 +95,7 @@ class Files:
             names = ", ".join(sorted(self._names)[:10]) or "none"
             raise ClickvecError(
                 f"{self._first.name} is an export of GA4 without a click: no event is {CLICK}; its events are {names}. "
-                f"If they are all clicks, name columns with --columns, clicks too; without event_name, each row is one"
+                "If each row is a click, name its columns: --columns query=COLUMN,title=COLUMN,clicks=-"
             )
         for searches in self._searches.values():
             searches.sort()

@@ -82,7 +82,8 @@ class Texts:
         for _, (ids, *columns) in read_blocks(source, schema):
             texts = [next(filter(str.strip, row), "") for row in zip(*columns, strict=True)]
             if self._schema is CATALOGUE and not len(self._texts):
-                check_titles_differ(source.name, texts, "name the column with --columns title=COLUMN")
+                option = "columns={'title': ...}" if self._columns.of_table else "--columns title=COLUMN"
+                check_titles_differ(source.name, texts, f"name the column with {option}")
             known = list(map(bool, texts))
             self._texts.add(list(compress(ids, known)), list(compress(texts, known)))
         self.bad.check(self.name, self._max_bad, len(self._texts), "text with its id")

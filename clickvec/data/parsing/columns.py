@@ -165,10 +165,9 @@ def missing_columns(
     likely = _likely(free, missing)
     if of_table:
         rest = [column for column in missing if column not in likely]
+        those = "column that holds it" if len(rest) == 1 else "columns that hold them"
         cures = [f"rename {name} to {column}" for column, name in likely.items()]
-        cures += (
-            [f"name the {'column' if len(rest) == 1 else 'columns'} with the {' and '.join(rest)} so"] if rest else []
-        )
+        cures += [f"rename the {those} to {listed(rest)}"] if rest else []
         cure = ", and ".join(cures)
         return ClickvecError(f"{problem}. {cure[0].upper()}{cure[1:]}")
     example = shlex.quote(",".join(f"{name}={likely.get(name, 'COLUMN')}" for name in missing)) if likely else None

@@ -108,7 +108,7 @@ def _of_lists(
         raise ClickvecError(f"titles must be a list of str, not the single str {titles!r}")
     if ids is None and not numbered:
         raise ClickvecError("there are no ids; give documents with their ids, or ids=[...] and titles=[...]")
-    texts = list(titles or ())
+    texts = [] if titles is None else list(titles)
     keys = map(str, range(len(texts))) if ids is None else map(_plain, ids)
     values_of = [None] * len(texts) if payloads is None else payloads
     columns: dict[str, list[Any]] = {"ids": list(keys), "payloads": list(values_of)}

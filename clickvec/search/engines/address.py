@@ -62,6 +62,8 @@ def parse_address(text: str) -> Address:
         raise ClickvecError(f"{scheme}:// is not a known database; known are postgresql:// and milvus://")
     kind = "postgresql" if scheme == "postgres" else scheme
     text, _, words = text.partition("words=") if kind == "milvus" else (text, "", "")
+    if any(map(str.isspace, text.partition("?")[0])):
+        raise _bad(kind, "it holds a blank, written %20")
     try:
         parts = urlsplit(text.rstrip("&?"))
         port = parts.port

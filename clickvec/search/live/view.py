@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clickvec.errors import UnavailableError
 from clickvec.model.encoder import Encoder, Vectors
+from clickvec.model.fusion_report import is_report
 from clickvec.model.shrink import VECTOR_TYPES, StoredVectors
 from clickvec.search.fusion import Fusion
 from clickvec.search.lexical.query_terms import K1, B
@@ -57,22 +58,25 @@ class Settings(NamedTuple):
         folders that it names are opened, and removed when they are no longer in use, so they must be inside the index.
         """
         settings = cls(**{name: state[name] for name in cls._fields if name in state})
-        is_right = {
-            "model": isinstance(settings.model, str) and _FOLDER_NAME.fullmatch(settings.model),
-            "segment": isinstance(settings.segment, str) and _FOLDER_NAME.fullmatch(settings.segment),
-            "segment_crc32": type(settings.segment_crc32) is int and 0 <= settings.segment_crc32 < 2**32,
-            "vectors": settings.vectors in VECTOR_TYPES,
-            "search": settings.search in SEARCHES,
-            "fusion": settings.fusion is None or Fusion.from_json(settings.fusion),
-            "fusion_report": isinstance(settings.fusion_report, dict | None),
-            "k1": _is_between(settings.k1, 0, _MOST_K1),
-            "b": _is_between(settings.b, 0, 1),
-        }
-        for name, is_valid in is_right.items():
-            if not is_valid:
-                value = f"{getattr(settings, name)!r:.100}"
-                raise UnavailableError(f"the index has the setting {name} {value}, which is not valid; build it again")
+        if name := settings.invalid():
+            value = f"{getattr(settings, name)!r:.100}"
+            raise UnavailableError(f"the index has the setting {name} {value}, which is not valid; build it again")
         return settings
+
+    def invalid(self) -> str | None:
+        """Return the name of a setting that has another type or range than it should."""
+        is_valid = {
+            "model": isinstance(self.model, str) and _FOLDER_NAME.fullmatch(self.model),
+            "segment": isinstance(self.segment, str) and _FOLDER_NAME.fullmatch(self.segment),
+            "segment_crc32": type(self.segment_crc32) is int and 0 <= self.segment_crc32 < 2**32,
+            "vectors": self.vectors in VECTOR_TYPES,
+            "search": self.search in SEARCHES,
+            "fusion": self.fusion is None or Fusion.from_json(self.fusion),
+            "fusion_report": self.fusion_report is None or is_report(self.fusion_report),
+            "k1": _is_between(self.k1, 0, _MOST_K1),
+            "b": _is_between(self.b, 0, 1),
+        }
+        return next((name for name, valid in is_valid.items() if not valid), None)
 
 
 def _is_between(value: object, least: float, most: float) -> bool:

@@ -44,6 +44,7 @@ def test_the_parts_of_an_address() -> None:
         ("postgresql://u:cret@h", "no database"),
         ("postgresql://u:cret@h:port/db", "port"),
         ("postgresql://u:cret#2@h/db", "%23"),
+        ("postgresql://u:cr et@h/db", "%20"),
         ("postgresql://u:cret/2@h/db", "%2F"),
         ("postgresql://u:cret@h/db?table=Robert'); DROP TABLE x;--", "small letters"),
         ("postgresql://u:cret@h/db?table=" + "a" * 60, "at most 40"),
@@ -91,6 +92,9 @@ def test_an_address_is_no_output_in_python(tmp_path: Path, monkeypatch: pytest.M
     [
         (f"cannot open {DATABASE} today", "cannot open postgresql://bob:***@h/db today"),
         ("postgres:/bob:cret@h/db", "postgres:/bob:***@h/db"),
+        ("POSTGRESQL:/bob:cret@h/db", "POSTGRESQL:/bob:***@h/db"),
+        ("postgresql://bob:cr et@h/db", "postgresql://bob:***@h/db"),
+        ("postgresql://h/db?Password=cret", "postgresql://h/db?Password=***"),
         ("postgresql://h/db?user=u&password=cret&sslmode=x", "postgresql://h/db?user=u&password=***&sslmode=x"),
         ("milvus://u:a@h?words=postgresql://b:c@i/db", "milvus://u:***@i/db"),
         ("https://u:cret@h/log.tsv", "https://u:***@h/log.tsv"),

@@ -136,7 +136,10 @@ def arrays_file(path: Path, rng: random.Random) -> None:
     for _ in range(rng.randint(1, 2)):
         name = rng.choice(sorted(arrays))
         if name == "about" and rng.random() < 0.7:
-            about = change_json(json.loads(arrays[name].tobytes()), rng)
+            try:
+                about = change_json(json.loads(arrays[name].tobytes()), rng)
+            except ValueError:  # an earlier change has made it something else than JSON
+                continue
             arrays[name] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         elif rng.random() < 0.05 and len(arrays) > 1:
             del arrays[name]

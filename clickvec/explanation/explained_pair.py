@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clickvec.errors import UnavailableError
 from clickvec.explanation.reading import Floats, cell_names
 from clickvec.explanation.side import Side, unimportant
 
@@ -120,7 +121,10 @@ def _words(side: Side, other: Side, method: str) -> tuple[Word, ...]:
 
 def _links(query: Floats, title: Floats) -> tuple[Links, tuple[Link, ...]]:
     """Return the products of the words' parts of both vectors, and the largest of them."""
-    links = query @ title.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        links = query @ title.T
+    if not np.isfinite(links).all():
+        raise UnavailableError("the parts of words overflow, because a weight is too large; train the model again")
     heaviest = np.argsort(-links, axis=None, kind="stable")[:LINKS]
     strongest = []
     for i, j in zip(*(positions.tolist() for positions in np.unravel_index(heaviest, links.shape)), strict=True):

@@ -444,6 +444,13 @@ def test_a_broken_model_says_so() -> None:
         explain_pair(Encoder(model), QUERY, TITLE)
 
 
+def test_gates_that_a_huge_bias_shuts_are_told_and_no_nan_is_explained() -> None:
+    model = tiny("lstm", shared_tower=True)
+    model.weights["shared.output_gate.bias"][:] = -1e38
+    with pytest.raises(ClickvecError, match="a weight is too large"):
+        explain_pair(Encoder(model), QUERY, TITLE)
+
+
 def test_a_model_of_zeros_explains_a_score_of_zero() -> None:
     model = tiny("bilstm")
     zeros = model._replace(weights={key: np.zeros_like(value) for key, value in model.weights.items()})

@@ -1,6 +1,6 @@
 """The verb index: build an index, add titles to it, delete titles from it."""
 
-import math
+import csv
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,7 +118,7 @@ def build(
 
 def chosen_numbers(
     numbers: str, catalogue: Path, columns: "Columns", ids: "Ids" = "unused", fields: Collection[str] = ()
-) -> str:
+) -> list[str]:
     """Return the columns that hold numbers, from --numbers: with auto, find them and print them.
 
     Those that are `fields` of the index already keep their types.
@@ -126,13 +126,13 @@ def chosen_numbers(
     from clickvec.data.titles import number_columns
 
     if numbers.strip() == "none":
-        return ""
+        return []
     if numbers.strip() != "auto":
-        return numbers
+        return [name.strip() for row in csv.reader([numbers]) for name in row if name.strip()]
     found = [name for name in number_columns(catalogue, columns, ids) if name not in fields]
     if found:
         print_message(f"Read as numbers: {', '.join(found)} (--numbers none keeps text)")
-    return ",".join(found)
+    return found
 
 
 def create(
@@ -257,7 +257,7 @@ def _documents_for(
     titles = inputs.read_catalogue(path, max_bad, columns, ids)
     chosen = chosen_numbers(numbers, path, columns, ids, kinds)
     known = [name for name, kind in kinds.items() if kind.is_number]
-    documents = list(documents_in(titles, chosen, path, columns, known))
+    documents = list(documents_in(titles, chosen, path, columns, known, ids))
     fields = {name.partition(".")[0] for name in kinds} | set(kinds)
     new = sorted(
         {name for one in documents for name, value in (one.payload or {}).items() if value is not None} - fields
@@ -338,23 +338,23 @@ def _ids(ids: list[str]) -> Iterator[str]:
 
 
 def documents_in(
-    titles: "Iterable[Title]", numbers: str, path: Path, columns: "Columns", known: Collection[str] = ()
-) -> "Iterator[Document]":
+    titles: "Iterable[Title]", numbers: Collection[str], path: Path, columns: "Columns", known: Collection[str] = (),
+    ids: "Ids" = "unused",
+) -> "Iterator[Document]":  # fmt: skip
     """Yield the documents of a catalogue. Columns in `numbers` and `known` become numbers in the payload."""
     from clickvec.data.parsing.open_files import name_of
-    from clickvec.data.titles import has_decimal_commas, with_point
+    from clickvec.data.titles import decimal_signs, has_decimal_commas
     from clickvec.search.documents.document import Document
 
-    name, has_commas = name_of(path), has_decimal_commas(path, columns)
-    asked = {column.strip(): False for column in numbers.split(",") if column.strip()}  # whether a title has it
+    name, asked = name_of(path), dict.fromkeys(numbers, False)  # whether a title has it
+    is_clear = not (asked or known) or not has_decimal_commas(path, columns)
+    signs = {} if is_clear else decimal_signs(path, columns, ids)
     for title in titles:
         payload: dict[str, Any] = title.payload
         for column in payload.keys() & {*asked, *known}:
             asked[column] = True
-            value = payload[column]
-            if has_commas and isinstance(value, str):
-                value = with_point(value)
-            payload = payload | {column: _number(value, column, title.id, name)}
+            sign = "." if is_clear else signs.get(column)
+            payload = payload | {column: _number(payload[column], sign, column, title.id, name)}
         yield Document(title.id, title.title, payload or None)
     missing = next((column for column, is_there in asked.items() if not is_there), None)
     if missing is not None:
@@ -362,18 +362,21 @@ def documents_in(
     columns.check_used()
 
 
-def _number(value: Any, column: str, doc_id: str, name: str) -> int | float | None:  # noqa: ANN401
-    """Return a cell as a number."""
+def _number(value: Any, sign: str | None, column: str, doc_id: str, name: str) -> int | float | None:  # noqa: ANN401
+    """Return a cell as a number. JSON and Parquet have types."""
+    from clickvec.data.parsing.numbers import is_ambiguous
+    from clickvec.data.titles import read_number
+
     if not isinstance(value, str):
-        return value  # type: ignore[no-any-return]  # JSON and Parquet have types
-    text = value.strip()
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ClickvecError(
-            f"{name}: {column} of id {doc_id} is {value!r}, not a number. Correct or clear the cell, or build the "
-            "index with --numbers none, so that it is text. Decimal commas are read if the columns are separated by ;"
-        )
-    return int(text) if text.lstrip("+-").isdecimal() else number
+        return value  # type: ignore[no-any-return]
+    number = read_number(value, sign)
+    if number is not None:
+        return number
+    where = f"{name}: {column} of id {doc_id} is {value!r}"
+    if sign != "." and is_ambiguous(value.strip()):
+        plain = value.strip().replace(".", "")
+        raise ClickvecError(f"{where}, which is {plain} or {float(value):g}. Write {plain}, or {value.strip()}0")
+    raise ClickvecError(
+        f"{where}, not a number. Correct or clear the cell, or build the index with --numbers none, so that it is "
+        "text. Decimal commas are read if the columns are separated by ;"
+    )

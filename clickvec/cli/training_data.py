@@ -45,10 +45,9 @@ class LogFiles:
     def prepare(self, log: "ClickLog", recipe: "Recipe", titles: list[str]) -> "tuple[Dataset, Texts]":
         """Return clicks as the arrays that training reads. A teacher teaches the titles of the catalogue too."""
         from clickvec.data import dataset
-        from clickvec.data.secrets import masked
 
         judged = inputs.read_judged_set(self.shown, self.max_bad, self.columns) if self.shown else None
-        taught = masked(titles) if self.teachers else ()
+        taught = titles if self.teachers else ()
         return dataset.prepare_with_texts(
             log, recipe.max_words, recipe.max_trigrams, judged, catalogue=taught, whole_words=recipe.whole_words
         )  # fmt: skip

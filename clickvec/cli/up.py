@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,7 +103,7 @@ def up(
     options = Options(
         queries, judged, max_bad, cleaning, memory, recipe, tuple(settings or ()), device, vectors, search, numbers
     )
-    _check_files(given, others, queries, columns)
+    _check_files(given, others, queries, columns, max_bad)
     if given:
         _check_numbers(numbers, catalogue, columns)
     folder_path = out or _default_folder(given)
@@ -182,7 +183,9 @@ def _default_folder(logs: list[Path]) -> Path:
     return Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip("-._") or "log")
 
 
-def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Path | None, columns: "Columns") -> None:
+def _check_files(
+    logs: list[Path], others: tuple[Path | None, ...], queries: Path | None, columns: "Columns", max_bad: float
+) -> None:
     """Refuse what cannot be read several times, names of columns that no file has, and ids that are not recognised."""
     from clickvec.cli.up_folder import check_file
     from clickvec.data import BadLines, read_events, stream_titles
@@ -205,14 +208,14 @@ def _check_files(logs: list[Path], others: tuple[Path | None, ...], queries: Pat
             )
     if catalogue:
         with _plain_words(logging.ERROR):  # the stage index says whether row numbers are the ids
-            next(iter(stream_titles(catalogue, BadLines(), 1.0, columns)), None)
+            deque(stream_titles(catalogue, BadLines(), max_bad, columns, distinct=True), maxlen=0)
     if has_options:
         columns.check_used()
 
 
 def _check_numbers(numbers: str, catalogue: Path | None, columns: "Columns") -> None:
     """Refuse columns of numbers that the catalogue lacks, or that hold something else."""
-    from clickvec.cli.index_verbs import documents_in
+    from clickvec.cli.index_verbs import chosen_numbers, documents_in
     from clickvec.data import BadLines, stream_titles
 
     if numbers.strip() in ("auto", "none", ""):
@@ -220,7 +223,8 @@ def _check_numbers(numbers: str, catalogue: Path | None, columns: "Columns") -> 
     if catalogue is None:
         raise typer.BadParameter("--numbers names columns of --catalogue, and there is none")
     with _plain_words(logging.ERROR):
-        for _ in documents_in(stream_titles(catalogue, BadLines(), 1.0, columns), numbers, catalogue, columns):
+        named = chosen_numbers(numbers, catalogue, columns)
+        for _ in documents_in(stream_titles(catalogue, BadLines(), 1.0, columns), named, catalogue, columns):
             pass
 
 

@@ -20,7 +20,7 @@ from clickvec.data.events import Events
 from clickvec.data.logs import read_events
 from clickvec.data.parsing.columns import Columns
 from clickvec.data.parsing.lines import BadLines
-from clickvec.native.words import AnyTokenTable, token_table
+from clickvec.native.words import token_table
 
 LINES_OF_A_FILE = 2**40  # more than any file has: the numbers of lines are in the order of the files
 _NO_LINES = np.zeros(0, np.int64)
@@ -64,7 +64,7 @@ def read_part(path: Path, number: int, columns: Columns, keep_secrets: bool, par
     for block in read_events([path], columns, bad=bad):
         numbers.append((queries.read(list(block.queries)).values, titles.read(list(block.titles)).values))
         blocks.append(block._replace(queries=(), titles=()))
-    query_texts, title_texts = (_texts(table, None if keep_secrets else report) for table in (queries, titles))
+    query_texts, title_texts = queries[:] if keep_secrets else report.mask(queries[:]), titles[:]
     part_of_query = np.array([part_of(text, parts) for text in query_texts], np.int64)
     clicked = sum(int(np.count_nonzero(block.clicks)) for block in blocks)
     has_clients = any(block.clients is not None and any(map(str.strip, block.clients)) for block in blocks)
@@ -83,11 +83,6 @@ def read_part(path: Path, number: int, columns: Columns, keep_secrets: bool, par
         for part in np.unique(belongs).tolist():
             divided[part].append(whole.where(belongs == part))
     return [found, *(together(some) for some in divided)]
-
-
-def _texts(table: AnyTokenTable, report: CleaningReport | None) -> Sequence[str]:
-    """Return the distinct texts, with their secrets masked if a report counts them."""
-    return table[:] if report is None else report.mask(table[:])
 
 
 def part_of(query: str, parts: int) -> int:

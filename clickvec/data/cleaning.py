@@ -136,7 +136,7 @@ class CleaningReport:
         """Return the report for people, one line for each rule."""
         secrets = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.secrets.items()))
         return "\n".join(
-            [f"Masked secrets: {secrets}"] * bool(secrets)
+            [f"Masked secrets in queries: {secrets}. {_KEEP}"] * bool(secrets)
             + [_NO_USERS] * self.only_sessions
             + [
                 f"Dropped by {_option(rule)}: {lines:,} lines; {queries:,} queries have none left"
@@ -156,6 +156,7 @@ _DROPS = {
     "k_anonymous": "queries that fewer than {:,} clients typed",
     "min_clicks": "queries with fewer than {:,} clicks",
 }
+_KEEP = "If these are article numbers, prepare and up keep them with --keep-secrets"
 _NO_USERS = (
     "The log names sessions and no users, so rare queries are kept. --k-anonymous 3 drops queries of fewer than 3 "
     "sessions; --columns client=COLUMN names a column of users"
@@ -179,7 +180,7 @@ def clean(
         log = _mask_log(log, report)
     any_clients = has_clients or any(part.clients is not None for part in (log, log.shown) if part)
     if not (any_clients or rules.drop_queries or rules.max_query_words or rules.min_clicks):
-        return log, report
+        return replace(log, is_clean=True), report
     lines = _Lines(log, known)
     lines.has_clients |= has_clients
     report.only_sessions = lines.has_clients and log.sessions and rules.k_anonymous is None
@@ -193,7 +194,7 @@ def clean(
             report.check_left(int(lines.keep[: len(log)].sum()))
         shown = None if log.shown is None else _select(log.shown, lines.keep[len(log) :])
         log = replace(_select(log, lines.keep[: len(log)]), shown=shown if shown else None)
-    return log, report
+    return replace(log, is_clean=True), report
 
 
 class _Lines:
@@ -334,11 +335,10 @@ def _numbers(table: AnyTokenTable, texts: list[str]) -> NDArray[np.int32]:
 
 
 def _mask_log(log: ClickLog, report: CleaningReport) -> ClickLog:
-    """Return a log with the secrets of its texts masked."""
+    """Mask the secrets in the queries of a log. Titles are documents, which an index shows as they are."""
     parts = [log] if log.shown is None else [log, log.shown]
     queries = _mask_texts([part.queries for part in parts], report)
-    titles = _mask_texts([part.titles for part in parts], report)
-    parts = [replace(part, queries=q, titles=t) for part, q, t in zip(parts, queries, titles, strict=True)]
+    parts = [replace(part, queries=texts) for part, texts in zip(parts, queries, strict=True)]
     return replace(parts[0], shown=parts[1]) if parts[1:] else parts[0]
 
 

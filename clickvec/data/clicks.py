@@ -35,6 +35,7 @@ class ClickLog:
     positions: NDArray[np.int32] | None = None  # the first is 1; 0 is unknown
     shown: "ClickLog | None" = None  # what was shown and not clicked (clicks are 0); None if there are no such lines
     sessions: bool = False  # whether some clients are sessions, several of which may be one person's
+    is_clean: bool = False  # whether `clean` has made it, by rules that its user chose
 
     def __len__(self) -> int:
         """The number of pairs."""

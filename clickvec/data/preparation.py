@@ -16,7 +16,7 @@ from clickvec.data.on_disk.log_store import Store, open_store
 from clickvec.data.on_disk.sql_cleaning import clean_store, frequent_in_store
 from clickvec.data.on_disk.sql_split import TwoParts, hold_out_lines
 from clickvec.data.parsing.lines import BadLines
-from clickvec.data.secrets import mask, masked
+from clickvec.data.secrets import mask
 from clickvec.progress import Progress, ignore
 from clickvec.text.trigrams import MAX_TRIGRAMS
 
@@ -55,7 +55,6 @@ def write_data_folder(
     whole_words = before[0].whole_words if before else settings.whole_words
     report = CleaningReport()
     shown = settings.shown if settings.cleaning.keep_secrets else _masked(settings.shown)
-    catalogue = settings.catalogue if settings.cleaning.keep_secrets else masked(settings.catalogue)
     blocks = _counted(blocks, progress or ignore)
     if settings.memory is None:
         log = collect(blocks, BadLines())
@@ -65,13 +64,13 @@ def write_data_folder(
             report.frequent = frequent_queries(log, settings.frequent, settings.cleaning.k_anonymous)
         log, held_out = _split(log, settings.hold_out, before)
         data, texts = dataset.prepare_with_texts(
-            log, max_words, max_trigrams, shown, before, catalogue, whole_words=whole_words
+            log, max_words, max_trigrams, shown, before, settings.catalogue, whole_words=whole_words
         )  # fmt: skip
         data_folder.save(data, out, texts._replace(held_out=held_out))
         return report
     with open_store(out, settings.memory) as store:
         _fill(store, blocks, shown, before)
-        store.add_catalogue(catalogue)
+        store.add_catalogue(settings.catalogue)
         check(store.clicked)
         store.finish(None if settings.cleaning.keep_secrets else report.mask)
         clean_store(store, settings.cleaning, report)
@@ -122,8 +121,8 @@ def _counted(blocks: Iterable[Events], progress: Progress) -> Iterator[Events]:
 
 
 def _masked(shown: Judged | None) -> Judged | None:
-    """Mask the secrets of a judged set, so that its queries are still those of the log."""
+    """Mask the secrets in queries of a judged set, so that they are still those of the log."""
     if shown is None:
         return None
-    rows = [judged._replace(query=mask([judged.query])[0][0], titles=tuple(mask(judged.titles)[0])) for judged in shown]
+    rows = [judged._replace(query=mask([judged.query])[0][0]) for judged in shown]
     return replace(shown, rows=tuple(rows))

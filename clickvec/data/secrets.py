@@ -16,8 +16,7 @@ numbers are digits too. The rules keep them where form or context tells them apa
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ Check = Callable[[str, str], bool]  # whether a number is a secret, by the text 
 
 _LEAST_DIGITS = 7  # of a secret: a text with fewer digits and no @ needs no search
 _BETWEEN_DIGITS = 3  # characters between two digits of a number
-_TEXTS_AT_ONCE = 2**15
 _CONTEXT = 200  # characters before a number in which a word or the beginning of a URL may say what it is
 _OTHER_AT = ("%40", "(at)", "[at]")
 # A number must not be part of a longer number or code. Letters of other scripts than Latin may touch it, because not
@@ -69,13 +67,6 @@ def mask(texts: Sequence[str], forms: Counter[str] | None = None) -> tuple[list[
         if without != text:
             masked[row] = without
     return masked, found
-
-
-def masked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts with their secrets masked."""
-    remaining = iter(texts)
-    while block := list(islice(remaining, _TEXTS_AT_ONCE)):
-        yield from mask(block)[0]
 
 
 def may_have_secret(texts: list[str]) -> NDArray[np.bool_]:

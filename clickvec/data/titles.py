@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress, islice
 from os import PathLike
 from pathlib import Path
@@ -16,6 +17,7 @@ from clickvec.data.parsing.header import Keys, Schema
 from clickvec.data.parsing.json_rows import json_cell, json_objects
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, Rows
 from clickvec.data.parsing.nested import flatten, list_of, payloads_of, rows_of
+from clickvec.data.parsing.numbers import is_ambiguous
 from clickvec.data.parsing.open_files import is_regular
 from clickvec.data.parsing.parquet_rows import column_names, parquet_payloads
 from clickvec.data.parsing.records import names_in_lists, read_table
@@ -119,22 +121,59 @@ def check_ids(path: str | Path, columns: Columns = OWN_NAMES) -> None:
 def number_columns(path: str | Path, columns: Columns = OWN_NAMES, ids: Ids = "unused") -> list[str]:
     """Return the further columns of a TSV or CSV file of which every value that is not blank is a number.
 
-    Codes stay text: numbers with leading zeros or more than 15 digits, and columns that are called like ids. Standard
-    input can be read only once, so none of its columns is known.
+    Codes stay text: numbers with leading zeros or more than 15 digits, and columns that are called like ids. So do
+    columns that can be read in two ways (`decimal_signs`).
+    """
+    signs = decimal_signs(path, columns, ids)
+    return [name for name, sign in signs.items() if sign and not (_CODE.search(name) or letters(name) in CODES)]
+
+
+def decimal_signs(path: str | Path, columns: Columns = OWN_NAMES, ids: Ids = "unused") -> dict[str, str]:
+    """Return the decimal sign of each further column of a TSV or CSV file whose values are all numbers.
+
+    It is a point, or a comma if semicolons are between the columns. In such a file, 1.500 is 1500 if another value of
+    the column has a comma, and 1.5 if another one has a point that cannot be between thousands. If neither, the sign is
+    "". Standard input can be read only once, so none of its columns is known.
     """
     path = Path(path)
     if not is_regular(path) or format_of(path) not in ("csv", "tsv"):
-        return []  # JSON lines and Parquet have types
-    ways = [_NUMBER, _WITH_COMMA] if has_decimal_commas(path, columns) else [_NUMBER]
-    found: dict[str, list[re.Pattern[str]]] = {}  # the ways to write numbers that fit all values
+        return {}  # JSON lines and Parquet have types
+    has_commas = has_decimal_commas(path, columns)
+    found: dict[str, _Written] = {}
     for title in stream_titles(path, BadLines(), 1.0, columns, ids=ids):
         for name, value in title.payload.items():
-            if name not in found:
-                is_code = _CODE.search(name) is not None or letters(name) in CODES
-                found[name] = [] if is_code else ways
-            if found[name]:
-                found[name] = [way for way in found[name] if isinstance(value, str) and way.fullmatch(value.strip())]
-    return [name for name, fitting in found.items() if fitting]
+            written = found.setdefault(name, _Written(comma=has_commas))
+            if written.point or written.comma:
+                written.add(value.strip() if isinstance(value, str) else "")
+    signs = {name: written.sign(has_commas) for name, written in found.items()}
+    return {name: sign for name, sign in signs.items() if sign is not None}
+
+
+@dataclass
+class _Written:
+    """How the numbers of a column are written: whether with a decimal point, a decimal comma, or neither."""
+
+    comma: bool  # whether all may have a decimal comma
+    point: bool = True  # whether all may have a decimal point
+    has_comma: bool = False
+    has_point: bool = False  # that is not between thousands
+    has_thousands: bool = False  # whether some may have a point between thousands
+
+    def add(self, number: str) -> None:
+        is_thousands = is_ambiguous(number)
+        self.point &= _NUMBER.fullmatch(number) is not None
+        self.comma &= _WITH_COMMA.fullmatch(number) is not None
+        self.has_comma |= "," in number
+        self.has_point |= "." in number and not is_thousands
+        self.has_thousands |= is_thousands
+
+    def sign(self, has_commas: bool) -> str | None:
+        """Return the decimal sign, "" if it may be either, None if these are not all numbers."""
+        if self.comma and (self.has_comma or not self.has_thousands):
+            return ","
+        if self.point and (self.has_point or not self.has_thousands or not has_commas):
+            return "."
+        return "" if self.point or self.comma else None
 
 
 def has_decimal_commas(path: str | Path, columns: Columns = OWN_NAMES) -> bool:
@@ -147,14 +186,21 @@ def has_decimal_commas(path: str | Path, columns: Columns = OWN_NAMES) -> bool:
     )
 
 
-def with_point(number: str) -> str:
-    """Return a number that may have a decimal comma, and points between thousands, with a decimal point."""
-    is_one = "," in number and _WITH_COMMA.fullmatch(number.strip())
-    return number.replace(".", "").replace(",", ".") if is_one else number
+def read_number(text: str, sign: str | None) -> int | float | None:
+    """Return the number in a cell of a column with this decimal sign (`decimal_signs`), None if it is not one."""
+    number = text.strip()
+    if sign == "," or (sign is None and "," in number):
+        number = number.replace(".", "").replace(",", ".") if _WITH_COMMA.fullmatch(number) else ""
+    elif sign != "." and is_ambiguous(number):
+        return None
+    if not (_NUMBER.fullmatch(number) or _SCIENTIFIC.fullmatch(number)):
+        return None
+    return int(number) if number.lstrip("-").isdecimal() else float(number)
 
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
-_WITH_COMMA = re.compile(r"-?((0|[1-9][0-9]{0,14})(,[0-9]{1,15})?|[1-9][0-9]{0,2}(\.[0-9]{3}){1,4},[0-9]{1,15})")
+_WITH_COMMA = re.compile(r"-?((0|[1-9][0-9]{0,14})(,[0-9]{1,15})?|[1-9][0-9]{0,2}(\.[0-9]{3}){1,4}(,[0-9]{1,15})?)")
+_SCIENTIFIC = re.compile(r"-?[0-9](\.[0-9]{1,17})?[eE][+-][0-9]{2,3}")  # as programs write very small or large numbers
 _CODE = re.compile(
     r"(^|[^a-z])(id|ids|sku|ean|gtin|upc|asin|isbn|mpn|code|barcode|zip|plz|postcode|phone)([^a-z]|$)", re.IGNORECASE
 )

@@ -26,10 +26,10 @@ class Sample:
     shown: frozenset[str] = frozenset()  # its queries that may be shown (data/privacy.py)
 
     def masked(self, may_be_shown: NDArray[np.uint64]) -> "Sample":
-        """Mask the secrets, and tell which queries may be shown, by the hashes of their canonical forms."""
-        queries, titles = mask(self.queries)[0], mask(self.titles)[0]
+        """Mask the secrets in queries, and tell which queries may be shown, by the hashes of their canonical forms."""
+        queries = mask(self.queries)[0]
         is_shown = np.isin(hash_texts(canonical_texts(self.queries)), may_be_shown).tolist()
-        return replace(self, queries=queries, titles=titles, shown=frozenset(compress(queries, is_shown)))
+        return replace(self, queries=queries, shown=frozenset(compress(queries, is_shown)))
 
     def __len__(self) -> int:
         """The number of sampled lines."""

@@ -23,12 +23,9 @@ class SecretCounter:
         self._forms = Counter[str]()  # such as ###-###-####
 
     def add(self, events: Events) -> None:
-        """Look for secrets in the texts of a block."""
+        """Look for secrets in the queries of a block. Titles are not typed."""
         self.lines += len(events.queries)
-        rows = set[int]()
-        for texts in (events.queries, events.titles):
-            rows |= self._search(texts)
-        self.affected += len(rows)
+        self.affected += len(self._search(events.queries))
 
     def _search(self, texts: Sequence[str]) -> set[int]:
         """Return the lines with a secret. Each distinct text is searched once: most are repeated."""
@@ -54,5 +51,8 @@ class SecretCounter:
         kinds = listed([count_of(self.kinds[kind], *_NAMES[kind]) for kind in KINDS if self.kinds[kind]])
         text = f"{count_of(self.affected, 'line')} ({percent(self.affected, self.lines)}) hold what looks like {kinds}."
         examples = tuple(f"{form}: {count:,}" for form, count in self._forms.most_common(EXAMPLES))
-        advice = "Training masks them. Names and addresses are not recognised: look for them yourself."
+        advice = (
+            "Training masks them. If they are article numbers, give prepare or up --keep-secrets. Names and addresses "
+            "are not recognised: look for them yourself."
+        )
         return Finding("secrets", "Secrets", text, advice, numbers, examples, act=True)

@@ -52,7 +52,8 @@ class Reading:
         if not self.vector.any():  # no words, or no known trigram
             return np.zeros((len(self.words), len(self.vector)))
         length = np.linalg.norm(np.concatenate([way.embedding for way in self.directions]))
-        return np.asarray(np.concatenate([way.gains for way in self.directions], axis=1) / length)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever uses the parts checks them
+            return np.asarray(np.concatenate([way.gains for way in self.directions], axis=1) / length)
 
     def mean(self, *names: str) -> Floats | None:
         """Return, for each word, the mean magnitude of the product of these activations over cells and directions.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickvec.data import BadLines, ClickLog, Columns, read_events
-from clickvec.data.cleaning import Cleaning, clean
+from clickvec.data.cleaning import Cleaning, CleaningReport, clean
 from clickvec.data.clicks import collect, describe_files
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.errors import ClickvecError
@@ -137,7 +137,11 @@ def _read(own: Sequence[Path], given: Sequence[Path], reading: Reading) -> tuple
     is_usual = reading == AS_USUAL and not (clients and kept)
     if all(canonical(query) in rare for query in log.queries):
         return ClickLog([], [], np.zeros(0)), len(rare), is_usual
-    log, _ = clean(log, Cleaning(k_anonymous=0, drop_queries=frozenset(rare)))
+    only_rare = Cleaning(keep_secrets=True, merge_minutes=0, k_anonymous=0, drop_queries=frozenset(rare))
+    kept_clicks = float(log.clicks.sum())
+    log, _ = clean(log, only_rare, is_part=True)
+    report = CleaningReport(clicks={"k_anonymous": (kept_clicks, float(log.clicks.sum()))})
+    report.warn("k_anonymous", reading.cleaning)
     shown = None if log.shown is None else replace(log.shown, clients=None)
     return replace(log, clients=None, shown=shown), len(rare), is_usual  # training has its own rule about clients
 

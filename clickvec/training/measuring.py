@@ -58,8 +58,12 @@ def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Co
 def _collections(
     dev: ClickLog, test: ClickLog, catalogue: Catalogue, titles: Iterable[str], by: str
 ) -> tuple[Collection, Collection]:
-    """Return dev and test over one catalogue, and say how large they are."""
-    catalogue.add(titles)
+    """Return dev and test over one catalogue, and say how large they are.
+
+    Titles that match equally well are ranked in their order, so it is that of an index: the catalogue, then others.
+    """
+    own, catalogue = catalogue, Catalogue(titles)
+    catalogue.add(own.titles)
     both = collection(dev, catalogue), collection(test, catalogue)
     log.info(
         "Held out %s queries to choose the epoch and %s to measure, %s. Each search is over %s titles.",

@@ -14,7 +14,6 @@ from clickvec.data.cleaning import Cleaning, clean
 from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.parsing.given_table import is_table
 from clickvec.data.parsing.source import Given, as_path
-from clickvec.data.secrets import masked
 from clickvec.errors import ClickvecError, check_type
 from clickvec.evaluation.held_out_clicks import Collection
 from clickvec.model.encoder import Encoder
@@ -135,7 +134,10 @@ def read_if_exists(if_exists: str) -> tuple[bool, bool]:
 
 def read_clean(clicks: ClickLog | Given) -> ClickLog:
     """Read clicks, unless they are in memory already, clean them, and log what was dropped."""
-    cleaned, report = clean(clicks if isinstance(clicks, ClickLog) else read_clicks(clicks), Cleaning())
+    given = clicks if isinstance(clicks, ClickLog) else read_clicks(clicks)
+    if given.is_clean:
+        return given
+    cleaned, report = clean(given, Cleaning())
     for line in str(report).splitlines():
         log.info(line)
     return cleaned
@@ -144,7 +146,7 @@ def read_clean(clicks: ClickLog | Given) -> ClickLog:
 def prepare_taught(clicks: ClickLog, recipe: Recipe, titles: Iterable[str]) -> tuple[Dataset, Texts]:
     """Return the arrays of clicks and of the titles that a teacher teaches, and their texts."""
     return dataset.prepare_with_texts(
-        clicks, recipe.max_words, recipe.max_trigrams, catalogue=masked(titles), whole_words=recipe.whole_words
+        clicks, recipe.max_words, recipe.max_trigrams, catalogue=titles, whole_words=recipe.whole_words
     )  # fmt: skip
 
 

@@ -179,6 +179,25 @@ def test_decimal_commas_are_read_between_semicolons(model: Path, tmp_path: Path)
     assert ids(tmp_path / "index", "lamp", "--where", '{"Preis": {"gt": 2, "lt": 3}}') == ["a"]
     (tmp_path / "u.csv").write_text('sku,Preis\na,"1,500"\n')
     check_tells(refused("index", "update", tmp_path / "index", tmp_path / "u.csv"), "'1,500', not a number", "by ;")
+    for cell, told in (
+        ("1.999", "1999 or 1.999. Write 1999"), ("007", "not a number"), ("1_000", "not a number"), ("1e3", "not a")
+    ):  # fmt: skip
+        (tmp_path / "more.csv").write_text(f"sku;title;Preis\nz;green lamp;{cell}\n")
+        check_tells(
+            refused("index", "add", tmp_path / "index", tmp_path / "more.csv"), f"Preis of id z is '{cell}'", told
+        )
+    (tmp_path / "more.csv").write_text("sku;title;Preis\ny;green lamp;1.999\nz;dark lamp;2,50\n")
+    ok("index", "add", tmp_path / "index", tmp_path / "more.csv")
+    prices = {document.id: document.payload["Preis"] for document in Index.open(tmp_path / "index")}
+    assert prices == {"a": 2.75, "b": 1200.5, "c": 7, "y": 1999, "z": 2.5}
+
+
+def test_a_column_of_numbers_may_have_a_comma_in_its_name(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("id;title;Preis, EUR\n1;Hammer;3\n")
+    for option in ("auto", '"Preis, EUR"'):
+        command = ("index", model, tmp_path / "c.csv", "--out", tmp_path / "index", "--overwrite", "--numbers", option)
+        ok(*command)
+        assert '"Preis, EUR": 3' in ok("search", tmp_path / "index", "hammer")
 
 
 def test_add_says_which_fields_replaced_titles_lose(index: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from command import Done, check_tells, contents, ok, program, refused, run, started, wrong_usage
 
+import clickvec
 from clickvec import Index, config
 from clickvec.cli import up as up_verb
 from clickvec.cli.up_stages import STAGES
@@ -276,6 +277,26 @@ def test_a_log_of_ids_is_prepared_again_if_titles_change(copy: Path, tmp_path: P
     text = (copy / "catalogue.tsv").read_text()
     (copy / "catalogue.tsv").write_text(text.replace("lamp made of red", "crimson lantern"))
     assert done_before(ok(*command)) == []
+
+
+def test_an_id_that_two_titles_have_is_told_before_the_first_stage(tmp_path: Path) -> None:
+    catalogue = write_catalogue(tmp_path / "catalogue.tsv", "p1\tanother lamp\t5\n" * 3)
+    command = ("up", write_log(tmp_path / "log.tsv"), "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve")
+    assert "id p1 is given twice" in refused(*command)
+    assert not (tmp_path / "out").exists()
+
+
+def test_article_numbers_that_look_like_phones_are_found_by_every_door(tmp_path: Path) -> None:
+    log, catalogue = write_log(tmp_path / "log.tsv"), write_catalogue(tmp_path / "catalogue.tsv")
+    for path in (log, catalogue):
+        path.write_text(path.read_text().replace(" made of", " 0617590196 made of"))
+    told = " ".join(ok("up", log, "--catalogue", catalogue, "--out", tmp_path / "out", "--no-serve").split())
+    assert "not in the catalogue" not in told
+    rows = json.loads((tmp_path / "out/about/measured.json").read_text())["rows"]
+    words = {row["metric"]: row["value"] for row in rows if row["system"] == "words"}
+    trained = clickvec.train(tmp_path / "out/data", tmp_path / "m", catalogue=catalogue).model.training["held_out"]
+    [of_training] = [one for one in trained["systems"] if one["system"] == "words"]
+    assert {name: of_training[name] for name in words} == pytest.approx(words)
 
 
 def test_another_encoding_reads_the_log_again(tmp_path: Path) -> None:

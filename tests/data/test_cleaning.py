@@ -94,6 +94,10 @@ def test_secrets_are_masked_before_anything_is_counted() -> None:
     lines = [(f"mail {client}@example.com", "t", 1, client, 0) for client in ("u", "v", "w")]
     log, report = clean(log_of(lines), Cleaning())
     assert log.queries == ["mail <email>"] * 3
+    titles = ["Call 0617590196", "mail ann@example.com"]  # documents: an index shows them as they are
+    cleaned, about_titles = clean(ClickLog(["a", "b"], titles, np.ones(2)), Cleaning())
+    assert cleaned.titles == titles
+    assert not about_titles.secrets
     assert report.secrets == {"email": 3}
     with pytest.raises(ClickvecError, match=r"no click: --k-anonymous alone drops 3 lines.*0"):
         clean(log_of(lines), Cleaning(keep_secrets=True))

@@ -118,6 +118,35 @@ def test_a_bad_catalogue_is_refused(file: File) -> None:
     assert log_with_few.bad.others[0].examples[0].endswith("c.tsv:3: 1 column, expected doc_id, title")
 
 
+def test_an_id_with_two_titles_is_a_bad_line_of_the_catalogue(file: File) -> None:
+    log = file("log.tsv", "query\tdoc_id\nq\ta\nr\tb\n")
+    catalogue = file("c.tsv", "doc_id\ttitle\na\tA\na\tA\nb\tB\na\tother\n")
+    with pytest.raises(ClickvecError, match=r"1 of 4 lines \(25.0%\) is bad.*c.tsv:5: id a is given twice"):
+        read_clicks(log, catalogue=catalogue)
+    assert pairs(read_clicks(log, max_bad=0.5, catalogue=catalogue)) == [("q", "A", 1), ("r", "B", 1)]
+
+
+def test_a_thousand_clicks_with_a_point_are_not_one(file: File) -> None:
+    text = "query;title;clicks\nq;A;1.000\nr;B;2\ns;C;0.5\n"
+    with pytest.raises(ClickvecError, match=r"log.csv:2: clicks is '1.000', which is 1000 or 1; write 1000"):
+        read_clicks(file("log.csv", text))
+    assert pairs(read_clicks(file("log.tsv", text.replace(";", "\t"))))[0] == ("q", "A", 1)
+
+
+def test_truth_is_no_number_as_an_id(file: File) -> None:
+    rows = [{"id": True, "title": "Hammer"}, {"id": 1, "title": "Zange"}]
+    assert [title.id for title in read_titles(file("c.jsonl", json_lines(rows)))] == ["true", "1"]
+    log = read_clicks(file("log.jsonl", json_lines([{"query": "q", "title": "A", "clicked": True}])))
+    assert pairs(log) == [("q", "A", 1)]
+
+
+def test_times_without_signs_between_their_parts(file: File) -> None:
+    for stamp in ("20240301100000", "202403011000", "1709287200000", "1709287200000000"):
+        log = read_clicks(file("log.tsv", f"query\ttitle\ttime\nq\tA\t{stamp}\n"))
+        assert log.times is not None
+        assert log.times.tolist() == [1_709_287_200]
+
+
 # --- usual names -------------------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,8 @@ def test_a_column_of_nothing_but_numbers(values: tuple[str, ...], is_number: boo
     ("values", "is_number"),
     [
         (("1,50", "7", "-0,5"), True), (("1.50", "7"), True), (("1.200,50", "1,5"), True),
-        (("1.200", "1,5"), False), (("1.50", "1,50"), False), (("1,50 EUR", "1,50"), False), (("1,2,3", "1,50"), False),
+        (("1.200", "1,5"), True), (("1.200", "1.25"), True), (("0.125", "2"), True), (("1.200", "7"), False),
+        (("1.50", "1,50"), False), (("1,50 EUR", "1,50"), False), (("1,2,3", "1,50"), False),
     ],
 )  # fmt: skip
 def test_decimal_commas_in_a_file_with_semicolons(values: tuple[str, ...], is_number: bool, tmp_path: Path) -> None:

@@ -77,6 +77,31 @@ def test_retrain_learns_from_the_clicks_of_the_service(indexed: Path, site: Path
         assert service.post("/search", {"query": clicks.queries[0]}).json()["hits"]
 
 
+def test_retrain_keeps_secrets_if_it_is_told_to_and_names_the_rule_that_drops(
+    indexed: Path, site: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("torch")
+    clicks = read_clicks(site / "clicks.tsv.gz")
+    lines = [
+        {"query": f"{query} 06175901{number:02}", "title": title, "client": f"c{client}"}
+        for number, (query, title) in enumerate(list(zip(clicks.queries, clicks.titles, strict=True))[:99])
+        for client in range(3)
+    ]
+    rare = [{"query": f"only once {number}", "title": "x", "client": "c"} for number in range(900)]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, *rare]))
+    caplog.set_level("INFO")
+    reasons = []
+    for option in ((), ("--keep-secrets",)):
+        index = shutil.copytree(indexed, tmp_path / f"index{len(reasons)}")
+        reasons.append(
+            json.loads(ok("retrain", index, "--clicks", tmp_path / "new.jsonl", *option, "--json"))["reason"]
+        )
+    assert "99 different queries" in reasons[1]
+    assert "99 different queries" not in reasons[0]  # several became one
+    assert "--k-anonymous 3 drops 900 of" in caplog.text
+    assert "--drop-queries" not in caplog.text
+
+
 def test_too_few_clicks_keep_the_old_model_and_the_log(indexed: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     index = shutil.copytree(indexed, tmp_path / "index")

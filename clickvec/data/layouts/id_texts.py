@@ -1,7 +1,7 @@
 """A table from ids to texts in little memory: a catalogue of millions of titles takes about the size of its text."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,27 @@ class IdTexts:
             self._bytes += f"{key}\0{text}".encode()
             self._ends.append(len(self._bytes))
 
-    def get(self, ids: Sequence[str]) -> list[str | None]:
-        """Return the text of each id, None for an unknown id."""
-        if not self._hashes:
-            return [None] * len(ids)
+    def repeated(self) -> Iterator[tuple[int, str]]:
+        """Yield the numbers and ids of the entries whose id an earlier entry has with another text."""
+        self._sort()
+        same = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        for rank in np.unique(np.concatenate([same, same + 1])).tolist():
+            number = int(self._order[rank])
+            key, text = self._entry(number)
+            if self._first(key, int(np.searchsorted(self._sorted, self._sorted[rank]))) != text:
+                yield number, key
+
+    def _sort(self) -> None:
         if len(self._sorted) < len(self._hashes):
             hashes = np.array(self._hashes)
             self._order = np.argsort(hashes, kind="stable")
             self._sorted = hashes[self._order]
+
+    def get(self, ids: Sequence[str]) -> list[str | None]:
+        """Return the text of each id, None for an unknown id."""
+        if not self._hashes:
+            return [None] * len(ids)
+        self._sort()
         distinct = list(dict.fromkeys(ids))
         hashes = np.fromiter(map(hash, distinct), np.int64, len(distinct))
         rank = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
@@ -42,15 +55,15 @@ class IdTexts:
             known.tolist(), rank[known].tolist(), self._order[rank[known]].tolist(), strict=True
         ):
             key, text = self._entry(entry)
-            text_of[distinct[row]] = text if key == distinct[row] else self._next(distinct[row], first)
+            text_of[distinct[row]] = text if key == distinct[row] else self._first(distinct[row], first)
         return [text_of[key] for key in ids]
 
     def _entry(self, entry: int) -> tuple[str, str]:
         key, _, text = self._bytes[self._ends[entry] : self._ends[entry + 1]].decode().partition("\0")
         return key, text
 
-    def _next(self, key: str, rank: int) -> str | None:
-        """Return the text of an id that has the hash of another one, whose rank is given."""
+    def _first(self, key: str, rank: int) -> str | None:
+        """Return the first text of an id. Of all ids with its hash, the first one has this rank."""
         number = self._sorted[rank]
         for entry in self._order[rank : np.searchsorted(self._sorted, number, "right")].tolist():
             found, text = self._entry(entry)

@@ -1,6 +1,7 @@
 """The texts of ids, for logs that hold ids: titles in a catalogue, queries in a file of queries."""
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
@@ -79,11 +80,15 @@ class Texts:
         if schema is CATALOGUE:
             has_urls = self._columns.header and bool(find_usual((URLS,), head.fields, ()))
             schema, source = catalogue_schema(_BY_URL if by_url and has_urls else CATALOGUE, source, head)
-        for _, (ids, *columns) in read_blocks(source, schema):
+        numbers = array("q")  # of the lines
+        for lines, (ids, *columns) in read_blocks(source, schema):
             texts = [next(filter(str.strip, row), "") for row in zip(*columns, strict=True)]
             if self._schema is CATALOGUE and not len(self._texts):
                 option = "columns={'title': ...}" if self._columns.of_table else "--columns title=COLUMN"
                 check_titles_differ(source.name, texts, f"name the column with {option}")
             known = list(map(bool, texts))
             self._texts.add(list(compress(ids, known)), list(compress(texts, known)))
+            numbers.extend(compress(lines, known))
+        for entry, key in self._texts.repeated():
+            self.bad.add(source.name, numbers[entry], "id with two texts", f"id {key[:40]} is given twice")
         self.bad.check(self.name, self._max_bad, len(self._texts), "text with its id")

@@ -173,7 +173,7 @@ def parse_block(
     """Parse the fields of some lines, and count bad lines. Return the good ones, with ids where there are no texts."""
     texts = {name: fields[name] for name in ("query", "query_id", "title", "doc_id") if name in fields}
     counts, time, position = (fields.get(name, ()) for name in ("clicks", "time", "position"))
-    clicks = np.array(numbers.parse_clicks(counts), np.float64) if counts else np.ones(len(lines))
+    clicks = np.array(numbers.parse_clicks(counts, source.separator), np.float64) if counts else np.ones(len(lines))
     times = numbers.parse_times(time) if time else None
     positions = numbers.parse_positions(position) if position else None
     good = clicks >= 0
@@ -187,21 +187,24 @@ def parse_block(
     good &= np.array([bool(one.strip() and other.strip()) for one, other in zip(query, title, strict=True)])
     for row in np.flatnonzero(~good).tolist():
         found = {name: column[row] for name, column in fields.items() if column}
-        source.bad.add(source.name, lines[row], *_problem(list(texts), found, source.columns.of_table))
+        source.bad.add(source.name, lines[row], *_problem(source, list(texts), found))
     return list(compress(lines, good.tolist())), events.where(good)
 
 
-def _problem(texts: Sequence[str], fields: Mapping[str, str], of_table: bool) -> tuple[str, str]:
+def _problem(source: Source, texts: Sequence[str], fields: Mapping[str, str]) -> tuple[str, str]:
     """Return the reason, and its detail, why a line is bad. `texts` are the columns that may not be blank."""
     blank = next((name for name in texts if not fields[name].strip()), None)
     if blank:
         return f"blank {blank}", f"blank {blank}"
-    if "clicks" in fields and numbers.parse_clicks([fields["clicks"]])[0] < 0:
+    if "clicks" in fields and numbers.parse_clicks([fields["clicks"]], source.separator)[0] < 0:
+        if numbers.is_ambiguous(clicks := fields["clicks"]):
+            plain = clicks.replace(".", "")
+            return "clicks with a point", f"clicks is {clicks!r}, which is {plain} or {float(clicks):g}; write {plain}"
         name, allowed = "clicks", numbers.ALLOWED_CLICKS
     elif "time" in fields and numbers.parse_times([fields["time"]])[0] == numbers.NO_TIME:
         name, allowed = "time", numbers.ALLOWED_TIMES
     else:
         name, allowed = "position", numbers.ALLOWED_POSITIONS
-    option = f"columns={{{name!r}: '-'}}" if of_table else f"--columns {name}=-"
+    option = f"columns={{{name!r}: '-'}}" if source.columns.of_table else f"--columns {name}=-"
     ignore = "" if name == "clicks" else f" ({option} ignores the column)"
     return f"{name} is {allowed}", f"{name} is {fields[name][:40]!r}, {allowed}{ignore}"

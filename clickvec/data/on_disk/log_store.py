@@ -165,10 +165,10 @@ class Store:
     # --- after reading -------------------------------------------------------------------------------------------
 
     def finish(self, change: Change | None = None) -> None:
-        """Number the texts, after `change`, and fill the tables of lines and seeds."""
+        """Number the texts, the queries after `change`, and fill the tables of lines and seeds."""
         self._wait()
         self.queries = self._queries.finish(self.database, change)
-        self.titles = self._titles.finish(self.database, change)
+        self.titles = self._titles.finish(self.database)
         self.database.execute(
             "CREATE TABLE lines (line BIGINT, query INTEGER, title INTEGER, clicks DOUBLE, client BIGINT, time BIGINT,"
             " position INTEGER);"

@@ -142,7 +142,9 @@ def json_cell(value: object) -> str | None:
 
     A float without a fraction is a whole number: a column of ids in which some are missing holds floats.
     """
-    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer() and abs(value) < _EXACT):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return str(int(value))
     return str(value) if isinstance(value, (str, int, float)) else None
 

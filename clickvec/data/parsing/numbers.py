@@ -1,5 +1,6 @@
 """Parse the clicks, times and positions of a log."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,6 +13,8 @@ MAX_POSITION = 10**9
 NO_TIME = np.iinfo(np.int64).min  # what parse_times returns for a field that is not a time
 
 _MAX_SECONDS = 10**11  # year 5138; a larger number counts milliseconds, then microseconds, then nanoseconds
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
+_STAMP = re.compile(r"(19[7-9]|20[0-9])[0-9]{9}([0-9]{2})?")  # such as 20240131235959, with or without seconds
 _DAYS = range(1900_01_01, 2100_01_01)  # these numbers are dates, such as 20240131, and not seconds
 
 ALLOWED_CLICKS = f"neither 0 nor a number from {MIN_CLICKS:g} to {MAX_CLICKS:g}"
@@ -19,10 +22,20 @@ ALLOWED_TIMES = "neither ISO 8601, nor YYYY-MM-DD HH:MM:SS, nor seconds (or ms, 
 ALLOWED_POSITIONS = f"not a whole number from 1 to {MAX_POSITION:,}"
 
 
-def parse_clicks(texts: Sequence[str]) -> list[float]:
-    """Return the clicks in each field, or -1 if it is not a number in range."""
+def parse_clicks(texts: Sequence[str], separator: str = "\t") -> list[float]:
+    """Return the clicks in each field, or -1 if it is not a number in range.
+
+    Where semicolons separate the columns, 1.000 may be a thousand, so it is no number.
+    """
     value_of = {text: _clicks(text) for text in set(texts)}
+    if separator == ";":
+        value_of |= {text: -1.0 for text in value_of if is_ambiguous(text)}
     return [value_of[text] for text in texts]
+
+
+def is_ambiguous(number: str) -> bool:
+    """Return whether a point may be a decimal point or between thousands, as in 1.500."""
+    return _THOUSANDS.fullmatch(number) is not None
 
 
 def _clicks(text: str) -> float:
@@ -46,7 +59,7 @@ def parse_times(texts: Sequence[str]) -> NDArray[np.int64]:
             parsed = _iso_times(texts, together, widths.pop())
             if parsed is not None:
                 return parsed
-        elif widths <= {9, 10, 12, 13} and together.isdigit():
+        elif widths <= {9, 10, 13} and together.isdigit():
             numbers = np.array(list(map(int, texts)), np.int64)
             return np.where(numbers < _MAX_SECONDS, numbers, numbers // 1000)
         elif widths == {16} and together.isdigit():  # microseconds, as in exports of analytics
@@ -86,8 +99,9 @@ def _time(text: str) -> int:
     except ValueError:
         pass
     else:
-        if text.isdigit() and int(text) in _DAYS:
-            number = _iso_time(text)
+        if text.isdigit() and (int(text) in _DAYS or _STAMP.fullmatch(text)):
+            written = _iso_time(f"{text[:8]}T{text[8:]}".rstrip("T"))
+            number = number if written == NO_TIME and len(text) > 8 else written
         if not 0 <= number < 1000**3 * _MAX_SECONDS:
             return NO_TIME
         while number >= _MAX_SECONDS:

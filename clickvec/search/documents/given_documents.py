@@ -121,7 +121,7 @@ def _of_lists(
 def _of_rows(rows: Given, numbered: bool) -> Iterator[Document]:
     source = iter(rows)
     head = list(islice(source, _LOOKED_AT))
-    keys, has_ids, unnamed = Keys("documents", CATALOGUE, OWN_NAMES), False, _likely_ids(head)
+    keys, has_ids, unnamed = Keys("documents", CATALOGUE, OWN_NAMES.in_memory()), False, _likely_ids(head)
     for number, row in enumerate(chain(head, source)):
         document = _document(row, number, keys)
         is_missing = document.id is None

@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib
+import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +114,18 @@ def test_columns_of_tables_are_lists_of_titles_and_ids(encoder: clickvec.Encoder
         index = clickvec.Index.build(encoder, titles=table["title"], ids=table["id"])
         assert [(document.id, document.title) for document in index] == [(7, "green tea"), (8, "oat milk")]
         assert index.delete(table["id"]) == 2
+
+
+def test_nan_in_a_change_is_no_value_and_none_removes(encoder: clickvec.Encoder) -> None:
+    for missing in (math.nan, np.float32("nan"), np.datetime64("NaT"), Decimal("NaN")):
+        index = clickvec.Index.build(encoder, [{"id": 1, "title": "red lamp", "price": 7, "brand": "x"}])
+        assert index.update([{"id": 1, "price": missing, "brand": None}]) == 1
+        document = index.get(1)
+        assert document is not None
+        assert document.payload == {"price": 7}
+    for infinite in (math.inf, Decimal("-Infinity")):
+        with pytest.raises(ClickvecError, match="give a finite number, or None"):
+            index.update([{"id": 1, "price": infinite}])
+        with pytest.raises(ClickvecError, match="give a finite number, or None"):
+            index.add([{"id": 2, "title": "blue lamp", "price": infinite}])
+    assert len(index) == 1

@@ -26,5 +26,5 @@ def export(
     from clickvec.search.index import Index
 
     with Index.open(index) as opened:
-        files = export_index(opened.view(), cluster, Path(out), name, Bar())
-        print_summary(f"{out}: {counted(len(opened), 'title')} for {cluster}, {counted(len(files), 'file')}")
+        files, titles = export_index(opened.view(), cluster, Path(out), name, Bar())
+        print_summary(f"{out}: {counted(titles, 'title')} for {cluster}, {counted(len(files), 'file')}")

@@ -332,14 +332,20 @@ def read_clean_log(
     return log
 
 
-def read_held_out(logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns") -> "Collection":
-    """Read clicks that models are measured on, with all titles that are searched."""
+def read_held_out(
+    logs: list[Path], catalogue: Path | None, max_bad: float, columns: "Columns", *, is_shown: bool = False
+) -> "Collection":
+    """Read clicks that models are measured on, with all titles that are searched.
+
+    If its queries will be shown to others, the log is cleaned as for training: rare queries of clients are dropped.
+    """
     from clickvec.evaluation.held_out_clicks import Catalogue, collection
 
     searched = (
         Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns, "unused")) if catalogue else None
     )
-    test = collection(read_log(logs, max_bad, columns, catalogue), searched or Catalogue(()))
+    read = read_clean_log if is_shown else read_log
+    test = collection(read(logs, max_bad, columns, catalogue), searched or Catalogue(()))
     titles = counted(len(test.catalogue.titles), "title")
     if not searched:
         print_message(f"Only the {titles} of --held-out are searched; give all titles with --catalogue")

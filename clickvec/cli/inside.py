@@ -174,7 +174,7 @@ def report(
         )
     else:
         sets, catalogue = _lists_of_clicks(encoder, measured, titles, max_bad, columns)
-    log = inputs.read_log(clicks, max_bad, columns).queries if clicks else None
+    log = inputs.read_clean_log(clicks, max_bad, columns).queries if clicks else None
     columns.check_used()
     found = gather(
         encoder, sets, name=model.resolve().name, judged_name=inputs.file_names(measured), path=str(model),
@@ -198,7 +198,7 @@ def _lists_of_clicks(
     from clickvec.evaluation.held_out_clicks import MOST_DEV, pooled_lists
     from clickvec.evaluation.neural import Neural, stored_settings
 
-    test = inputs.read_held_out(logs, titles, max_bad, columns)
+    test = inputs.read_held_out(logs, titles, max_bad, columns, is_shown=True)
     if len(test.queries) > MOST_DEV:
         print_message(f"Using a random sample of {MOST_DEV:,} of {len(test.queries):,} queries")
         test = test.sample(MOST_DEV)

@@ -8,6 +8,7 @@ file so that training reads a file that no longer grows, and the service starts 
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,8 +90,9 @@ def take(path: Path) -> list[Path]:
                 path.rename(path.with_name(f"{_stem(path)}-{stamp}.jsonl"))
         finally:
             os.close(file)
-    logs = path.parent.glob(f"{_glob_quoted(_stem(path))}-*.jsonl")
-    return sorted(log for log in logs if not log.name.endswith(USED))
+    # Only what was renamed above: shop-eu.jsonl is the log of another index.
+    is_taken = re.compile(re.escape(_stem(path)) + r"-\d{8}T\d{6}\.\d{6}Z\.jsonl").fullmatch
+    return sorted(log for log in path.parent.iterdir() if is_taken(log.name))
 
 
 def mark_used(logs: Sequence[Path]) -> None:
@@ -102,10 +104,6 @@ def mark_used(logs: Sequence[Path]) -> None:
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".jsonl")
-
-
-def _glob_quoted(text: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -91,6 +91,11 @@ def retrain(
                 return Retrained(False, old.fingerprint, reason, compared, names)
             if not compared:
                 return Retrained(False, old.fingerprint, _too_few(new_clicks, dropped, least), compared, names)
+            index.refresh()
+            if index.encoder.fingerprint != old.fingerprint:
+                raise ClickvecError(
+                    f"{path} got another model meanwhile, perhaps by another retrain; nothing was changed. Run it again"
+                )
             if new.model.fusion in (None, old.model.fusion):
                 index.use_model(new, index.fusion, report=index.fusion_report)
                 fused = "The fusion of words and vectors stays."

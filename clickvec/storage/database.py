@@ -230,6 +230,28 @@ class Database:
                     yield handle.connection
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of its own to the state that the database has now, however long it is used.
+
+        Changes go on meanwhile, and the connection does not see them. It may be used by one thread after another.
+        Inside `reading`, the state is the one that is read there.
+        """
+        with self._using() as handle:
+            is_reading = handle.depth > 0
+        if is_reading:
+            with self.reading() as connection:
+                yield connection
+            return
+        copy = Database.load(self.content()) if self.path is None else Database(self.path, writing=False)
+        copy._identity = copy._identity or self._identity  # it must not be another file
+        try:
+            with copy.reading() as connection:
+                connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the state is that of the first read
+                yield connection
+        finally:
+            copy.close()
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection whose changes are durable together when this ends. On an error, none of them is made.
 

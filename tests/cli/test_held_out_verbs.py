@@ -97,6 +97,18 @@ def test_a_report_on_held_out_clicks(model: Path, log: Path, titles: Path, tmp_p
     assert "k1 = 1.2, b = 0.75; not tuned" in (tmp_path / "report" / "index.html").read_text()
 
 
+def test_a_report_names_no_rare_query_and_no_secret(model: Path, titles: Path, tmp_path: Path) -> None:
+    rows = [("red wine ann@example.com", "wine shop", client) for client in "abc"]
+    rows += [("my rare query", "wine shop", "a"), *(("a car", "a car", client) for client in "abc")]
+    log = tmp_path / "log.tsv"
+    log.write_text("query\ttitle\tclient\n" + "".join("\t".join(row) + "\n" for row in rows))
+    options = ("--held-out", log, "--clicks", log, "--catalogue", titles, "--worst", "9", "--out", tmp_path / "report")
+    ok("report", model, *options)
+    for file in (tmp_path / "report").iterdir():
+        assert not any(text in file.read_bytes() for text in (b"ann@example", b"rare query"))
+    assert "a car" in (tmp_path / "report/index.html").read_text()
+
+
 def test_a_comparison_on_held_out_clicks(log: Path, tmp_path: Path) -> None:
     for library in ("torch", "scipy", "matplotlib"):
         pytest.importorskip(library)

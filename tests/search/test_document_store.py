@@ -107,6 +107,18 @@ def test_state(store: DocumentStore, path: Path) -> None:
     assert store.state() == {"model": "n", "fusion": {"weights": [1.5, "上海"]}, "segment": None}
 
 
+def test_all_documents_are_those_of_one_moment(store: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_store, "_BLOCK", 2)
+    store.add([Document(f"d{number}", "a title") for number in range(9)])
+    reading = iter(store)
+    seen = [next(reading)]
+    store.add([Document("d1", "another title"), Document("d8", "another title"), Document("new", "a title")])
+    store.delete(["d5"])
+    seen += reading
+    assert [(document.id, document.title) for document in seen] == [(f"d{number}", "a title") for number in range(9)]
+    assert len(list(store)) == len(store) == 9
+
+
 def test_blocks_between_two_seqs(store: DocumentStore) -> None:
     store.add(Document(n, "") for n in range(1, 11))
     store.delete([4, 5])

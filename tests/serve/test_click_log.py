@@ -21,19 +21,22 @@ def test_what_was_shown_and_clicked_is_logged_as_prepare_reads_it(write_index: P
         shown = ["t0", {"id": "t1", "position": 5}, {"id": "gone"}]
         body = {"query": "Hotels in\tShanghai", "shown": shown, "clicked": ["t1", "t4"], "client": "c1"}
         assert service.post("/click", body).json() == {"logged": 3, "unknown": ["gone"]}
+        twice = {"query": "hotels", "shown": ["t1", "t1", "t2"], "clicked": ["t1"]}
+        assert service.post("/click", twice).json()["logged"] == 2
         later = service.post("/click", {"query": "new york", "clicked": ["t5"], "client": "c2"})
         assert later.json() == {"logged": 1, "unknown": []}
     lines = [json.loads(line) for line in (tmp_path / "clicks.jsonl").read_text().splitlines()]
     assert [(line["doc_id"], line.get("position"), line["clicked"]) for line in lines] == [
-        ("t0", 1, 0), ("t1", 5, 1), ("t4", None, 1), ("t5", None, 1)
+        ("t0", 1, 0), ("t1", 5, 1), ("t4", None, 1), ("t1", 1, 1), ("t2", 3, 0), ("t5", None, 1)
     ]  # fmt: skip
     log = read_clicks(tmp_path / "clicks.jsonl")
     assert list(zip(log.queries, log.titles, strict=True)) == [
-        ("Hotels in\tShanghai", TEXTS[1]), ("Hotels in\tShanghai", TEXTS[4]), ("new york", TEXTS[5])
+        ("Hotels in\tShanghai", TEXTS[1]), ("Hotels in\tShanghai", TEXTS[4]), ("hotels", TEXTS[1]),
+        ("new york", TEXTS[5]),
     ]  # fmt: skip
     assert log.times is not None
     assert log.shown is not None
-    assert list(log.shown.titles) == [TEXTS[0]]
+    assert list(log.shown.titles) == [TEXTS[0], TEXTS[2]]
     ok("prepare", tmp_path / "clicks.jsonl", "--k-anonymous", "0", "--out", tmp_path / "data")
 
 
@@ -103,6 +106,12 @@ def test_taken_logs_are_taken_again_until_they_are_marked(tmp_path: Path) -> Non
     assert len(first) == 1
     assert not path.exists()
     assert take(path) == first
+    for other in ("my [index]*.clicks-eu.jsonl", "my [index]*.clicks-backup.jsonl"):  # of others, or of the user
+        (tmp_path / other).write_text("{}\n")
+    assert take(path) == first
+    for file in tmp_path.glob("*-eu.jsonl"):
+        file.unlink()
+    (tmp_path / "my [index]*.clicks-backup.jsonl").unlink()
     mark_used(first)
     assert take(path) == []
     assert len(list(tmp_path.iterdir())) == 1

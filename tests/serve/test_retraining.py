@@ -102,6 +102,35 @@ def test_retrain_keeps_secrets_if_it_is_told_to_and_names_the_rule_that_drops(
     assert "--drop-queries" not in caplog.text
 
 
+def test_a_model_that_came_meanwhile_is_not_replaced(
+    indexed: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from clickvec.training import continuing
+
+    index, log, train = (
+        shutil.copytree(indexed, tmp_path / "index"),
+        tmp_path / "index.clicks.jsonl",
+        continuing.continue_training,
+    )
+    other = Encoder.load(tiny_model(tmp_path / "other", seed=3))
+    clicks = read_clicks(site / "clicks.tsv.gz")
+    pairs = list(zip(clicks.queries, clicks.titles, strict=True))[:1_500]
+    log.write_text("".join(json.dumps({"query": query, "title": title}) + "\n" for query, title in pairs))
+
+    def slowly(*args: object, **options: object) -> Encoder:
+        new = train(*args, **options)  # type: ignore[arg-type]
+        with Index.open(index) as opened:
+            opened.use_model(other)
+        return new
+
+    monkeypatch.setattr(continuing, "continue_training", slowly)
+    check_tells(refused("retrain", index), "got another model meanwhile", "Run it again")
+    with Index.open(index) as opened:
+        assert opened.encoder.fingerprint == other.fingerprint
+    assert not list(tmp_path.glob("*.used.jsonl"))
+
+
 def test_too_few_clicks_keep_the_old_model_and_the_log(indexed: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     index = shutil.copytree(indexed, tmp_path / "index")

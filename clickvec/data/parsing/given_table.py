@@ -200,7 +200,9 @@ def cell(value: Any, position: str) -> Any:  # noqa: ANN401
     if isinstance(value, np.generic):
         return cell(value.item(), position)
     if isinstance(value, float | Decimal):
-        return float(value) if math.isfinite(value) else None
+        if math.isinf(value):
+            raise ClickvecError(f"{position} holds {value}; give a finite number, or None")
+        return None if math.isnan(value) else float(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -219,6 +221,14 @@ def cell(value: Any, position: str) -> Any:  # noqa: ANN401
         f"{position} holds a value of type {type(value).__name__}; use texts, numbers, truth values and times, or "
         "lists and dicts of them"
     )
+
+
+def is_missing(value: Any) -> bool:  # noqa: ANN401
+    """Tell whether a value is one by which pandas or NumPy say that there is none: NaN, NaT or NA, and not None."""
+    if isinstance(value, float | Decimal):
+        return math.isnan(value)
+    is_no_time = isinstance(value, np.datetime64 | np.timedelta64) and bool(np.isnat(value))
+    return type(value).__name__ in _MISSING or is_no_time or (isinstance(value, np.floating) and bool(np.isnan(value)))
 
 
 def _decoded(value: bytes, position: str) -> str:

@@ -219,13 +219,20 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
         return self._counters().documents
 
     def __iter__(self) -> Iterator[Document]:
-        """Yield the documents in insertion order. A document that was replaced counts as inserted then."""
-        return (document for _, documents in self.blocks(0) for document in documents)
+        """Yield the documents in insertion order, as they are when the first one is read.
+
+        A document that was replaced counts as inserted then.
+        """
+        with self._database.snapshot() as connection:
+            rows = connection.execute(f"{_SELECT} ORDER BY seq")
+            while block := _block(rows, _BLOCK):
+                yield from map(self._document, block)
 
     def blocks(self, after: int, size: int = _BLOCK, upto: int | None = None) -> Iterator[tuple[Seqs, list[Document]]]:
         """Yield the documents with after < seq <= upto in blocks, in insertion order, with their seqs.
 
-        Changes may happen between two blocks: a document that is deleted before its block is read is not yielded.
+        Changes may happen between two blocks, unless the caller prevents them: a document that is deleted or replaced
+        before its block is read is not yielded.
         """
         upto = self.last()[0] if upto is None else upto
         statement = f"{_SELECT} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"

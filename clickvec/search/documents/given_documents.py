@@ -9,7 +9,7 @@ import numpy as np
 from clickvec.data import Title
 from clickvec.data.layouts.joins import CATALOGUE
 from clickvec.data.parsing.columns import OWN_NAMES
-from clickvec.data.parsing.given_table import is_table, table_name, table_rows
+from clickvec.data.parsing.given_table import is_missing, is_table, table_name, table_rows
 from clickvec.data.parsing.header import Keys
 from clickvec.data.parsing.source import Table
 from clickvec.data.parsing.usual_names import likely_ids
@@ -61,7 +61,14 @@ def _listed(given: Any, name: str, kept: tuple[type, ...]) -> Iterator[Any]:  # 
             f"{name} must be a list of documents or a DataFrame, and {given!r:.60} is of type {type(given).__name__}"
         )
     given = _not_exchanged(given, name) if isinstance(given, list | tuple) else given
-    return table_rows(given, name, CATALOGUE.layouts[:1], kept)
+    return table_rows(map(_without_missing, given), name, CATALOGUE.layouts[:1], kept)
+
+
+def _without_missing(row: object) -> object:
+    """Return a dict without values such as NaN: as in a DataFrame, they are no fields. None removes a field."""
+    if isinstance(row, Mapping) and any(map(is_missing, row.values())):
+        return {name: value for name, value in row.items() if not is_missing(value)}
+    return row
 
 
 def _not_exchanged(given: Sequence[Any], name: str) -> Sequence[Any]:

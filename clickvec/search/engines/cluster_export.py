@@ -33,8 +33,8 @@ _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def export(
     view: SearchView, cluster: str, out: Path, name: str = "clickvec", progress: Progress | None = None
-) -> list[str]:
-    """Write a folder for a cluster, atomically, and return the names of the files."""
+) -> tuple[list[str], int]:
+    """Write a folder for a cluster, atomically. Return the names of the files and the number of titles."""
     if cluster not in CLUSTERS:
         raise ClickvecError(f"--for is {cluster!r}; choose {' or '.join(CLUSTERS)}")
     if out.exists():
@@ -55,7 +55,7 @@ def export(
             (fresh / f"bulk-{number:05d}.ndjson").write_bytes(_bulk(view, block, name))
             done += len(block)
             report("exporting", done, total)
-    return sorted(file.name for file in out.iterdir())
+    return sorted(file.name for file in out.iterdir()), done
 
 
 def field_types(cluster: str, kinds: Mapping[str, FieldKinds], payloads: Iterable[Any]) -> dict[str, str]:

@@ -19,7 +19,9 @@ def click(service: Service, call: Call) -> ClickResponse:
     check_count("clicked", request.clicked, service.limits.hits)
     clicked = {str(doc_id) for doc_id in request.clicked}
     shown = [hit if isinstance(hit, Shown) else Shown(id=hit) for hit in request.shown]
-    positions = {str(hit.id): hit.position or place for place, hit in enumerate(shown, 1)}
+    positions = dict[str, int]()
+    for place, hit in enumerate(shown, 1):
+        positions.setdefault(str(hit.id), hit.position or place)
     impressions, unknown = [], []
     for doc_id in dict.fromkeys([*positions, *map(str, request.clicked)]):
         document = service.index.get(doc_id)

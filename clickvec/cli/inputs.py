@@ -345,7 +345,10 @@ def read_held_out(
         Catalogue(entry.title for entry in read_catalogue(catalogue, max_bad, columns, "unused")) if catalogue else None
     )
     read = read_clean_log if is_shown else read_log
-    test = collection(read(logs, max_bad, columns, catalogue), searched or Catalogue(()))
+    log = read(logs, max_bad, columns, catalogue)
+    test = collection(log, searched or Catalogue(()))
+    if not searched and log.shown:
+        test.catalogue.add(log.shown.titles)
     titles = counted(len(test.catalogue.titles), "title")
     if not searched:
         print_message(f"Only the {titles} of --held-out are searched; give all titles with --catalogue")

@@ -111,7 +111,7 @@ def train(
         from clickvec.training.fusing import LogTexts
         from clickvec.training.gate import Start
         from clickvec.training.loop import run_training
-        from clickvec.training.measuring import folder_parts
+        from clickvec.training.measuring import folder_parts, warn_of_held_out
         from clickvec.training.workers import current
 
         workers = current()
@@ -143,6 +143,8 @@ def train(
             data, texts = training_data.open_dataset(files, chosen)
             measured = inputs.read_dev(dev, catalogue, max_bad, columns) if dev else None
             tests = {"the judged set": measured} if measured else {}
+            if (dev or no_hold_out) and inputs.is_data_folder(logs[0]):
+                warn_of_held_out(logs[0])
             if not dev and not no_hold_out:
                 measured, test = folder_parts(logs[0], files.titles) or (None, None)
                 tests = {"held-out clicks of the data folder": test} if test else {}

@@ -59,9 +59,7 @@ def hold_out_and_prepare(
     """Read click logs, hold two parts of the clicks out, and prepare the rest. Return the data, dev and test."""
     from clickvec.training.measuring import hold_out_clicks
 
-    titles = files.titles
-    parts = hold_out_clicks(files.read(), titles)
-    return files.prepare(parts.train, recipe, titles), parts.dev, parts.test
+    return hold_out_clicks(files.read(), lambda log: files.prepare(log, recipe, files.titles), files.titles)
 
 
 def split_and_prepare(

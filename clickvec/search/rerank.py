@@ -8,8 +8,10 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clickvec.data.parsing.columns import listed
 from clickvec.data.parsing.lines import MAX_BAD, BadLines, stream_lines
 from clickvec.data.parsing.records import wrong_width
+from clickvec.data.parsing.usual_names import CATALOGUE_IDS, USUAL, find_usual
 from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import distinct_texts
@@ -118,7 +120,7 @@ def _rows(stream: BinaryIO, name: str, bad: BadLines, score: str | None) -> Iter
                 continue
             is_first = not names and len(fields) >= len(COLUMNS)
             if is_first:
-                is_header = number == 1 and _is_header(fields)
+                is_header = number == 1 and _is_header(fields, name)
                 names = (*COLUMNS, *_further_names(fields, is_header))
                 at = 0 if score is None else _score_column(names, score, is_header, name)
                 if is_header:
@@ -139,8 +141,17 @@ def _rows(stream: BinaryIO, name: str, bad: BadLines, score: str | None) -> Iter
                 yield fields[0], fields[1], fields[2], line, value
 
 
-def _is_header(fields: Sequence[str]) -> bool:
-    return tuple(field.lower().replace("doc_id", "id") for field in fields[: len(COLUMNS)]) == COLUMNS
+def _is_header(fields: Sequence[str], name: str) -> bool:
+    """Return whether the first line names the columns. Raise if it names them in another order."""
+    groups = ((("query",), *USUAL["query"]), CATALOGUE_IDS, (("title",), *USUAL["title"]))
+    places = [find_usual(group, fields, ()) for group in groups]
+    if not places[0] or not places[2]:
+        return False
+    if any(at not in place for at, place in enumerate(places)):
+        raise ClickvecError(
+            f"{name}:1: the columns are {listed(fields)}; the first three must be query, id and title, in this order"
+        )
+    return True
 
 
 def _further_names(fields: Sequence[str], is_header: bool) -> list[str]:

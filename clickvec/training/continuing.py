@@ -146,6 +146,7 @@ def split_new(new: ClickLog, old: ClickLog | None, titles: Iterable[str] = ()) -
     all titles of both logs, and more `titles`. A log that is too small holds nothing out.
     """
     catalogue = Catalogue(new.titles)
+    catalogue.add(new.shown.titles if new.shown else ())
     catalogue.add(titles)
     dev: list[ClickLog] = []
     tests: dict[str, Collection] = {}

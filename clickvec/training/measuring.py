@@ -1,11 +1,12 @@
 """What a run is measured on: a judged set, or two parts of the clicks that are held out of training."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from clickvec.data import ClickLog, Judged, data_folder
+from clickvec.data.dataset import Dataset, Texts
 from clickvec.data.held_out import fewest_queries, hold_out
 from clickvec.evaluation.held_out_clicks import MOST_DEV, Catalogue, Collection, collection, measure
 from clickvec.evaluation.judged_lists import evaluate
@@ -19,18 +20,13 @@ log = logging.getLogger(__name__)
 Dev = Judged | Collection  # what chooses the epoch: judged lists, or searches of the whole catalogue
 
 
-class Parts(NamedTuple):
-    """The clicks to train on, and what the model is measured on after each epoch (dev) and at the end (test)."""
+def hold_out_clicks(
+    clicks: ClickLog, prepare: Callable[[ClickLog], tuple[Dataset, Texts]], titles: Iterable[str] = ()
+) -> tuple[tuple[Dataset, Texts], Collection | None, Collection | None]:
+    """Hold two parts of the clicks out of training, and prepare the rest. Return the data, dev and test.
 
-    train: ClickLog
-    dev: Dev | None = None
-    test: Collection | None = None
-
-
-def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
-    """Hold two parts of the clicks out of training. The catalogue is the titles of the log, and more `titles`.
-
-    If the log has too few queries, log a warning and return all of it for training.
+    The catalogue is `titles`, those of the data and those of both parts: the same as for a data folder that holds these
+    parts out. If the log has too few queries, log a warning and return all of it for training.
     """
     held = hold_out(clicks)
     if held is None:
@@ -38,9 +34,10 @@ def hold_out_clicks(clicks: ClickLog, titles: Iterable[str] = ()) -> Parts:
             "No clicks are held out: the log has fewer than %d different queries. The last epoch is kept.",
             fewest_queries(),
         )
-        return Parts(clicks)
+        return prepare(clicks), None, None
     by = "the latest ones" if clicks.times is not None else "by a hash of their words"
-    return Parts(held.train, *_collections(held.dev, held.test, Catalogue(clicks.titles), titles, by))
+    prepared = prepare(held.train)
+    return prepared, *_collections(held.dev, held.test, Catalogue(prepared[1].titles[:]), titles, by)
 
 
 def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Collection] | None:
@@ -53,6 +50,15 @@ def folder_parts(path: Path, titles: Iterable[str] = ()) -> tuple[Collection, Co
         return None
     dev, test, own_titles = held
     return _collections(dev, test, Catalogue(own_titles), titles, "as prepare did")
+
+
+def warn_of_held_out(path: Path) -> None:
+    """Say so if a data folder holds clicks out that are neither trained on nor measured on."""
+    if (held := data_folder.load_held_out(path)) is not None:
+        log.warning(
+            "%s holds out %s clicked pairs, which are not trained on; to train on all, prepare it without --hold-out",
+            path, f"{len(held[0]) + len(held[1]):,}",
+        )  # fmt: skip
 
 
 def _collections(

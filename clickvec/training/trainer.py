@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Iterable
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Literal, Unpack, cast
@@ -25,7 +26,7 @@ from clickvec.training.device import pick_device
 from clickvec.training.fine_tuning import Tuning
 from clickvec.training.fusing import LogTexts
 from clickvec.training.loop import run_training
-from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks
+from clickvec.training.measuring import Dev, folder_parts, hold_out_clicks, warn_of_held_out
 from clickvec.training.tuned_teacher import open_tuned
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ def train(
     if isinstance(clicks, str | Path) and (Path(clicks) / "data.json").exists():
         beside = Path(clicks)
         measured, test = (folder_parts(beside, titles) if is_held_out else None) or (None, None)
+        if not is_held_out:
+            warn_of_held_out(beside)
         clicks, texts = load_checked(beside)
     if not is_held_out:
         measured = _read_dev(dev)
@@ -105,9 +108,11 @@ def train(
             chosen = dataclasses.replace(chosen, max_words=data.max_words)
     else:
         pairs = read_clean(clicks)
+        prepare = partial(prepare_taught, recipe=chosen, titles=titles if teacher else ())
         if is_held_out:
-            pairs, measured, test = hold_out_clicks(pairs, titles)
-        data, texts = prepare_taught(pairs, chosen, titles if teacher else ())
+            (data, texts), measured, test = hold_out_clicks(pairs, prepare, titles)
+        else:
+            data, texts = prepare(pairs)
     model = run_training(
         data, chosen, out, dev=measured, test=test,
         texts=None if texts is None else LogTexts(texts, titles), device=device, resume=resume,

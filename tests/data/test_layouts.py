@@ -683,6 +683,30 @@ def test_patterns_and_folders(file: File, tmp_path: Path, monkeypatch: pytest.Mo
         read_clicks(tmp_path / "none.tsv")
 
 
+def test_what_a_folder_leaves_out_and_what_is_given_twice_is_told(
+    file: File, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (
+        "logs/driver-license.tsv",
+        "logs/clicks.tsv",
+        "logs/clicks.tsv.1",
+        "logs/LICENSE",
+        "logs/b.tsv.2024-01-05",
+    ):
+        file(name, f"query\ttitle\n{name}\tt\n")
+    assert read_clicks(tmp_path / "logs").queries == ["logs/clicks.tsv", "logs/driver-license.tsv"]
+    assert "because of their names: b.tsv.2024-01-05, clicks.tsv.1. Files" in caplog.text
+    (tmp_path / "link.tsv").symlink_to(tmp_path / "logs/clicks.tsv")
+    again = [
+        tmp_path / "logs",
+        tmp_path / "logs/../logs/clicks.tsv",
+        tmp_path / "link.tsv",
+        tmp_path / "logs/clicks.tsv.1",
+    ]
+    assert len(read_clicks(again)) == 3
+    assert caplog.text.count("it is read once") == 2
+
+
 def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     import os
     import threading

@@ -67,6 +67,18 @@ def test_the_first_line_sets_the_number_of_columns() -> None:
     assert read(b"query\tdoc_id\ttitle\tQuery\nq\t1\tA\tx\n") == [["q\t1\tA\tx"]]
 
 
+@pytest.mark.parametrize(
+    "header", [b"query\ttitle\tid", b"id\tquery\ttitle", b"query\tid\tscore\ttitle", b"q\tname\tsku"]
+)
+def test_a_header_with_the_columns_in_another_order_is_refused(header: bytes) -> None:
+    with pytest.raises(ClickvecError, match=r":1: the columns are .*the first three must be query, id and title"):
+        read(header + b"\nred shoe\tcamp\t1\t2\n")
+
+
+def test_a_header_of_usual_names_is_no_result() -> None:
+    assert read(b"q\tsku\tname\nred shoe\t1\tcamp\n") == [["red shoe\t1\tcamp"]]
+
+
 def test_a_score_that_is_not_a_number_is_a_bad_line() -> None:
     bad = BadLines()
     data = b"query\tid\ttitle\trank\nq\t1\tA\t1.5\nq\t2\tB\tnan\nq\t3\tC\t\nq\t4\tD\tmany\nq\t5\tE\t-inf\n"

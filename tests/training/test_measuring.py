@@ -26,6 +26,7 @@ from clickvec.errors import Interrupted
 from clickvec.model.encoder import Encoder
 from clickvec.model.folder import Model
 from clickvec.search.fusion import Fusion
+from clickvec.text.tokens import canonical
 from clickvec.training import loop, measuring
 from clickvec.training.checkpoint import RUN_FILES
 from clickvec.training.measuring import hold_out_clicks
@@ -48,16 +49,37 @@ def log(site: Path) -> ClickLog:
 
 def test_what_is_held_out_is_not_trained_on(log: ClickLog, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    parts = hold_out_clicks(log, ["a title that nobody clicked"])
-    assert isinstance(parts.dev, Collection)
-    assert parts.test is not None
-    trained = set(map(near_duplicate_key, parts.train.queries))
-    for held in (parts.dev, parts.test):
+    (_, texts), dev, test = hold_out_clicks(
+        log, lambda part: dataset.prepare_with_texts(part, 10, 50_000), ["a title that nobody clicked"]
+    )
+    assert dev is not None
+    assert test is not None
+    trained = set(map(near_duplicate_key, texts.queries[:]))
+    for held in (dev, test):
         assert not trained & set(map(near_duplicate_key, held.queries))
         assert "a title that nobody clicked" in held.catalogue.titles
-        assert set(log.titles) <= {*held.catalogue.titles, *log.titles}
+        assert set(map(canonical, log.titles)) <= set(map(canonical, held.catalogue.titles))
         assert len(held.catalogue.titles) == len({*log.titles, "a title that nobody clicked"})
-    assert f"{len(parts.test.queries):,} to measure, by a hash" in caplog.text
+    assert f"{len(test.queries):,} to measure, by a hash" in caplog.text
+
+
+def test_titles_that_were_only_shown_are_searched_by_every_door(tmp_path: Path) -> None:
+    lines = [f"q{row} w{row % 50}\tt{row % 100} w{row % 50} clicked\t1\n" for row in range(600)]
+    lines += [f"q{row} w{row % 50}\tt{row * 3 + more} only shown\t0\n" for row in range(600) for more in range(3)]
+    (tmp_path / "log.tsv").write_text("query\ttitle\tclicked\n" + "".join(lines))
+    ok("prepare", tmp_path / "log.tsv", "--hold-out", "--out", tmp_path / "data")
+    ok("train", tmp_path / "log.tsv", "--out", tmp_path / "a", *OPTIONS)
+    ok("train", tmp_path / "data", "--out", tmp_path / "b", *OPTIONS)
+    clickvec.train(tmp_path / "log.tsv", tmp_path / "c", **SMALL)
+    models = [Encoder.load(tmp_path / name).model for name in "abc"]
+    figures = [model.training["held_out"] for model in models]
+    assert figures[0]["titles"] > 1_500
+    assert figures[0] == figures[1] == figures[2]
+    assert models[0].fusion == models[1].fusion == models[2].fusion
+    told = run("evaluate", tmp_path / "a", "--held-out", tmp_path / "log.tsv").err
+    assert "Only the 1,900 titles of --held-out are searched" in told
+    told = run("train", tmp_path / "data", "--no-hold-out", "--out", tmp_path / "d", *OPTIONS).err
+    check_tells(told, "holds out", "clicked pairs, which are not trained on", "prepare it without --hold-out")
 
 
 def test_the_verb_prints_the_figures(site: Path, log: ClickLog, tmp_path: Path) -> None:

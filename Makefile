@@ -23,7 +23,7 @@ setup: $(VENV)/ready
 $(VENV)/ready: pyproject.toml constraints.txt clickvec/native/build.py $(wildcard clickvec/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy typer
+	rm -rf .wheels && $(BIN)/pip download --quiet --disable-pip-version-check -c constraints.txt -d .wheels numpy rich typer
 	@ls clickvec/native/_lstm_*.so > /dev/null 2>&1 || echo "the C code was not compiled, so clickvec is slower; install a C compiler and run: $(BIN)/python clickvec/native/build.py"
 	touch $@
 

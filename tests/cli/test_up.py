@@ -518,6 +518,7 @@ def test_missing_packages_are_told_before_the_first_stage(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_killed_in_each_stage_it_continues_to_the_same_model(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.tsv")
     done = program("up", log, "--out", tmp_path / "whole", "--no-serve")

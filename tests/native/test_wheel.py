@@ -71,7 +71,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     assert "clickvec/serve/page/index.html" in source
     assert source <= set(names)  # what is compiled is told by the hash of its C
     needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
-    assert sorted(line.split()[1].split(">")[0] for line in needed) == ["numpy", "typer"]
+    assert sorted(line.split()[1].split(">")[0] for line in needed) == ["numpy", "rich", "typer"]
 
 
 def test_it_encodes_indexes_and_searches_without_extras(bare: Path, tmp_path: Path) -> None:

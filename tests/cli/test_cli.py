@@ -161,6 +161,7 @@ def test_train_prints_its_result_to_stdout_and_progress_to_stderr(site: Path, tm
     assert [path.name for path in (tmp_path / "two").iterdir()] == ["deep"]
 
 
+@pytest.mark.slow
 def test_a_data_folder_several_logs_and_plain_files_train_the_same_model(
     site: Path, trained: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def test_held_out_clicks_are_the_same_from_a_log_and_from_a_data_folder(site: Pa
         assert done[0]["held_out"][fact] == done[1]["held_out"][fact]
 
 
+@pytest.mark.slow
 def test_shown_titles_are_negatives(site: Path, trained: Path, tmp_path: Path) -> None:
     shown = ("--shown", site / "train_judged.tsv.gz")
     assert (

@@ -141,6 +141,7 @@ def test_a_judged_set_with_a_catalogue_is_searched_in_all_its_titles(
     assert len(set(same)) == 1  # nothing is held out
 
 
+@pytest.mark.slow
 def test_no_hold_out_trains_on_everything(site: Path, log: ClickLog, tmp_path: Path) -> None:
     printed = ok("train", site / "clicks.tsv.gz", "--out", tmp_path / "all", "--no-hold-out", *OPTIONS)
     assert "cross-validated clicks" in printed

@@ -29,6 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_train_twice_in_one_process_changes_nothing_of_the_process(site: Path, tmp_path: Path) -> None:
     environment, handlers = dict(os.environ), [signal.getsignal(number) for number in SIGNALS]
     log_handlers, threads = list(logging.getLogger("clickvec").handlers), threading.active_count()

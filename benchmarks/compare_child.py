@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,17 @@ sys.path.append(str(Path(__file__).parent))  # behind the tree and the libraries
 import compare_cases as cases
 from compare_quality import measures
 
-# What differs between two runs of one tree: durations, rates, ports, clocks, names of temporary files.
+# What differs between two runs of one tree: durations, rates, ports, clocks, temporary names, sizes with all of these.
 CHANGING = (
+    (re.compile(r"Training takes .*? minibatches", re.DOTALL), "<forecast of the time>"),
+    (re.compile(r"index bytes: [\d,]+"), "index bytes: <bytes>"),
     (re.compile(r"\b\d[\d,.]*( ?(µs|ms|s|min|h|seconds|minutes)\b| [a-z]+/s\b)"), "<time>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+\d\d:\d\d)?"), "<clock>"),
     (re.compile(r"/tmp/tmp\w+"), "<temporary>"),
 )
 SECONDS = 600  # for one command
-CHANGING_KEYS = re.compile(r"second|_ms$|^ms$|latency|time|created|started|per_second|milliseconds|^date$")
+CHANGING_KEYS = re.compile(r"second|_ms$|^ms$|latency|^(time|date|created|started)$|index.bytes")
 
 
 class Answers:
@@ -51,7 +53,7 @@ class Answers:
             value = answer(*given, **options)
         except Exception as error:  # a tree that lacks something has another answer
             value = {"error": f"{type(error).__name__}: {error}"}
-        self.checks.setdefault(check, {})[str(case)] = self.cleaned(value)
+        self.checks.setdefault(check, {})[self.cleaned_text(str(case))] = self.cleaned(value)
         return value
 
     def cleaned(self, value: Any) -> Any:  # noqa: ANN401
@@ -64,7 +66,9 @@ class Answers:
             value = value.tolist()
         if isinstance(value, Mapping):
             return {
-                str(key): "<time>" if CHANGING_KEYS.search(str(key)) and isinstance(item, float) else self.cleaned(item)
+                str(key): "<changing>"
+                if CHANGING_KEYS.search(str(key)) and isinstance(item, float | int)
+                else self.cleaned(item)
                 for key, item in value.items()
             }
         if isinstance(value, list | tuple | set | frozenset):
@@ -108,11 +112,11 @@ def needed(*arguments: object) -> None:
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401
-    """Return the value of a text if it is JSON, otherwise the text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    """Return the value of a text if it is JSON, its values if it is lines of JSON, otherwise the text."""
+    for read in (json.loads, lambda lines: [json.loads(line) for line in lines.splitlines() or "?"]):
+        with suppress(ValueError):
+            return read(text)
+    return text
 
 
 def digest(path: Path) -> str:
@@ -192,8 +196,10 @@ def search_everything(answers: Answers, location: str, count: int = 500) -> None
                 page = {"k": 5, "offset": 20, "mode": mode, "min_score": 0.3}
                 answers.record(f"a page of hits, {mode}", query, found, index, query, **page)
                 answers.record(f"facets, {mode}", query, called, index, "facets", query, cases.FACETS, mode=mode)
-                for hit in deep[1::40] if isinstance(deep, list) else ():
-                    answers.record(f"ranks, {mode}", f"{query} | {hit[0]}", rank, index, query, hit[0], mode)
+                for place in (1, 41, 81):
+                    answers.record(
+                        f"ranks, {mode}", f"{query} | hit {place + 1}", rank, index, query, deep, place, mode
+                    )
         for query in queries:
             answers.record("corrections", query, called, index, "corrections", query)
         for query in queries[:100]:
@@ -217,9 +223,9 @@ def found_at_once(index: Any, queries: list[str], mode: str) -> list[Any]:  # no
     return [rows(hits_of_query) for hits_of_query in index.search(queries, mode=mode)]
 
 
-def rank(index: Any, query: str, doc_id: str, mode: str) -> Any:  # noqa: ANN401
-    """Return the rank of a document."""
-    return index.rank(query, index.get(doc_id), mode)
+def rank(index: Any, query: str, deep: list[Any], place: int, mode: str) -> Any:  # noqa: ANN401
+    """Return the rank of the hit at a place, None if there are fewer hits."""
+    return index.rank(query, index.get(deep[place][0]), mode) if place < len(deep) else None
 
 
 def explained(index: Any, query: str, title: int | str) -> Any:  # noqa: ANN401

@@ -96,7 +96,8 @@ def main() -> None:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     out = arguments.out.resolve()
     code = checkout(arguments.commit, out)
-    before, now = Tree(code, out / f"results-{code.name}"), Tree(ROOT, out / "results-now")
+    # Paths of equal length: tables that show them are as wide, and lines wrap at the same word.
+    before, now = Tree(code, out / f"results-{code.name[-12:]}"), Tree(ROOT, out / f"results-{'now':->12}")
     for tree in (before, now):
         tree.out.mkdir(parents=True, exist_ok=True)
     files = prepare(before, out)
@@ -134,7 +135,7 @@ def settings(tree: Tree, before: Tree, files: dict[str, Any], address: str) -> d
     if not model.exists() or (files["own_model"] and tree.code == ROOT):
         log = ("--catalogue", files["catalogue"], "--set", "epochs=3", "--overwrite")
         (tree if files["own_model"] else before).clickvec("train", files["log"], "--out", model, *log)
-    table = f"t_{tree.out.name[-12:].replace('-', '_')}"
+    table = f"t{tree.out.name[-12:].replace('-', '_')}"
     own = {"postgres": f"{address}&table={table}", "milvus": f"{address}?collection={table}"}
     names = {
         str(model): "<model>",
@@ -279,11 +280,23 @@ def report(section: str, before: dict[str, dict[str, Any]], now: dict[str, dict[
         errors = sum(all("error" in side[case] for side in pairs) for case in every if all_dicts(pairs, case))
         failed = f", {errors} are errors in both" if errors and check != "wrong calls" else ""
         state = f"DIFFERENT  {len(different):,} of {len(every):,}" if different else f"equal      {len(every):,}"
-        print(f"  {check:45} {state}{failed}")
+        print(f"  {check:45} {state}{other_order(pairs, [case for case, _ in different])}{failed}")
         for case, (place, one, other) in different[:examples]:
             print(f"      {short(case, 90)}{f' at {place}' if place else ''}")
             print(f"        before {one}\n        now    {other}")
     return count
+
+
+def other_order(pairs: list[dict[str, Any]], cases: list[str]) -> str:
+    """Say how many of the different cases are lists of hits with other ids or another order."""
+    lists = [[side[case] for side in pairs] for case in cases if all(is_hits(side.get(case)) for side in pairs)]
+    other = sum([row[0] for row in one] != [row[0] for row in two] for one, two in lists)
+    return f", {other:,} with other ids" if lists else ""
+
+
+def is_hits(value: object) -> bool:
+    """Return whether a value is a list of hits: rows that begin with an id."""
+    return isinstance(value, list) and all(isinstance(row, list) and row and isinstance(row[0], str) for row in value)
 
 
 def chain_keys(*sides: dict[str, Any]) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """Draw the structure of the code, as docs/architecture.md shows it.
 
 `python docs/architecture.py` writes the drawn parts of that page anew; tests/test_architecture.py checks the layers.
+`python docs/architecture.py COMMIT` prints the sizes of the packages at that commit and now.
 """
 
 import ast
 import io
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections import Counter
@@ -24,18 +26,14 @@ LAYERS = (
 SEARCH = {"documents": 0, "payload": 0, "lexical": 0, "vectors": 0, "segments": 1, "live": 2, "engines": 3}
 # Programs belong to the command line, wherever their files are. `clickvec` itself only exports the public names.
 PROGRAMS = ("clickvec", "clickvec.__main__", "clickvec.training.__main__")
-BEFORE = "fc400a0"  # the commit before the packages; its laboratory was in these folders and files
-LAB_BEFORE = (
-    "compare", "simulate", "rankers.doc2vec", "rankers.hybrid", "rankers.plsa", "rankers.skipthought",
-    "rankers.transformer", "train.prose", "train.skipthought", "explain.checks", "explain.topic_scores",
-)  # fmt: skip
+BEFORE = "575dd08"  # the commit that the page compares with
 
 
 class Tree:
     """The modules of a checkout of clickvec, and what they import."""
 
-    def __init__(self, root: Path = ROOT, lab: tuple[str, ...] = ("lab",)) -> None:
-        self.root, self.lab = root / "clickvec", tuple(f"clickvec.{name}" for name in lab)
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root / "clickvec"
         paths = {self._name(path): path for path in sorted(self.root.rglob("*.py"))}
         self.modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
         self.lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in self.modules.items()}
@@ -53,10 +51,6 @@ class Tree:
                 for alias in node.names:
                     submodule = f"{node.module}.{alias.name}"
                     yield submodule if submodule in self.modules else node.module
-
-    def in_lab(self, module: str) -> bool:
-        """Tell whether a module belongs to the laboratory."""
-        return any(module == name or module.startswith(f"{name}.") for name in self.lab)
 
     def cycle(self) -> list[str]:
         """Return modules that import each other in a circle; none if there is no cycle."""
@@ -93,10 +87,6 @@ class Tree:
         counts = Counter(name.rpartition(".")[2] for name in self.modules)
         return sorted(name for name, count in counts.items() if count > 1 and name != "__main__")
 
-    def entries(self) -> list[str]:
-        """Return what `ls clickvec` shows, without compiled files."""
-        return sorted(path.name for path in self.root.iterdir() if path.name[:1] != "_" or path.name == "__init__.py")
-
 
 def package(module: str) -> str:
     """Return the package that a module is in, or its own name if it is beside the packages."""
@@ -119,31 +109,26 @@ def import_table(tree: Tree) -> str:
     return "\n".join(["| package | imports |", "|---|---|", *rows])
 
 
-def size_table(before: Tree, after: Tree) -> str:
-    """Return the sizes of two trees beside each other, and the lines of each package of the second."""
-
-    def product(tree: Tree) -> int:
-        return sum(count for name, count in tree.lines.items() if not tree.in_lab(name))
-
-    def over_300(tree: Tree) -> str:
-        return ", ".join(name.removeprefix("clickvec.") for name, count in tree.lines.items() if count > 300) or "none"
-
+def size_table(commit: str, before: Tree, now: Tree) -> str:
+    """Return a table of the lines and files of Python in each package of two trees, the laboratory last."""
+    sizes = [Counter[str](), Counter[str]()]
+    files = [Counter[str](), Counter[str]()]
+    for number, tree in enumerate((before, now)):
+        for module, count in tree.lines.items():
+            for name in (package(module), "laboratory" if package(module) == "lab" else "product"):
+                sizes[number][name] += count
+                files[number][name] += 1
+    names = [name for name in dict.fromkeys((*LAYERS, *sizes[0])) if name not in ("lab", "laboratory", "product")]
     rows = [
-        ("entries in `clickvec/`", *(str(len(tree.entries())) for tree in (before, after))),
-        ("modules", *(str(len(tree.modules)) for tree in (before, after))),
-        ("lines of Python: product", *(f"{product(tree):,}" for tree in (before, after))),
-        ("lines of Python: laboratory", *(f"{sum(tree.lines.values()) - product(tree):,}" for tree in (before, after))),
-        ("files over 300 lines", *(over_300(tree) for tree in (before, after))),
-        ("file names used twice", *(", ".join(tree.same_names()) or "none" for tree in (before, after))),
-        ("import cycle", *(" → ".join(tree.cycle()) or "none" for tree in (before, after))),
-    ]  # fmt: skip
-    counts: Counter[str] = Counter()
-    for module, count in after.lines.items():
-        counts[package(module)] += count
-    sizes = ", ".join(f"{name} {counts[name]:,}" for name in LAYERS)
-    table = "\n".join(["| | before | after |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
-    listing = "`ls clickvec` before: " + " ".join(before.entries())
-    return f"{table}\n\nLines of each package: {sizes}.\n\n{listing}"
+        (title, *(f"{counts[name]:,}" for counts in (*sizes, *files)))
+        for name, title in (
+            *((name, f"`{name}`") for name in names if name in LAYERS or sizes[0][name]),
+            ("product", "**product**"),
+            ("laboratory", "`lab`"),
+        )
+    ]
+    head = f"| package | lines, {commit} | lines, now | files, {commit} | files, now |"
+    return "\n".join([head, "|---|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def at_commit(revision: str, folder: Path) -> Path:
@@ -165,13 +150,15 @@ def drawn(text: str, name: str) -> tuple[str, str, str]:
 
 
 def main() -> None:
-    """Write the drawn parts of the page."""
-    tree = Tree()
+    """Write the drawn parts of the page, or print the sizes at a commit and now."""
+    tree, commit = Tree(), sys.argv[1] if len(sys.argv) > 1 else BEFORE
     with tempfile.TemporaryDirectory() as folder:
-        before = Tree(at_commit(BEFORE, Path(folder)), LAB_BEFORE)
-        parts = {"imports": import_table(tree), "sizes": size_table(before, tree)}
+        sizes = size_table(commit, Tree(at_commit(commit, Path(folder))), tree)
+    if len(sys.argv) > 1:
+        print(sizes)
+        return
     text = PAGE.read_text(encoding="utf-8")
-    for name, part in parts.items():
+    for name, part in {"imports": import_table(tree), "sizes": sizes}.items():
         start, _, end = drawn(text, name)
         text = start + part + end
     PAGE.write_text(text, encoding="utf-8")

@@ -73,7 +73,7 @@ def test_times_ports_and_paths_are_not_compared() -> None:
         "indexed in <time>, <time> at 127.0.0.1:<port>, 17 titles"
     )
     assert answers.cleaned({"seconds": 0.25, "titles": 3, "path": "/data/results/i"}) == {
-        "seconds": "<time>",
+        "seconds": "<changing>",
         "titles": 3,
         "path": "<results>/i",
     }

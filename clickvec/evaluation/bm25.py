@@ -1,9 +1,11 @@
-"""BM25 on titles: the word-matching baseline that every model is measured beside."""
+"""BM25 on titles: the word-matching baseline that every model is measured beside.
+
+It is the BM25 of an index (search/lexical), by default over the words of an index. Tuning may choose other tokens.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,66 +14,59 @@ from clickvec.errors import ClickvecError
 from clickvec.evaluation.metrics import Scores
 from clickvec.evaluation.ranker import Ranker
 from clickvec.progress import Progress, ignore
-from clickvec.text.lexical_tokens import TokenKind, tokenise
+from clickvec.search.lexical.query_terms import K1, B, Term
+from clickvec.search.lexical.token_search import TokenSearch, token_segment
+from clickvec.search.lexical.word_search import Words
+from clickvec.search.lexical.word_segment import WordSegment
+from clickvec.text.lexical_tokens import TokenKind
 from clickvec.text.ragged import Ragged
 
-K1, B = 1.2, 0.75  # where nothing can tune them
+Tokens = Literal["index"] | TokenKind  # `index`: the words of an index, with its codes and corrected spellings
 TUNED_TOKENS: tuple[TokenKind, ...] = ("words", "stems", "stems-stop", "trigrams", "words+trigrams")
 # The settings to choose from on dev: those that came first, or nearly first, on the dev sets of msrd and dbpedia.
 BM25_GRID: tuple[dict[str, Any], ...] = tuple(
     {"tokens": tokens, "k1": k1, "b": b}
-    for tokens in TUNED_TOKENS
+    for tokens in ("index", *TUNED_TOKENS)
     for k1, b in ((0.3, 1.0), (0.8, 0.75), (0.8, 1.0), (1.2, 0.5), (1.2, 0.75), (2.0, 1.0))
 )
+_KEPT = 10_000  # queries whose terms are known
 _REPORTED = 100  # queries between two reports of progress
 
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
-    """Return the settings of BM25 for people: `words, k1 = 1.2, b = 0.75`."""
-    full = {"tokens": "words", "k1": K1, "b": B, **settings}
-    return f"{full['tokens']}, k1 = {full['k1']:g}, b = {full['b']:g}"
+    """Return the settings of BM25 for people: `words of the index, k1 = 1.2, b = 0.75`."""
+    full = {"tokens": "index", "k1": K1, "b": B, **settings}
+    tokens = "words of the index" if full["tokens"] == "index" else full["tokens"]
+    return f"{tokens}, k1 = {full['k1']:g}, b = {full['b']:g}"
 
 
 class BM25(Ranker):
-    """Lucene's BM25 over a corpus of titles.
+    """BM25 over a corpus of titles.
 
-    The corpus determines the word weights (idf) and the mean length, so it must contain every title to be scored: give
-    it the judged titles together with the catalogue.
+    The corpus determines how rare words are and the mean length, so it must contain every title to be scored: give it
+    the judged titles together with the catalogue.
     """
 
     def __init__(
-        self, titles: Iterable[str], k1: float = K1, b: float = B, name: str = "BM25", tokens: TokenKind = "words"
+        self, titles: Iterable[str], k1: float = K1, b: float = B, name: str = "BM25", tokens: Tokens = "index"
     ) -> None:
         """Index the distinct titles."""
         self.name = name
         self._tokens = tokens
         self._row = {title: row for row, title in enumerate(dict.fromkeys(titles))}
-        self._ids: dict[str, int] = {}
-        known = self._ids
-        corpus = [[known.setdefault(token, len(known)) for token in tokenise(title, tokens)] for title in self._row]
-        lengths = np.fromiter(map(len, corpus), np.int64, len(corpus))
-        flat = np.fromiter(chain.from_iterable(corpus), np.int64, int(lengths.sum()))
-        size = max(1, len(corpus))
-        # A posting is a token in a title. Postings are sorted by token, then by title.
-        postings, times = np.unique(flat * size + np.repeat(np.arange(len(corpus)), lengths), return_counts=True)
-        self._times = times
-        self._titles_of = (postings % size).astype(np.int32)
-        titles_with = np.bincount(postings // size, minlength=len(self._ids))
-        self._begins = np.concatenate(([0], np.cumsum(titles_with)))
-        idf = np.log(1 + (len(corpus) - titles_with + 0.5) / (titles_with + 0.5)).astype(np.float32)
-        self._idf: Scores = np.repeat(idf, titles_with)
-        self._length, self._mean_length = lengths, len(flat) / size
-        self._weigh(k1, b)
+        self._segment = WordSegment.build(self._row) if tokens == "index" else token_segment(self._row, tokens)
+        self._words = self._search(k1, b)
+        self._known: dict[str, tuple[Term, ...]] = {}
 
-    def _weigh(self, k1: float, b: float) -> None:
-        """Compute what each token adds to the score of each title with it."""
-        saturation = k1 * ((1 - b) + b * self._length[self._titles_of] / (self._mean_length or 1))
-        self._weights: Scores = (self._idf * (self._times / (saturation + self._times))).astype(np.float32)
+    def _search(self, k1: float, b: float) -> Words:
+        if self._tokens == "index":
+            return Words([self._segment], k1, b)
+        return TokenSearch(self._segment, self._tokens, k1, b)
 
     def with_settings(self, k1: float, b: float) -> "BM25":
-        """Return BM25 over the same titles and tokens with other settings, without reading the titles again."""
+        """Return BM25 over the same titles and tokens with other settings, without indexing the titles again."""
         other = copy(self)
-        other._weigh(k1, b)
+        other._words = self._search(k1, b)
         return other
 
     def score(self, query: str, titles: Sequence[str]) -> Scores:
@@ -79,73 +74,52 @@ class BM25(Ranker):
 
         Raise ClickvecError if a title is not in the corpus.
         """
-        scores: Scores = np.zeros(len(self._row), np.float32)
         rows = self._rows(titles)
-        self._add(query, scores)
-        return scores[rows]
+        return self._words.scores(self._terms(query))[rows]
 
     def search(
         self, queries: Sequence[str], ids: Sequence[str], titles: Sequence[str], k: int, progress: Progress | None
     ) -> list[list[str]]:
-        """Return for each query the ids of the k best titles of a catalogue, best first, without those that score 0.
-
-        Only the titles with a token of the query are scored and sorted.
-        """
+        """Return for each query the ids of the k best titles of a catalogue, best first, without those that score 0."""
         report, label = progress or ignore, f"searching with {self.name}"
-        catalogue = _Catalogue(ids, self._rows(titles), len(self._row))
-        scores: Scores = np.zeros(len(self._row), np.float32)
+        rows = self._rows(titles)
+        copies = np.bincount(rows, minlength=len(self._row))  # several ids may have the same title
+        entries = Ragged(np.argsort(rows, kind="stable").astype(np.int32), np.concatenate(([0], np.cumsum(copies))))
+        is_searched = None if copies.all() else copies > 0
         results = []
         for number, query in enumerate(queries):
             if number % _REPORTED == 0:
                 report(label, number, len(queries))
-            touched = self._add(query, scores)
-            results.append(catalogue.best(scores, touched, k) if touched else [])
-            for rows in touched:
-                scores[rows] = 0
+            best, scores = self._best(query, k, is_searched)
+            of_best = entries.take(best)
+            scored = zip(np.repeat(scores, of_best.lengths).tolist(), of_best.values.tolist(), strict=True)
+            found = sorted(((score, ids[entry]) for score, entry in scored), reverse=True)
+            results.append([doc_id for _, doc_id in found[:k]])
         report(label, len(queries), len(queries))
         return results
 
-    def _add(self, query: str, scores: Scores) -> list[NDArray[np.int32]]:
-        """Add the scores of a query, and return the titles with each of its known tokens."""
-        touched = []
-        for token in tokenise(query, self._tokens):
-            number = self._ids.get(token)
-            if number is not None:
-                postings = slice(self._begins[number], self._begins[number + 1])
-                scores[self._titles_of[postings]] += self._weights[postings]
-                touched.append(self._titles_of[postings])
-        return touched
+    def _best(
+        self, query: str, k: int, is_searched: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the rows and scores of the k best titles and of all others that are as good as the last of them."""
+        terms, most = self._terms(query), 2 * k
+        while True:
+            rows, scores = self._words.best(terms, most, is_searched)
+            if len(rows) < most or scores[-1] < scores[k - 1]:
+                return rows, scores
+            most *= 8
 
-    def _rows(self, titles: Sequence[str]) -> NDArray[np.intp]:
+    def _terms(self, query: str) -> tuple[Term, ...]:
+        """Return the terms of a query. They are kept: they do not depend on k1 and b."""
+        terms = self._known.get(query)
+        if terms is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            terms = self._known[query] = self._words.terms(query)
+        return terms
+
+    def _rows(self, titles: Sequence[str]) -> NDArray[np.int64]:
         unknown = next((title for title in titles if title not in self._row), None)
         if unknown is not None:
             raise ClickvecError(f"{self.name} has not indexed the title {unknown!r}; add it to the corpus of titles")
-        return np.fromiter((self._row[title] for title in titles), np.intp, len(titles))
-
-
-class _Catalogue:
-    """The ids of a catalogue, of which several may have the same title, by the row of the title."""
-
-    def __init__(self, ids: Sequence[str], rows: NDArray[np.intp], count: int) -> None:
-        self._ids = ids
-        copies = np.bincount(rows, minlength=count)
-        self._entries = Ragged(
-            np.argsort(rows, kind="stable").astype(np.int32), np.concatenate(([0], np.cumsum(copies)))
-        )
-        self._absent = copies == 0  # titles that are in the corpus only
-        self._order = np.empty(len(ids), np.int64)  # equal scores are ordered by id, descending
-        self._order[sorted(range(len(ids)), key=ids.__getitem__, reverse=True)] = np.arange(len(ids))
-
-    def best(self, scores: Scores, touched: Sequence[NDArray[np.int32]], k: int) -> list[str]:
-        """Return the ids with the k best scores. `touched` holds the rows with each token of the query."""
-        rows = np.concatenate(touched)
-        rows = rows[~self._absent[rows]]
-        most = k * len(touched)  # a row occurs up to once for each token
-        if len(rows) > most:
-            values = scores[rows]
-            rows = rows[values >= np.partition(values, -most)[-most]]
-        rows = np.unique(rows)
-        entries = self._entries.take(rows)
-        values = np.repeat(scores[rows], entries.lengths)
-        best = np.lexsort((self._order[entries.values], -values))[:k]
-        return [self._ids[entry] for entry in entries.values[best].tolist()]
+        return np.fromiter((self._row[title] for title in titles), np.int64, len(titles))

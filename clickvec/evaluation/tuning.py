@@ -8,6 +8,7 @@ from clickvec.evaluation.held_out_clicks import CHOSEN_BY, Collection, measure
 from clickvec.evaluation.judged_lists import evaluate
 from clickvec.evaluation.neural import Settings
 from clickvec.progress import Progress, ignore
+from clickvec.search.lexical.query_terms import K1, B
 
 MOST_QUERIES = 500  # of more held-out queries, a random sample is used
 LABEL = "tuning BM25"
@@ -32,7 +33,7 @@ def tune_bm25(dev: Collection, progress: Progress | None = None) -> tuple[BM25, 
         ranker = BM25(dev.catalogue.titles, tokens=kind)
         if (found := score(ranker)) > best_score:
             best, best_score, best_kind = ranker, found, kind
-    settings: Settings = {"tokens": best_kind, "k1": 1.2, "b": 0.75}
+    settings: Settings = {"tokens": best_kind, "k1": K1, "b": B}
     for done, (k1, b) in enumerate(pairs, len(kinds)):
         report(LABEL, done, trials)
         ranker = best.with_settings(k1, b)

@@ -1,4 +1,4 @@
-"""BM25 over segment and delta: the same scores as evaluation/bm25.py, hand-worked examples, bad input."""
+"""BM25 over segment and delta: the same scores for words as for tokens, hand-worked examples, bad input."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ QUERIES = ["red car", "car", "house tree red", "car car", "unknown", ""]
 @pytest.mark.parametrize("query", QUERIES)
 def test_scores_are_those_of_bm25(query: str, cut: int, k1: float, b: float) -> None:
     words = Words([WordSegment.build(TITLES[:cut]), WordDelta(TITLES[cut:])], k1, b)
-    expected = BM25(TITLES, k1, b).score(query, TITLES)
+    expected = BM25(TITLES, k1, b, tokens="words").score(query, TITLES)
     terms = words.terms(query)
     positions, scores = words.best(terms, len(TITLES))
     np.testing.assert_allclose(scores, expected[positions], rtol=1e-6)

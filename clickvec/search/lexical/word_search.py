@@ -78,6 +78,16 @@ class Words(QueryTerms):
         order = np.argsort(-values, kind="stable")[:k]
         return every[order], values[order]
 
+    def scores(self, terms: Sequence[Term]) -> Scores:
+        """Return the BM25 score of every title, dead ones included."""
+        scores = np.zeros(sum(self._sizes), np.float32)
+        weights = [np.float32(weight * term.idf) for term in terms for weight in term.weights]
+        for postings, start, size in self._each_part([word for term in terms for word in term.words]):
+            of_part = scores[start : start + size]
+            for weight, of_word in zip(weights, postings, strict=True):
+                of_part[of_word.positions] += weight * self._table[of_word.codes]
+        return scores
+
     def matches(self, terms: Sequence[Term], positions: NDArray[np.int64]) -> Scores:
         """Return what each term adds to the score of each title, (positions, terms). A row adds up to its score."""
         scores = np.zeros((len(positions), len(terms)), np.float32)

@@ -5,7 +5,7 @@ titles that were added later. Both give their postings by the hash of a word (wo
 """
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,13 +51,16 @@ class WordSegment:
         return len(self.lengths)
 
     @classmethod
-    def build(cls, titles: Iterable[str]) -> "WordSegment":
-        """Index titles. They are read once and not kept; memory is needed for the words and the postings."""
-        ids = _Ids()
+    def build(cls, titles: Iterable[str], split: Callable[[str], list[str]] | None = None) -> "WordSegment":
+        """Index titles. They are read once and not kept; memory is needed for the words and the postings.
+
+        With `split`, the words of a title are what it returns, as they are; no other spelling finds them.
+        """
+        ids = _Ids(indexed if split is None else str)
         tokens, counts, lengths = array("i"), array("i"), array("i")
         for title in titles:
-            words = plain_words(title)
-            extra = extra_words(title, words)
+            words = plain_words(title) if split is None else split(title)
+            extra = extra_words(title, words) if split is None else []
             lengths.append(len(words))
             counts.append(len(words) + len(extra))
             tokens.extend([ids[word] for word in words])
@@ -84,7 +87,7 @@ class WordSegment:
                 "letters": np.frombuffer(b"".join(encoded), np.uint8),
                 "letter_offsets": np.concatenate(([0], np.cumsum([len(word) for word in encoded]))).astype(np.int64),
                 "total_length": np.array([clipped.sum(dtype=np.int64)]),
-                **Spelling.build(vocabulary, np.diff(offsets)),
+                **Spelling.build(vocabulary if split is None else (), np.diff(offsets)),
             }
         )
 
@@ -256,12 +259,13 @@ class WordDelta:
 class _Ids(dict[str, int]):
     """The number of each word. Words with the same indexed form have the same one; `words` holds those forms."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: Callable[[str], str]) -> None:
         super().__init__()
         self.words: dict[str, int] = {}
+        self._form = form
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = self.words.setdefault(indexed(word), len(self.words))
+        number = self[word] = self.words.setdefault(self._form(word), len(self.words))
         return number
 
 

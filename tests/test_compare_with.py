@@ -7,6 +7,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import compare_child
+import compare_with
 from compare_child import Answers
 from compare_quality import measures
 from compare_with import difference, report, with_fields
@@ -72,6 +74,9 @@ def test_times_ports_and_paths_are_not_compared() -> None:
     assert answers.cleaned("indexed in 1.25 s, 3,120 titles/s at 127.0.0.1:8080, 17 titles") == (
         "indexed in <time>, <time> at 127.0.0.1:<port>, 17 titles"
     )
+    assert answers.cleaned_text("one\nfitting the fusion 100% of 3, 0:00:00 left, 0/s\ntwo: 5% of 10\n") == (
+        "one\ntwo: 5% of 10\n"
+    )
     assert answers.cleaned({"seconds": 0.25, "titles": 3, "path": "/data/results/i"}) == {
         "seconds": "<changing>",
         "titles": 3,
@@ -93,3 +98,7 @@ def test_the_fields_of_a_title_depend_on_it_alone() -> None:
     assert row.split("\t")[2:] == with_fields("t2\tcheap flights").split("\t")[2:]
     assert row.count("\t") == 4
     assert {with_fields(f"t\ttitle {number}").split("\t")[4] == "" for number in range(30)} == {True, False}
+
+
+def test_both_programs_know_the_same_sections() -> None:
+    assert tuple(compare_child.SECTIONS) == compare_with.SECTIONS

@@ -41,7 +41,7 @@ CHANGING = (
     (re.compile(r"/tmp/tmp\w+"), "<temporary>"),
 )
 SECONDS = 600  # for one command
-CHANGING_KEYS = re.compile(r"second|_ms$|^ms$|latency|^(time|date|created|started)$|index.bytes")
+CHANGING_KEYS = re.compile(r"second|_ms$|^ms$|latency|^(time|date|created|started|minibatches)$|index.bytes")
 
 
 class Answers:

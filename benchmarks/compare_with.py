@@ -19,7 +19,9 @@ the other commit are kept in `--out`, and not computed again.
 
 The built-in log, which is simulated by the other commit, serves all sections. Only `quality` reads others, from --data:
 all pairs of msrd, and the first pair of every seven redirects of dbpedia, so that it trains in minutes. All sections
-but `weights` and `quality` use one model, that of the other commit; with --own-model, each tree trains its own.
+but `weights` and `quality` use one model, that of the other commit, so that a difference is one of search; with
+--own-model, each tree trains its own. Use it where the present tree cannot read the fusion in models of the commit:
+then "fusion" differs in the check "index", and all hybrid hits with it.
 """
 
 import argparse
@@ -70,7 +72,7 @@ class Tree(NamedTuple):
     def answers(self, section: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Return what this tree answers. That of a commit does not change, so it is kept."""
         asked = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(CHILD.parent.glob("compare_[cq]*.py"))))
-        asked.update(repr([settings[name] for name in ("queries", "logs", "own_model")]).encode())
+        asked.update(repr([settings[name] for name in ("queries", "logs")]).encode())
         kept = self.out / f"{section}-{asked.hexdigest()[:12]}.json"
         if self.code == ROOT or not kept.exists():
             print(f"  {section}: {self.code.name}", file=sys.stderr, flush=True)
@@ -103,17 +105,15 @@ def main() -> None:
         tree.out.mkdir(parents=True, exist_ok=True)
     files = prepare(before, out)
     logs = public_logs(arguments.data.resolve(), out, files) if "quality" in sections else []
-    files |= {
-        "own_model": arguments.own_model,
-        "logs": [log for log in logs if log["name"] in arguments.logs.split(",")],
-    }
+    files["logs"] = [log for log in logs if log["name"] in arguments.logs.split(",")]
+    models = {tree: trained(tree if arguments.own_model else before, files) for tree in (before, now)}
     different = 0
     for section in sections:
         with server(section) as address:
             if address is None:
                 print(f"\n{section}: left out, because its server package is not installed", flush=True)
                 continue
-            results = [tree.answers(section, settings(tree, before, files, address)) for tree in (before, now)]
+            results = [tree.answers(section, settings(tree, models[tree], files, address)) for tree in (before, now)]
         different += report(section, *results, arguments.examples)
     print("\neverything is equal" if not different else f"\n{different} checks differ")
     if different and arguments.check:
@@ -130,12 +130,17 @@ def checkout(commit: str, out: Path) -> Path:
     return code
 
 
-def settings(tree: Tree, before: Tree, files: dict[str, Any], address: str) -> dict[str, Any]:
+def trained(tree: Tree, files: dict[str, Any]) -> Path:
+    """Return the model to search with. That of a commit does not change, so it is kept."""
+    model = tree.out / "model"
+    if tree.code == ROOT or not model.exists():
+        options = ("--catalogue", files["catalogue"], "--set", "epochs=3", "--overwrite")
+        tree.clickvec("train", files["log"], "--out", model, *options)
+    return model
+
+
+def settings(tree: Tree, model: Path, files: dict[str, Any], address: str) -> dict[str, Any]:
     """Return what a child reads. Paths appear by name in what is compared."""
-    model = (tree if files["own_model"] else before).out / "model"
-    if not model.exists() or (files["own_model"] and tree.code == ROOT):
-        log = ("--catalogue", files["catalogue"], "--set", "epochs=3", "--overwrite")
-        (tree if files["own_model"] else before).clickvec("train", files["log"], "--out", model, *log)
     table = f"t{tree.out.name[-12:].replace('-', '_')}"
     own = {"postgres": f"{address}&table={table}", "milvus": f"{address}?collection={table}"}
     names = {
@@ -143,7 +148,7 @@ def settings(tree: Tree, before: Tree, files: dict[str, Any], address: str) -> d
         str(model): "<model>",
         str(tree.out): "<results>",
         str(tree.code): "<tree>",
-        str(before.out.parent): "<out>",
+        str(tree.out.parent): "<out>",
     }
     return {**files, **own, "model": str(model), "folder": str(tree.out), "names": names}
 

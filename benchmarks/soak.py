@@ -1,15 +1,15 @@
 """Break a live index in every way we know, and count what is lost or wrong. It must be nothing.
 
-    python benchmarks/soak.py [--kills 200] [--flips 40] [--lock-kills 50] [--seed 0] [--only kills,writers,disk,bytes]
+    python benchmarks/soak.py [--kills 200] [--writer-kills 50] [--flips 40] [--seed 0] [--only kills,writers,disk]
 
 kills     A process adds, replaces and deletes documents until kill -9 at a random moment, again and again. Segments are
           small, so that many kills hit a compaction. After each kill, the index must open and hold exactly what was
           acknowledged, or that and the change that was under way. Meanwhile a reader searches all the time: each hit
           must be a version of a document that was written, and no document may go back to an older version.
-writers   Three processes write at the same time, and the one that holds the lock is killed at random moments.
+writers   Three processes write at the same time. Again and again, one of them is killed in the middle of a change.
 disk      A writer fills a small file system (a tmpfs if we may mount one, otherwise a limit of the file size).
 bytes     One byte of each file of an index is changed. Opening and searching must give the same results as before or
-          name the damaged file. Opening for writing must build damaged files again that can be derived.
+          name the damaged file. Opening to repair it must build damaged files again that can be derived.
 The last line is JSON.
 """
 
@@ -40,7 +40,7 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.index import Index
-from clickvec.search.live import live_folder, live_index
+from clickvec.search.live import live_index
 from clickvec.search.vectors.approximate import LEAST_TITLES
 
 IDS = 400  # documents that the changes are about
@@ -86,11 +86,11 @@ def what_is_there(index: Index) -> Versions:
 # --- the processes that are killed -----------------------------------------------------------------------------------
 
 
-def write(path: Path, seed: int, version: int, first_id: int, own_lock: bool) -> None:
+def write(path: Path, seed: int, version: int, first_id: int) -> None:
     """Change documents until this process is killed. Print each change before and after."""
-    live_index.MOST_ADDED = live_folder.MOST_ADDED = SMALL_SEGMENT
+    live_index.MOST_ADDED = SMALL_SEGMENT
     chance = random.Random(seed)
-    index = Index.open(path, writing=own_lock)
+    index = Index.open(path)
     for number in range(version, version + 1_000_000):
         ids = chance.sample(range(first_id + 1, first_id + IDS), chance.randint(1, 5))
         change: Change = ["delete", ids]
@@ -167,7 +167,7 @@ def soak_kills(at: Path, options: argparse.Namespace) -> dict[str, Any]:
         assert reader.stdout is not None
         assert reader.stdout.readline() == "ready\n", reader.stderr and reader.stderr.read()
         for kill in range(options.kills):
-            with process("write", path, chance.getrandbits(32), version, 0, 1) as writer:
+            with process("write", path, chance.getrandbits(32), version, 0) as writer:
                 assert writer.stdout is not None
                 head = writer.stdout.readline()
                 moment = chance.uniform(0, options.moment)
@@ -233,7 +233,7 @@ def difference(present: Versions, expected: Versions) -> str:
 
 
 def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Let three processes write to documents of their own. Kill the one that holds the lock, and start it again."""
+    """Let three processes write to documents of their own. Kill one in the middle of a change, and start it again."""
     chance, path = random.Random(options.seed), at / "writers"
     Index.create(path, Encoder.load(at / "model")).close()
     outputs: list[list[str]] = [[], [], []]
@@ -244,7 +244,7 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     def keep_writing(number: int) -> None:
         version = 1
         while not ended.is_set():
-            with process("write", path, options.seed + version, version, number * IDS, 0) as writer:
+            with process("write", path, options.seed + version, version, number * IDS) as writer:
                 running[number] = writer
                 assert writer.stdout is not None
                 assert writer.stderr is not None
@@ -257,17 +257,17 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
     threads = [threading.Thread(target=keep_writing, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(options.lock_kills):
+    for _ in range(options.writer_kills):
         characters = sum(len(output) for parts in outputs for output in parts)
         characters += chance.randint(1, int(10_000 * options.moment))
         is_killed, deadline = False, time.monotonic() + 120
         while not is_killed and time.monotonic() < deadline:
             time.sleep(0.01)
             if sum(len(output) for parts in outputs for output in parts) > characters:
-                holder = int((path / "lock").read_text() or 0)
-                for writer in [writer for writer in list(running.values()) if writer.pid == holder]:
-                    is_killed = writer.poll() is None
-                    writer.kill()
+                for number in chance.sample(list(running), len(running)):
+                    if not is_killed and outputs[number][-1:] and outputs[number][-1].endswith("]\n"):
+                        is_killed = running[number].poll() is None
+                        running[number].kill()
         if not is_killed:
             errors.append("nobody wrote for two minutes")
             break
@@ -294,7 +294,7 @@ def soak_writers(at: Path, options: argparse.Namespace) -> dict[str, Any]:
         if own not in possible:
             wrong.append(f"writer {number}: {difference(own, possible[0])}")
     return {
-        "processes": 3, "kills of the lock holder": options.lock_kills, "acknowledged changes": acknowledged,
+        "processes": 3, "kills of a writer": options.writer_kills, "acknowledged changes": acknowledged,
         "lost or wrong": len(wrong), "examples": wrong[:5],
     }  # fmt: skip
 
@@ -354,7 +354,7 @@ def soak_disk(at: Path, options: argparse.Namespace) -> dict[str, Any]:
             while_full = str(error).replace(str(folder), "DISK")
         if "tmpfs" in how:
             filler.unlink()
-        with Index.open(path, writing=True) as index:
+        with Index.open(path) as index:
             add(index, [[5, 30_000]])
             versions[5] = 30_000
         with Index.open(path) as index:
@@ -382,7 +382,7 @@ def results_of(index: Index) -> object:
     return hits, filtered, [one and one[:2] for one in found], [stored[:2] for stored in index], len(index)
 
 
-def outcome(path: Path, writing: bool, expected: object) -> str:
+def outcome(path: Path, repair: bool, expected: object) -> str:
     """Open an index in a forked process, which damaged files may crash. Return what happened."""
     receiving, sending = os.pipe()
     child = os.fork()
@@ -391,7 +391,7 @@ def outcome(path: Path, writing: bool, expected: object) -> str:
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         try:
-            with Index.open(path, writing=writing) as index:
+            with Index.open(path, repair=repair) as index:
                 told = "same" if results_of(index) == expected else "wrong"
         except ClickvecError as error:
             told = "refused" if str(path) in str(error) else f"refused without a name: {error}"
@@ -419,7 +419,7 @@ def soak_bytes(at: Path, options: argparse.Namespace) -> dict[str, Any]:
         add(index, [[doc_id, 1] for doc_id in range(titles, titles + 40)])
         expected = results_of(index)
     if not os.fork():  # leave a write-ahead log of several commits, the last of which changes nothing
-        index = Index.open(path, writing=True)
+        index = Index.open(path)
         for _ in range(4):
             add(index, [[titles + 39, 1]])
         os._exit(0)
@@ -432,15 +432,15 @@ def soak_bytes(at: Path, options: argparse.Namespace) -> dict[str, Any]:
         count = counts[shown] = Counter()
         for _ in range(options.flips):
             shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(path, copy, ignore=shutil.ignore_patterns("writer.sock"))
+            shutil.copytree(path, copy)
             with (copy / name).open("r+b") as file:
                 position = chance.randrange((copy / name).stat().st_size)
                 file.seek(position)
                 byte = file.read(1)[0] ^ (1 << chance.randrange(8))
                 file.seek(position)
                 file.write(bytes([byte]))
-            for verb, writing in (("read", False), ("write", True)):
-                told = outcome(copy, writing, expected)
+            for verb, repair in (("read", False), ("repair", True)):
+                told = outcome(copy, repair, expected)
                 count[f"{verb}: {told.split(':')[0]}"] += 1
                 if told not in ("same", "refused"):
                     examples.append(f"{name} at {position}, {verb}: {told[:200]}")
@@ -466,7 +466,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--flips", type=int, default=40, help="changed bytes per file")
-    parser.add_argument("--lock-kills", type=int, default=50, help="kills while several processes write")
+    parser.add_argument("--writer-kills", type=int, default=50, help="kills while several processes write")
     parser.add_argument("--moment", type=float, default=2.0, help="latest moment of a kill, in seconds of writing")
     parser.add_argument("--megabytes", type=float, default=16, help="size of the small disk")
     parser.add_argument("--titles", type=int, default=LEAST_TITLES + 100, help="in the index whose bytes are changed")

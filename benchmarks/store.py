@@ -16,9 +16,8 @@ from pathlib import Path
 
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
-from clickvec.search.live.writer import send_changes, serve_changes, take_lock
 
-SENT = 200  # changes per process
+CHANGES = 200  # of a process
 
 
 def documents(count: int, prefix: str = "t") -> list[Document]:
@@ -33,9 +32,10 @@ def measure(name: str, count: int, unit: str, run: Callable[[], object], results
     print(f"{name:44} {count / seconds:12,.0f} {unit}/s  {count / cpu:12,.0f} per CPU second", flush=True)
 
 
-def send(folder: Path, number: int) -> None:
-    for n in range(SENT):
-        send_changes(folder, {"add": [[f"s{number}-{n}", "a title that another process has sent", None]]})
+def change(path: Path, number: int) -> None:
+    with DocumentStore.open(path, writing=True) as store:
+        for n in range(CHANGES):
+            store.add([Document(f"s{number}-{n}", "a title of another process")])
 
 
 def main() -> None:
@@ -61,15 +61,12 @@ def main() -> None:
             seqs = random.Random(0).sample(range(1, count), 10)
             measure("get 10 documents", 1000, "times", lambda: [store.get(seqs) for _ in range(1000)], results)
             measure("version", 1000, "times", lambda: [store.version() for _ in range(1000)], results)
-            measure("add 1 document", SENT, "times", lambda: [store.add([every[n]]) for n in range(SENT)], results)
-            measure("check", count, "rows", store.check, results)
-            lock = take_lock(folder)
-            assert lock is not None
-            server = serve_changes(
-                folder, lambda message: store.add(Document(*row) for row in message["add"]), store.transaction
+            measure(
+                "add 1 document", CHANGES, "times", lambda: [store.add([every[n]]) for n in range(CHANGES)], results
             )
+            measure("check", count, "rows", store.check, results)
             for processes in (1, 8):
-                started = [multiprocessing.Process(target=send, args=(folder, n)) for n in range(processes)]
+                started = [multiprocessing.Process(target=change, args=(path, n)) for n in range(processes)]
 
                 def run_all(started: list[multiprocessing.Process] = started) -> None:
                     for process in started:
@@ -77,9 +74,7 @@ def main() -> None:
                     for process in started:
                         process.join()
 
-                measure(f"changes from {processes} processes", SENT * processes, "times", run_all, results)
-            server.close()
-            lock.close()
+                measure(f"changes from {processes} processes", CHANGES * processes, "times", run_all, results)
     print(json.dumps(results))
 
 

@@ -188,7 +188,7 @@ def add(
 ) -> None:
     """Add titles to an index, and replace those with the same id, with all their fields.
 
-    Either all are added, or none. If a service is running, this holds for each 10,000 titles.
+    Either all are added, or none.
 
     The catalogue needs a column of ids: doc_id, id, sku, product_id and others. Columns that hold only
     numbers in the index are read as numbers; --numbers is for columns that are new to the index, which
@@ -196,8 +196,10 @@ def add(
 
     A running service finds the titles within a second.
     """
+    from clickvec.search.index import Index
+
     columns = inputs.read_columns(column_names, no_header, [catalogue], delimiter, encoding)
-    with _open_to_change(index) as opened:
+    with Index.open(index, repair=True) as opened:
         documents = _documents_for(opened, catalogue, "needed", numbers, columns, max_bad)
         count, fields = _lost_fields(opened, documents)
         opened.add(documents, progress=Bar())
@@ -227,17 +229,17 @@ def update(
 ) -> None:  # fmt: skip
     """Change fields of titles that are in an index. All other fields stay.
 
-    Either all are changed, or none; an id that the index does not have is an error. If a service is
-    running, this holds for each 10,000 titles.
+    Either all are changed, or none; an id that the index does not have is an error.
 
     A blank cell changes nothing. null in JSON lines removes a field. Columns that hold only numbers in
     the index are read as numbers; --numbers is for columns that are new to the index, which are printed.
     """
     from clickvec.data.parsing.open_files import name_of
     from clickvec.search.documents.document import Change
+    from clickvec.search.index import Index
 
     columns = inputs.read_columns(column_names, no_header, [changes], delimiter, encoding)
-    with _open_to_change(index) as opened:
+    with Index.open(index, repair=True) as opened:
         documents = _documents_for(opened, changes, "alone", numbers, columns, max_bad)
         new = [Change(one.id, one.title if one.title.strip() else None, one.payload or {}) for one in documents]
         without = sum(one.title is None and not one.payload for one in new)
@@ -289,7 +291,9 @@ def delete(
 
     A running service no longer finds them within a second.
     """
-    with _open_to_change(index) as opened:
+    from clickvec.search.index import Index
+
+    with Index.open(index, repair=True) as opened:
         wanted = list(dict.fromkeys(_ids(ids)))
         absent = [doc_id for doc_id in wanted if opened.get(doc_id) is None]
         count = opened.delete(wanted)
@@ -307,17 +311,6 @@ def _name(index: str) -> str:
     from clickvec.search.engines.address import without_password
 
     return without_password(index)
-
-
-def _open_to_change(path: str) -> "Index":
-    """Open an index. If files that are derived from the documents are damaged, build them again."""
-    from clickvec.search.index import Index
-    from clickvec.search.segments.segment import DamagedSegmentError
-
-    try:
-        return Index.open(path)
-    except DamagedSegmentError:
-        return Index.open(path, writing=True)
 
 
 def _ids(ids: list[str]) -> Iterator[str]:

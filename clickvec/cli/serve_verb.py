@@ -79,12 +79,12 @@ def serve(
     if index_location is None:
         raise typer.BadParameter("give the folder of an index, or its address", param_hint="INDEX")
     from clickvec.search.engines.address import is_address, short_name, without_password
-    from clickvec.search.live.index_folder import format_of
+    from clickvec.search.live.index_folder import check_index
 
     address = index_location if is_address(index_location) else ""
     index = Path(short_name(address) if address else index_location)
     if not address:
-        format_of(index)  # raises an error if it is none
+        check_index(index)
     from clickvec.serve.about_folder import default_folder
     from clickvec.serve.click_log import default_path
     from clickvec.serve.limits import Limits, Settings, is_loopback

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clickvec.errors import ClickvecError
-from clickvec.search.live.writer import Lock, lock_holder, take_lock
 from clickvec.storage.files import replacing_file
 from clickvec.storage.json_files import parse_json
+from clickvec.storage.lock import Lock, lock_holder, take_lock
 from clickvec.storage.outputs import check_output
 
 FORMAT = 1

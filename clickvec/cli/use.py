@@ -170,6 +170,5 @@ def _about_index(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
             "search": "exact" if index.recall is None else f"approximate, recall@10 {index.recall:.3f}",
             "fusion": index.fusion.as_json(),
             "BM25": {"k1": view.words.k1, "b": view.words.b},
-            "read-only": index.is_read_only,
         }
         return facts, index.fusion_report

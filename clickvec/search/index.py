@@ -14,7 +14,7 @@ import numpy as np
 from clickvec.data.parsing.given_table import has_columns, table_name
 from clickvec.errors import ClickvecError, check_type
 from clickvec.model.encoder import Encoder
-from clickvec.model.shrink import VECTOR_TYPES, check_vector_type
+from clickvec.model.shrink import check_vector_type
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.given_documents import Given, changes_of, documents_of
@@ -22,11 +22,10 @@ from clickvec.search.engines.address import is_address
 from clickvec.search.engines.engine_opening import create_at, open_address
 from clickvec.search.fusion import Fusion, fusion_settings
 from clickvec.search.hits import Hit, Parts
-from clickvec.search.live.index_folder import check_index_output, check_search, format_of, write_index
+from clickvec.search.live.index_folder import check_index, check_index_output, check_search, write_index
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.live_index import Live
 from clickvec.search.live.view import Settings, View
-from clickvec.search.old_format import OLD_FORMAT, OldIndex
 from clickvec.search.searchable import Searchable
 from clickvec.search.segments.segment import vectors_alone
 from clickvec.search.view_protocol import LiveDocuments
@@ -109,21 +108,19 @@ class Index(Searchable):
         return cls.open(path, encoder if encoder.fingerprint else None)
 
     @classmethod
-    def open(cls, path: str | Path, encoder: Encoder | None = None, writing: bool = False) -> "Index":
+    def open(cls, path: str | Path, encoder: Encoder | None = None, repair: bool = False) -> "Index":
         """Open an index folder, or the index at the address of a database.
 
         With an `encoder` of the same model, the model in the index is not loaded.
 
-        Every process may change the index: one of them becomes the writer, and the others hand their changes to it.
-        With `writing`, this process becomes the writer at once, and builds derived files that are damaged again;
-        otherwise, damaged files are refused.
+        Every process may change the index; changes at the same time wait for each other. Damaged files are refused;
+        with `repair`, those that are derived from the documents are built again.
         """
         check_type("path", path, (str, PathLike), "the folder of an index, or its address")
         if isinstance(path, str) and is_address(path):
-            return cls(open_address(path, encoder, writing))
-        if format_of(Path(path)) <= OLD_FORMAT:
-            return cls(OldIndex(Path(path), encoder, writing))
-        return cls(LiveFolder(Path(path), encoder, writing))
+            return cls(open_address(path, encoder, repair))
+        check_index(Path(path))
+        return cls(LiveFolder(Path(path), encoder, repair))
 
     def save(self, path: str | Path, overwrite: bool = False, progress: Progress | None = None) -> None:
         """Write the titles as a new index folder, atomically. Replace an existing index only with `overwrite`."""
@@ -136,10 +133,8 @@ class Index(Searchable):
                 return
             view.segment.check(wait=True)
             vectors, scales = view.live_vectors()
-            is_known = str(vectors.dtype) in VECTOR_TYPES
-            known = vectors_alone(np.arange(1, len(vectors) + 1), vectors, scales) if is_known else None
-            settings = view.settings if is_known else view.settings._replace(vectors=VECTOR_TYPES[0])
-            write_index(Path(path), view.encoder, view.documents, settings, overwrite, progress, known)
+            known = vectors_alone(np.arange(1, len(vectors) + 1), vectors, scales)
+            write_index(Path(path), view.encoder, view.documents, view.settings, overwrite, progress, known)
 
     # --- changes -------------------------------------------------------------------------------------------------
 
@@ -155,8 +150,7 @@ class Index(Searchable):
         """Add documents, replacing those with the same id as a whole. Return how many were given.
 
         They are given as to `build`, and each needs an id. They are durable and found by this process when this
-        returns, and found by other processes within a second. Either all of them are added or, on an error, none. If
-        another process is the writer, this holds for each 10,000 of them.
+        returns, and found by other processes within a second. Either all of them are added or, on an error, none.
         """
         return self._live.add(documents_of(documents, ids, titles, payloads, numbered=False), progress)
 

@@ -12,7 +12,6 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document import Document
 from clickvec.search.fusion import Fusion
 from clickvec.search.hits import Hit, is_vectors, read_hits, search_texts_or_vectors
-from clickvec.search.old_format import OldIndex
 from clickvec.search.payload.facets import Facet
 from clickvec.search.payload.filters import Filter, parse_filter
 from clickvec.search.retrieval import Proposed, Ranking, Scores, check_mode, facts_of_texts, rank_in_view
@@ -51,23 +50,13 @@ class Searchable:
         return self._live.view().fusion_report
 
     @property
-    def is_read_only(self) -> bool:
-        """Whether the index cannot be changed, because it has an old format."""
-        return isinstance(self._live, OldIndex)
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process makes the changes of all processes."""
-        return self._live.is_writer
-
-    @property
     def recall(self) -> float | None:
         """The recall of the approximate search, measured when it was built; None if the search is exact."""
         return self._live.view().recall
 
     @property
     def precision(self) -> str:
-        """The number format of the vectors: float32 or int8, or float16 in an index of an earlier version."""
+        """The number format of the vectors: float32 or int8."""
         return self._live.view().precision
 
     @property

@@ -177,10 +177,6 @@ class StaleViewError(EngineError):
 class LiveDocuments(Protocol):
     """The documents of an index, the present view of them, and their changes."""
 
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process makes the changes of all processes."""
-
     def view(self) -> SearchView:
         """Return the present view."""
 

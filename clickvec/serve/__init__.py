@@ -2,7 +2,7 @@
 
 | file | what it does |
 |---|---|
-| supervisor.py | run one worker, or several workers and a writer process, and replace those that die |
+| supervisor.py | run one worker, or several, and replace those that die |
 | server.py | one worker: the socket, the server, signals |
 | connections.py | timeouts and limits of connections, below HTTP requests |
 | application.py | the routes, and what surrounds every request: host check, headers, access log, counters |

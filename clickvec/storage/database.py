@@ -17,7 +17,7 @@ from clickvec.errors import ClickvecError, DiskFullError, UnavailableError
 from clickvec.storage.write_ahead_log import check_log
 
 APPLICATION_ID = 0x636C6B76  # "clkv", which SQLite stores in the header of the file
-BUSY_SECONDS = 10.0  # how long to wait for another process that writes
+BUSY_SECONDS = 60.0  # how long to wait for another process that writes
 _LONGEST_ROW = 2**28  # bytes of a row, or of a value: more than a title and a payload can have
 _LONGEST_PATH = 500  # bytes; SQLite allows 512, with the endings of its own files
 _KEPT_WAL_BYTES = 64_000_000  # a large transaction leaves no larger write-ahead log behind
@@ -25,6 +25,10 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 
 _Stamp = tuple[int, int, bool]  # time and size of a file that nobody writes, and whether it has a write-ahead log
 _abandoned: list[sqlite3.Connection] = []  # of the parent process: closing them here could disturb it
+
+
+class ReplacedError(UnavailableError):
+    """Another file has taken the place of the database."""
 
 
 class _Handle:
@@ -187,7 +191,7 @@ class Database:
             raise UnavailableError(f"cannot open {path}: {error.strerror or error}") from None
         identity = (status.st_dev, status.st_ino)
         if self._identity not in (None, identity):
-            raise UnavailableError(f"{path} was replaced by another file; open it again")
+            raise ReplacedError(f"{path} was replaced by another file; open it again")
         self._identity = identity
 
     @contextlib.contextmanager
@@ -270,9 +274,9 @@ class Database:
                 with self._inside(handle, f"SAVEPOINT {name}", f"RELEASE {name}", undo):
                     yield connection
             else:
-                if self.path is not None:
-                    self._check_identity(self.path)  # changes of a file that was deleted would be lost
                 with self._inside(handle, "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"):
+                    if self.path is not None:  # after the wait for other processes
+                        self._check_identity(self.path)  # changes of a file that was deleted would be lost
                     yield connection
                 if self.path is None:
                     self._commits += 1

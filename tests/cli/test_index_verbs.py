@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 from command import check_tells, contents, ok, refused, run, wrong_usage
-from old_index import save_old_index
 from tiny import tiny_model
 
-from clickvec.model.encoder import Encoder
 from clickvec.search.index import Index
 
 CATALOGUE = """doc_id\ttitle\tprice\tbrand
@@ -343,17 +341,9 @@ def test_info_describes_an_index(index: Path, model: Path) -> None:
     assert "titles: 4\n" in ok("info", index)
 
 
-def test_an_index_of_an_old_format_can_be_read_and_not_changed(model: Path, tmp_path: Path) -> None:
-    old = save_old_index(
-        Encoder.load(model), ["hotels in shanghai", "new york city guide"], tmp_path / "old", ["a", "b"]
-    )
-    before = contents(old)
-    assert ids(old, "new york", "--mode", "words") == ["b"]
-    assert json.loads(ok("explain", old, "new york", "b", "--json"))["fused"]["bm25"] > 0
-    facts = json.loads(ok("info", old, "--json"))
-    assert (facts["titles"], facts["read-only"]) == (2, True)
-    assert "guide" in ok("nearest", old, "york")
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_index_of_an_old_format_is_refused(number: int, index: Path, tmp_path: Path) -> None:
+    (index / "index.json").write_text(f'{{"format": {number}}}')
     (tmp_path / "titles.tsv").write_text(CATALOGUE)
-    for change in (("add", old, tmp_path / "titles.tsv"), ("delete", old, "a")):
-        check_tells(refused("index", *change), old, "format")
-    assert contents(old) == before
+    for command in (("search", index, "york"), ("info", index), ("index", "add", index, tmp_path / "titles.tsv")):
+        check_tells(refused(*command), f"index format {number}", "build it again with: clickvec index")

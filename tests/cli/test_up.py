@@ -21,7 +21,7 @@ from clickvec import Index, config
 from clickvec.cli import up as up_verb
 from clickvec.cli.up_stages import STAGES
 from clickvec.errors import ClickvecError, Interrupted
-from clickvec.search.live.writer import take_lock
+from clickvec.storage.lock import take_lock
 
 pytest.importorskip("torch")
 from clickvec.training.loop import Run

@@ -1,7 +1,6 @@
 """Smaller models and vectors: how much is lost, what is written, and that every verb works as before."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from command import contents, ok, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from old_index import save_old_index
 from tiny import TEXTS, TOWERS, tiny, tiny_model
 
 from clickvec.errors import ClickvecError
@@ -24,7 +22,6 @@ from clickvec.model.shrink import inverse_lengths, shrink_model, shrink_vectors,
 from clickvec.search.index import Index
 from clickvec.search.vectors.exact import ExactSearch
 from clickvec.storage.arrays import write_arrays
-from clickvec.storage.snapshot import describe_file
 from clickvec.text.ragged import ragged
 
 SMALL = ("float16", "int8")
@@ -255,25 +252,13 @@ def test_every_verb_takes_a_shrunk_model(precision: str, site: Path, tmp_path: P
 # --- an index of small vectors -----------------------------------------------------------------------------------
 
 
-def stored(vectors: np.ndarray, precision: str) -> np.ndarray:
-    """Return the vectors as an index stores them. Only earlier versions wrote float16."""
-    return vectors.astype(np.float16) if precision == "float16" else shrink_vectors(vectors, precision)
-
-
-def index_of(encoder: Encoder, titles: list[str], precision: str, path: Path) -> Index:
-    if precision != "float16":
-        Index.build(encoder, titles, vectors=precision).save(path)
-        return Index.open(path)
-    return Index.open(save_old_index(encoder, titles, path, vectors=precision))
-
-
-@pytest.mark.parametrize("precision", SMALL)
 @pytest.mark.parametrize("fields", TOWERS.values(), ids=TOWERS.keys())
-def test_an_index_scores_what_it_keeps(fields: dict[str, Any], precision: str, tmp_path: Path) -> None:
+def test_an_index_scores_what_it_keeps(fields: dict[str, Any], tmp_path: Path) -> None:
     encoder, titles = Encoder(tiny(**fields)), [*TEXTS, "zzz qqq", *TEXTS[::-1]]
-    index = index_of(encoder, titles, precision, tmp_path / "index")
-    assert index.precision == precision
-    kept = stored(encoder.encode_document(titles), precision).astype(np.float64)
+    Index.build(encoder, titles, vectors="int8").save(tmp_path / "index")
+    index = Index.open(tmp_path / "index")
+    assert index.precision == "int8"
+    kept = shrink_vectors(encoder.encode_document(titles), "int8").astype(np.float64)
     for query in TEXTS:
         vector = encoder.encode_query(query).astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -289,13 +274,12 @@ def test_an_index_scores_what_it_keeps(fields: dict[str, Any], precision: str, t
         assert all(len(found) == 1 for found in by_title.values())  # equal titles score the same
 
 
-@pytest.mark.parametrize("precision", SMALL)
-def test_a_search_of_many_small_vectors_is_exact(precision: str) -> None:
+def test_a_search_of_many_small_vectors_is_exact() -> None:
     """More than one block, and 400 equal ones; the scores are those of brute force, to the last bit."""
     encoder = Encoder(tiny(cells=93))
     vectors = forward.unit(np.random.default_rng(0).normal(size=(40_000, 93))).astype(np.float32)
     vectors[::100] = vectors[39_999]
-    small = stored(vectors, precision)
+    small = shrink_vectors(vectors, "int8")
     index = Index.build(encoder, [""] * len(small))
     index._live.view().segment.exact = ExactSearch(small, inverse_lengths(small))
     vector = encoder.encode_query("hotels in shanghai")
@@ -320,28 +304,6 @@ def test_the_folder_of_such_an_index(encoder: Encoder, tmp_path: Path) -> None:
             Index.build(encoder, TEXTS, vectors=wrong)
     Index.build(encoder, [], vectors="int8").save(tmp_path / "empty")
     assert Index.open(tmp_path / "empty").search("hotels") == []
-
-
-def test_a_damaged_index_of_small_vectors(encoder: Encoder, tmp_path: Path) -> None:
-    path, about = tmp_path / "index", {}
-    for said, change in (
-        ("lacks or misspells vectors: 'int4'", {"vectors": "int4"}),
-        (r"vectors.npy holds .*i1.* expected float16", {"vectors": "float16"}),
-    ):
-        shutil.rmtree(path, ignore_errors=True)
-        save_old_index(encoder, TEXTS, path, vectors="int8")
-        about = json.loads((path / "index.json").read_text())
-        (path / "index.json").write_text(json.dumps(about | change))
-        with pytest.raises(ClickvecError, match=said):
-            Index.open(path)
-    np.save(path / "scales.npy", np.full(len(TEXTS), np.nan, np.float32))
-    about["files"]["scales.npy"] = describe_file(path / "scales.npy")
-    (path / "index.json").write_text(json.dumps(about))
-    with pytest.raises(ClickvecError, match="vector of the index holds NaN"):
-        Index.open(path).search("hotels in shanghai")
-    (path / "scales.npy").unlink()
-    with pytest.raises(ClickvecError, match=r"scales.npy is missing"):
-        Index.open(path)
 
 
 def test_index_on_the_command_line(site: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_report_of_a_fusion_that_cannot_be_printed_is_refused(report: dict[str
 
 @pytest.mark.parametrize("values", [{"k1": -5}, {"b": "x"}, {"report": {"queries": 3}}])
 def test_an_index_takes_no_setting_that_it_could_not_open(values: dict[str, Any], path: Path) -> None:
-    with Index.open(path, writing=True) as index:
+    with Index.open(path) as index:
         with pytest.raises(ClickvecError, match="nothing was changed"):
             index.use_fusion(Fusion.default(), **values)
         with pytest.raises(ClickvecError, match="a fusion has a method"):

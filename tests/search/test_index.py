@@ -545,16 +545,6 @@ def test_an_existing_index_is_replaced_only_when_told(index: Index, saved: Path,
     assert len(Index.open(saved)) == len(TITLES)
 
 
-def test_an_index_that_is_being_written_is_not_replaced(index: Index, saved: Path) -> None:
-    with Index.open(saved, writing=True) as opened:
-        with pytest.raises(ClickvecError, match=r"open for writing by process \d+.* Stop it first"):
-            index.save(saved, overwrite=True)
-        with pytest.raises(ClickvecError, match=r"already open for writing, by process \d+"):
-            Index.open(saved, writing=True)
-        assert opened.search("hotels") == index.search("hotels")
-    index.save(saved, overwrite=True)
-
-
 def test_what_is_not_ours_is_left_alone(index: Index, saved: Path, tmp_path: Path, model_folder: Path) -> None:
     before = contents(model_folder)
     with pytest.raises(ClickvecError, match="a folder with other files in it"):

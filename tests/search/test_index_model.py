@@ -40,7 +40,6 @@ from clickvec.errors import ClickvecError
 from clickvec.model.encoder import Encoder
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Change, Document, Index
-from clickvec.search.live import changes as changes_of_writer
 from clickvec.search.live import live_index
 from clickvec.search.retrieval import MODES
 
@@ -51,7 +50,7 @@ NEAREST, LEAST_RECALL = 10, 0.8  # share of the 10 nearest titles that an approx
 
 # An index adds so many documents at once as a new segment, and compacts itself after so many changes. These numbers are
 # its constants, made small, so that few documents reach both.
-SMALL_LIMITS = ((live_index, "BULK", 30), (live_index, "MOST_ADDED", 60), (changes_of_writer, "MOST_IN_MESSAGE", 50))
+SMALL_LIMITS = ((live_index, "BULK", 30), (live_index, "MOST_ADDED", 60))
 
 WORDS = (
     *("hotel", "hotels", "shanghai", "cheap", "flights", "new", "york", "city", "guide", "paint", "bathtub", "fix"),
@@ -327,16 +326,15 @@ class OnDisk(RuleBasedStateMachine):
     def compact(self, door: str) -> None:
         self.by(door).compact()
 
-    @rule(writing=st.booleans(), is_alone=st.booleans())
-    def restart(self, writing: bool, is_alone: bool) -> None:
+    @rule(repair=st.booleans(), is_alone=st.booleans())
+    def restart(self, repair: bool, is_alone: bool) -> None:
         """Close and open again: one of two handles, or both, so that for a moment nobody has opened the index."""
         if not self.is_on_disk:
             self.handles = {"first": pickle.loads(pickle.dumps(self.handles["first"]))}
             return
         for name in ("first", "second") if is_alone else ("first",):
             self.handles[name].close()
-        can_write = writing and not self.handles["second"].is_writer
-        self.handles["first"] = Index.open(self.path, writing=can_write)
+        self.handles["first"] = Index.open(self.path, repair=repair)
         if is_alone:
             self.handles["second"] = Index.open(self.path)
 
@@ -350,17 +348,22 @@ class OnDisk(RuleBasedStateMachine):
         with pytest.raises(ClickvecError, match="no document with the id 'never there'"):
             index.update([*(Change(doc_id, "x") for doc_id in self.some([0])), Change("never there", "x")])
 
-    # Switched off: the writer builds the new segment with the model of the view before both changes. So the index may
-    # keep vectors of the old model under the name of the new one (see test_live_promises.py).
-    SWAPS_BESIDE_OTHER_CHANGES = False
-
-    @precondition(lambda self: self.SWAPS_BESIDE_OTHER_CHANGES)
-    @rule(number=st.integers(0, 3), count=st.integers(31, 75), seed=st.integers(0, 10**6))
-    def swap_the_model_beside_a_bulk(self, number: int, count: int, seed: int) -> None:
-        """Two threads change the index at the same time; both changes may fall into one commit."""
+    @rule(door=doors, number=st.integers(0, 3), count=st.integers(31, 75), seed=st.integers(0, 10**6))
+    def swap_the_model_beside_a_bulk(self, door: str, number: int, count: int, seed: int) -> None:
+        """Two threads, or two handles, build a new segment at the same time."""
         added = made(self.count // 20 + count, seed, "bulk")
         self.encoder, self.fusion = model(number), chosen_fusion(model(number))
-        in_threads(lambda: self.by("first").use_model(self.encoder), lambda: self.by("first").add(added))
+        swapping, adding = self.by("first"), self.by(door)
+        in_threads(lambda: swapping.use_model(self.encoder), lambda: adding.add(added))
+        self.changed_by = ""  # neither has to show the change of the other at once
+        self.put(*added)
+
+    @rule(door=doors, added=documents)
+    def compact_beside_a_change(self, door: str, added: list[Document]) -> None:
+        """One thread, or handle, compacts while another one adds documents."""
+        compacting, adding = self.by("first"), self.by(door)
+        in_threads(compacting.compact, lambda: adding.add(added))
+        self.changed_by = ""
         self.put(*added)
 
 

@@ -24,9 +24,9 @@ from clickvec.model.encoder import Encoder
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.fusion import Fusion
 from clickvec.search.index import Change, Document, Index
-from clickvec.search.live import changes as changes_of_writer
 from clickvec.search.live import live_folder, live_index
 from clickvec.search.live.compaction import start_child
+from clickvec.search.live.index_folder import IndexFolder
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.retrieval import MODES
 
@@ -257,7 +257,7 @@ def test_updates_of_different_fields_at_the_same_time_are_all_kept(path: Path) -
             assert sum(done) == 40
         other = python(OTHER, path)
         try:
-            assert ask(other, "update", [{"id": "a", "of another process": 1}]) == [1, False]
+            assert ask(other, "update", [{"id": "a", "of another process": 1}]) == 1
             with pytest.raises(json.JSONDecodeError):  # it has failed
                 ask(other, "update", [{"id": "b", "n": 1}])
         finally:
@@ -319,7 +319,7 @@ for line in sys.stdin:
     if name == "search":
         print(json.dumps([hit.id for hit in index.search(*arguments)]), flush=True)
     else:
-        print(json.dumps([getattr(index, name)(*arguments), index.is_writer]), flush=True)
+        print(json.dumps(getattr(index, name)(*arguments)), flush=True)
 """
 
 
@@ -334,73 +334,132 @@ def ask(process: "subprocess.Popen[str]", *message: object) -> Any:  # noqa: ANN
 def test_two_processes_change_the_same_index(path: Path) -> None:
     with Index.open(path) as index:
         index.add(ids=["a"], titles=["zebra one"])
-        assert index.is_writer
         other = python(OTHER, path)
         try:
             assert ask(other, "search", "zebra") == ["a"]
-            assert ask(
-                other, "add", [{"id": "b", "title": "zebra two", "n": 1}, {"id": 7, "title": "zebra three"}]
-            ) == [2, False]
+            added = [{"id": "b", "title": "zebra two", "n": 1}, {"id": 7, "title": "zebra three"}]
+            assert ask(other, "add", added) == 2
             assert ask(other, "search", "zebra", 10, {"n": 1}) == ["b"]  # at once
+            index.refresh()
             assert {hit.id for hit in index.search("zebra", 3)} == {"a", "b", 7}
-            assert ask(other, "delete", ["a", "nothing"]) == [1, False]
+            assert ask(other, "delete", ["a", "nothing"]) == 1
+            index.refresh()
             assert "a" not in {hit.id for hit in index.search("zebra")}
             index.add(ids=["late"], titles=["giraffe"])
             started = time.monotonic()
             while ask(other, "search", "giraffe", 1) != ["late"]:
                 assert time.monotonic() - started < 1
             index.close()
-            assert ask(other, "add", [{"id": "c", "title": "zebra four"}]) == [1, True]  # there is no writer any more
+            assert ask(other, "add", [{"id": "c", "title": "zebra four"}]) == 1
             other.send_signal(signal.SIGKILL)
             other.wait(60)
             with Index.open(path) as again:
                 assert {hit.id for hit in again.search("zebra", 3)} == {"b", 7, "c"}
                 again.add(ids=["d"], titles=["zebra five"])
-                assert again.is_writer
         finally:
             other.kill()
             other.communicate(timeout=60)
 
 
-def test_a_writer_that_does_not_search_follows_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_folder, "POLL_SECONDS", 1e6)
-    writer = LiveFolder(path, writing=True, searching=False)
-    try:
-        with Index.open(path) as other:
-            before = len(writer._view)
-            other.add(ids=["new"], titles=["purple submarine"])
-            assert [hit.id for hit in other.search("purple submarine", 1)] == ["new"]
-            assert other.delete([0]) == 1
-            assert len(writer._view) == before
-            other.use_fusion(Fusion.ranks(7))  # the view follows other changes at once, and so documents too
-            assert writer._view.settings.fusion == Fusion.ranks(7).as_json()
-            assert len(writer._view) == len(other) == before
-            monkeypatch.setattr(live_folder, "POLL_SECONDS", 0)
-            other.add(ids=["more"], titles=["green submarine"])
-            assert len(writer._view) == len(other) == before + 1
-    finally:
-        writer.close()
+def test_changes_that_wait_at_the_same_time_share_a_transaction(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, commit = list[int](), live_folder._commit
+
+    def counted(store: DocumentStore, writes: list[live_folder.Write]) -> list[int | Exception]:
+        sizes.append(len(writes))
+        return commit(store, writes)
+
+    monkeypatch.setattr(live_folder, "_commit", counted)
+    with Index.open(path) as index, ThreadPoolExecutor(8) as pool:
+        folder = index._live
+        assert isinstance(folder, LiveFolder)
+        with folder._committing:  # so that changes gather
+            added = [pool.submit(index.add, ids=[f"x{at}"], titles=["zebra"]) for at in range(6)]
+            refused = pool.submit(index.add, ids=["bad", "bad"], titles=["zebra", "zebra"])
+            missing = pool.submit(index.update, [{"id": "nope", "n": 1}])
+            while len(folder._waiting) < 8:
+                time.sleep(0.001)
+        assert [one.result(60) for one in added] == [1] * 6
+        for one, told in ((refused, "more than one title"), (missing, "no document with the id 'nope'")):
+            with pytest.raises(ClickvecError, match=told):
+                one.result(60)
+        assert sizes == [8]
+        assert {hit.id for hit in index.search("zebra", 10, mode="words")} == {f"x{at}" for at in range(6)}
 
 
-def test_documents_for_the_writer_are_checked_before_any_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes_of_writer, "MOST_IN_MESSAGE", 2)
-    with Index.open(path, writing=True) as writer, Index.open(path) as other:
-        before = list(writer)
-        ids, titles = list("abcde"), ["zebra"] * 5
-        with pytest.raises(ClickvecError, match="payload of the id 'e' is not JSON"):
-            other.add(ids=ids, titles=titles, payloads=[None, None, None, None, {"x": object()}])
-        with pytest.raises(ClickvecError, match="'a' is given to more than one title"):
-            other.add(ids=[*ids[:4], "a"], titles=titles)
-        assert list(writer) == before
-        with pytest.raises(ClickvecError, match=r"the first 2 of 5 documents .*all of them again"):
-            other.add(ids=ids, titles=["zebra", "zebra", "zebra", 7, "zebra"])  # type: ignore[list-item]
-        assert not other.is_writer
-        assert other.add(ids=ids, titles=titles, payloads=[{"text": "é" * 100}] * 5) == 5
-        assert [document.id for document in writer][-5:] == ids
+def test_changes_reach_the_index_that_has_replaced_another_one(path: Path, encoder: Encoder) -> None:
+    with Index.open(path) as index, Index.open(path) as other:
+        index.add(ids=["old"], titles=["zebra"])
+        Index.create(path, encoder, [Document("new", "zebra")], overwrite=True).close()
+        index.add(ids=["a"], titles=["zebra one"])
+        Index.create(path, encoder, [Document("newer", "zebra")], overwrite=True).close()
+        other.compact()
+        assert index.delete(["newer", "old"]) == 1
+        index.add(ids=["b"], titles=["zebra two"])
+        other.refresh()
+        for each in (index, other):
+            assert [document.id for document in each] == ["b"]
+            assert [hit.id for hit in each.search("zebra", mode="words")] == ["b"]
+
+
+def test_a_change_that_was_committed_to_an_index_just_replaced_is_made_again(
+    path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = live_folder._commit
+
+    def replaced(store: DocumentStore, writes: list[live_folder.Write]) -> list[int | Exception]:
+        results = commit(store, writes)
+        monkeypatch.setattr(live_folder, "_commit", commit)
+        Index.create(path, encoder, [Document("new", "tea")], overwrite=True).close()
+        return results
+
+    with Index.open(path) as index:
+        monkeypatch.setattr(live_folder, "_commit", replaced)
+        assert index.add(ids=["a"], titles=["zebra"]) == 1
+        assert [document.id for document in index] == ["new", "a"]
+
+
+def test_a_bulk_replaces_and_is_refused_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_index, "BULK", 10)
+    with Index.open(path) as index, Index.open(path) as other:
+        added = [Document(at, f"zebra {at}", {"n": at}) for at in range(5, 25)]
+        assert index.add(added) == 20
+        before = list(index)
+        assert before[5:] == added
+        assert len(index.view().seqs_at(np.arange(index.view().size))) == 25  # replaced ones take no space
+        for refused in ([*added, added[0]], [*added, Document("x", 7)]):  # type: ignore[arg-type]
+            with pytest.raises(ClickvecError):
+                other.add(refused)
+        with pytest.raises(ClickvecError, match="no document with the id 'nope'"):
+            other.update([*(Change(at, "tea") for at in range(11)), Change("nope", "tea")])
+        assert list(index) == before
+        assert other.update(Change(at, None, {"m": 1}) for at in range(11)) == 11
+        index.refresh()
+        assert list(index)[-1] == Document(10, "zebra 10", {"n": 10, "m": 1})
+        assert len(list((path / "segments").iterdir())) == 1
+
+
+def test_a_bulk_of_updates_keeps_other_fields_that_change_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_index, "BULK", 5)
+    write_segment = IndexFolder.write_segment
+    with Index.open(path) as index, Index.open(path) as other:
+
+        def overtaken(*arguments: Any) -> tuple[str, int]:  # noqa: ANN401
+            monkeypatch.setattr(IndexFolder, "write_segment", write_segment)
+            other.update([Change(0, None, {"m": 1})])
+            other.add(ids=["late"], titles=["zebra"])
+            return write_segment(*arguments)
+
+        monkeypatch.setattr(IndexFolder, "write_segment", overtaken)
+        index.update(Change(at, None, {"n": 7}) for at in range(6))
+        assert index.get(0) == Document(0, TITLES[0], {"n": 7, "m": 1})
+        assert index.get("late") is not None
+        assert len(index) == len(TITLES) + 1
 
 
 def test_changes_of_an_index_that_was_deleted_are_refused(path: Path, tmp_path: Path) -> None:
-    with Index.open(path, writing=True) as index:
+    with Index.open(path) as index:
         index.add(ids=["a"], titles=["zebra"])
         path.rename(tmp_path / "elsewhere")
         with pytest.raises(ClickvecError, match=r"documents\.sqlite"):
@@ -412,9 +471,9 @@ def test_changes_of_an_index_that_was_deleted_are_refused(path: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["segments", "models", *(f"documents.sqlite{end}" for end in ("", "-wal", "-shm"))])
-@pytest.mark.parametrize("writing", [False, True])
+@pytest.mark.parametrize("repair", [False, True])
 def test_links_in_an_index_are_refused_and_nothing_behind_them_changes(
-    path: Path, tmp_path: Path, name: str, writing: bool
+    path: Path, tmp_path: Path, name: str, repair: bool
 ) -> None:
     """The index of a stranger could lead to any folder, where old folders would be removed as left-overs."""
     target = tmp_path / "precious"
@@ -427,7 +486,7 @@ def test_links_in_an_index_are_refused_and_nothing_behind_them_changes(
         (path / name).unlink(missing_ok=True)
     (path / name).symlink_to("../precious")
     with pytest.raises(ClickvecError, match="is a link"):
-        Index.open(path, writing=writing)
+        Index.open(path, repair=repair)
     assert (target / "old").is_dir() if target.is_dir() else target.read_text() == "precious"
 
 
@@ -436,9 +495,9 @@ def test_pipes_in_an_index_are_refused(path: Path, ending: str) -> None:
     name = path / f"documents.sqlite{ending}"
     name.unlink(missing_ok=True)
     os.mkfifo(name)
-    for writing in (False, True):
+    for repair in (False, True):
         with pytest.raises(ClickvecError, match="is not a regular file"):
-            Index.open(path, writing=writing)
+            Index.open(path, repair=repair)
 
 
 @pytest.mark.parametrize("name", ["..", "../..", "/", "a/b", ".hidden", None])
@@ -446,33 +505,34 @@ def test_pipes_in_an_index_are_refused(path: Path, ending: str) -> None:
 def test_an_index_cannot_name_a_folder_outside_of_it(path: Path, kind: str, name: str | None) -> None:
     with DocumentStore.open(path / "documents.sqlite", writing=True) as store:
         store.set_state(**{kind: name})
-    for writing in (False, True):
+    for repair in (False, True):
         with pytest.raises(ClickvecError, match=f"the setting {kind} .* is not valid"):
-            Index.open(path, writing=writing)
+            Index.open(path, repair=repair)
 
 
 FORKED = """
     import os, sys
     from clickvec import Index
-    with Index.open(sys.argv[1], writing=True) as index:
+    with Index.open(sys.argv[1]) as index:
         child = os.fork()
         if child == 0:
             try:
                 index.add(ids=["child"], titles=["zebra of the child"])
                 assert index.search("zebra", 1)[0].id == "child"
-                assert not index.is_writer
             except BaseException as error:
                 os.write(2, f"{error!r}".encode())
                 os._exit(1)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert index.is_writer
+        index.refresh()
         assert index.search("zebra", 1)[0].id == "child"
+        index.add(ids=["parent"], titles=["zebra of the parent"])
+        assert len(index.search("zebra", mode="words")) == 2
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_process_hands_its_changes_to_its_parent(path: Path) -> None:
+def test_a_forked_process_changes_the_index_of_its_parent(path: Path) -> None:
     run_script(FORKED, path)
 
 
@@ -515,7 +575,8 @@ def test_a_killed_compaction_leaves_nothing(path: Path) -> None:
     abandoned = path / "segments" / "000001-abandoned"
     abandoned.mkdir()
     os.utime(abandoned, (1, 1))
-    with Index.open(path, writing=True) as index:
+    with Index.open(path) as index:
+        index.compact()
         assert (list(index), index.search("hotels")) == expected
         names = [entry.name for entry in (path / "segments").iterdir()]
         assert not [name for name in names if name.startswith(".") or "abandoned" in name]
@@ -529,34 +590,40 @@ def test_a_compaction_imports_nothing_from_the_current_directory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     child = start_child(path)
-    output, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=60)
     assert child.returncode == 0, errors
-    assert json.loads(output)["change"] == "swap"
 
 
-def test_a_compaction_that_was_overtaken_is_not_used(path: Path) -> None:
-    with Index.open(path, writing=True) as index:
-        folder = index._live
-        assert isinstance(folder, LiveFolder)
-        late = live_folder.build_segment(path)
-        index.add(ids=["x"], titles=["zebra"])
-        index.compact()
-        with pytest.raises(ClickvecError, match="has got another segment meanwhile"):
-            folder._submit(late)
-        assert index.search("zebra", 1)[0].id == "x"
+def test_a_segment_that_others_overtake_again_and_again_is_not_used(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment, is_nested = IndexFolder.write_segment, list[int]()
+    with Index.open(path) as index, Index.open(path) as other:
+
+        def overtaken(*arguments: Any) -> tuple[str, int]:  # noqa: ANN401
+            if not is_nested:
+                is_nested.append(1)
+                other.compact()
+                is_nested.clear()
+            return write_segment(*arguments)
+
+        monkeypatch.setattr(IndexFolder, "write_segment", overtaken)
+        for change in (index.compact, lambda: index.use_model(index.encoder)):
+            with pytest.raises(ClickvecError, match="has got another segment meanwhile, 5 times in a row"):
+                change()
         assert len(list((path / "segments").iterdir())) == 1
+        assert list(index) == list(other)
 
 
-@pytest.mark.parametrize("is_writer", [True, False])
-def test_another_model_is_swapped_in(path: Path, tmp_path: Path, is_writer: bool) -> None:
+def test_another_model_is_swapped_in(path: Path, tmp_path: Path) -> None:
     other = Encoder.load(tiny_model(tmp_path / "other", seed=1, cells=9))
-    with Index.open(path, writing=True) as writer, Index.open(path) as reader:
-        writer.add(ids=["x"], titles=["zebra"])
+    with Index.open(path) as one, Index.open(path) as reader:
+        one.add(ids=["x"], titles=["zebra"])
         reader.use_fusion(Fusion.mixture(0.25))
-        (writer if is_writer else reader).use_model(other, Fusion.mixture(0.5))
+        one.use_model(other, Fusion.mixture(0.5))
         reader.refresh()
         new = Index.build(other, TITLES)
-        for each in (writer, reader):
+        for each in (one, reader):
             assert each.encoder.fingerprint == other.fingerprint
             assert each.fusion == Fusion.mixture(0.5)
             found = each.search("hotels in new york", 5, mode="vectors")

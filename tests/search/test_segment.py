@@ -1,4 +1,4 @@
-"""Segments: each derived file that is damaged or missing is named and refused, or built again by the writer."""
+"""Segments: each derived file that is damaged or missing is named and refused, or built again by the repaired."""
 
 import contextlib
 import json
@@ -51,7 +51,7 @@ def flip_at(share: float) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     "damage", [Path.unlink, flip_at(0), flip_at(0.5), flip_at(1), lambda file: file.write_bytes(file.read_bytes()[:-1])]
 )
-def test_a_damaged_file_is_refused_by_readers_and_built_again_by_the_writer(
+def test_a_damaged_file_is_refused_and_built_again_to_repair_it(
     path: Path, name: str, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     with Index.open(path) as index:
@@ -61,9 +61,9 @@ def test_a_damaged_file_is_refused_by_readers_and_built_again_by_the_writer(
         Index.open(path)
     assert name in str(refused.value)
     assert "\n" not in str(refused.value)
-    with caplog.at_level(logging.WARNING), Index.open(path, writing=True) as writer:
+    with caplog.at_level(logging.WARNING), Index.open(path, repair=True) as repaired:
         assert name in caplog.text
-        assert writer.search("hotels in new york") == expected
+        assert repaired.search("hotels in new york") == expected
         assert Index.open(path).search("hotels in new york") == expected
 
 
@@ -71,12 +71,12 @@ def test_a_missing_segment_is_built_again(path: Path) -> None:
     shutil.rmtree(segment_folder(path))
     with pytest.raises(DamagedSegmentError, match="segments/"):
         Index.open(path)
-    with Index.open(path, writing=True) as writer:
-        assert len(writer) == len(TEXTS)
-        assert writer.search("hotels in shanghai", 1, mode="words")[0].id == 0
+    with Index.open(path, repair=True) as repaired:
+        assert len(repaired) == len(TEXTS)
+        assert repaired.search("hotels in shanghai", 1, mode="words")[0].id == 0
 
 
-def test_a_backup_without_derived_files_is_built_again_by_the_writer(path: Path, tmp_path: Path) -> None:
+def test_a_backup_without_derived_files_is_built_again_to_repair_it(path: Path, tmp_path: Path) -> None:
     """This is what the backup of docs/serve.md holds: documents by VACUUM INTO, the model, the marker."""
     backup = tmp_path / "backup"
     backup.mkdir()
@@ -87,9 +87,9 @@ def test_a_backup_without_derived_files_is_built_again_by_the_writer(path: Path,
     shutil.copy(path / "index.json", backup)
     with pytest.raises(DamagedSegmentError, match="built again"):
         Index.open(backup)
-    with Index.open(backup, writing=True) as writer:
-        assert writer.search("hotels in new york") == expected
-        writer.add(ids=["new"], titles=["a new hotel"])
+    with Index.open(backup, repair=True) as repaired:
+        assert repaired.search("hotels in new york") == expected
+        repaired.add(ids=["new"], titles=["a new hotel"])
     with Index.open(backup) as index:
         assert len(index) == len(TEXTS) + 1
 
@@ -98,20 +98,20 @@ def test_a_backup_without_derived_files_is_built_again_by_the_writer(path: Path,
 def test_a_damaged_model_is_refused(path: Path, encoder: Encoder, name: str) -> None:
     file = path / "models" / encoder.fingerprint / name
     flip(file, file.stat().st_size - 10)
-    for writing in (False, True):
+    for repair in (False, True):
         with pytest.raises(ClickvecError, match=name if name != "config.json" else "config"):
-            Index.open(path, writing=writing)
+            Index.open(path, repair=repair)
     with Index.open(path, encoder) as index:  # it does not need that of the folder
         assert len(index) == len(TEXTS)
 
 
 def test_a_large_segment_is_checked_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening reads a sample, which misses one byte. The check finds it, and the writer builds the segment again."""
+    """Opening reads a sample, which misses one byte. The check finds it, and the segment is built again."""
     encoder, path = Encoder(tiny(cells=93)), tmp_path / "index"
     Index.create(path, encoder, (Document(number, f"hotel {number}") for number in range(4000))).close()
     monkeypatch.setattr(segment, "CHECKED_BYTES", 0)
     flip(segment_folder(path) / "vectors.npy", 700_000)
-    with Index.open(path, writing=True) as index:
+    with Index.open(path, repair=True) as index:
         live = index._live
         assert isinstance(live, LiveFolder)
         with pytest.raises(DamagedSegmentError, match=r"vectors\.npy is damaged: its checksum disagrees"):
@@ -169,8 +169,8 @@ def test_arrays_that_lead_outside_each_other_are_refused_before_the_first_search
     forge_arrays(path, name, change)
     with pytest.raises(DamagedSegmentError, match=name.partition(".")[0]):
         Index.open(path)
-    with Index.open(path, writing=True) as writer:  # builds it again
-        assert writer.search("hotels in shanghai", 1, mode="words")[0].id == 0
+    with Index.open(path, repair=True) as repaired:  # builds it again
+        assert repaired.search("hotels in shanghai", 1, mode="words")[0].id == 0
 
 
 def test_a_foreign_segment_with_too_few_codes_does_not_end_the_process(encoder: Encoder, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_segment_record_with_a_wrong_type_is_refused(name: str, value: object,
 def test_a_folder_with_a_strange_name_among_the_segments_is_left_alone(path: Path) -> None:
     for name in ("²²²-x", "²²²²²²-x", "000_01", "x"):
         (path / "segments" / name).mkdir()
-    with Index.open(path, writing=True) as index:
+    with Index.open(path) as index:
         index.compact()
         assert index.search("hotels in shanghai", 1, mode="words")[0].id == 0
 
@@ -263,7 +263,7 @@ def test_an_approximate_segment(tmp_path: Path) -> None:
     flip(segment_folder(paths["approximate"]) / "approximate.safetensors", 5000)
     with pytest.raises(DamagedSegmentError, match=r"approximate\.safetensors"):
         Index.open(paths["approximate"])
-    with Index.open(paths["approximate"], writing=True) as again:
+    with Index.open(paths["approximate"], repair=True) as again:
         assert again.recall is not None
         assert len(again) == 3000
 

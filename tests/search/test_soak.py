@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import soak
 
-OPTIONS = Namespace(kills=3, moment=0.2, flips=1, lock_kills=2, megabytes=0.3, titles=300, seed=1)
+OPTIONS = Namespace(kills=3, moment=0.2, flips=1, writer_kills=2, megabytes=0.3, titles=300, seed=1)
 
 
 @pytest.mark.parametrize("section", soak.SECTIONS)

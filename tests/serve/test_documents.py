@@ -1,5 +1,6 @@
 """Adding, replacing and deleting documents, filters and facets, over real HTTP."""
 
+import contextlib
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +12,8 @@ from serving import Running, running, until
 from tiny import TEXTS
 
 from clickvec.search.index import Index
-from clickvec.search.live import writer
 from clickvec.search.live.live_folder import LiveFolder
-from clickvec.search.live.writer import take_lock
+from clickvec.storage import database
 
 
 def test_documents_are_added_found_replaced_and_deleted(write_index: Path, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_empty_index_answers_everything(tmp_path: Path, model_folder: Path) -
 
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark(write_index: Path, tmp_path: Path) -> None:
-    with Index.open(write_index, writing=True) as index:
+    with Index.open(write_index) as index:
         index.add(ids=["s"], titles=["zebra \udfff crossing"], payloads=[{"n\ud800": 1}])
     with running(write_index, tmp_path) as service:
         document = service.client.get("/documents/s").json()
@@ -207,7 +207,7 @@ def test_half_of_a_surrogate_pair_becomes_a_question_mark(write_index: Path, tmp
 
 
 def test_changes_of_other_processes_are_followed_without_requests(write_index: Path, tmp_path: Path) -> None:
-    with Index.open(write_index, writing=True) as writer, running(write_index, tmp_path) as service:
+    with Index.open(write_index) as writer, running(write_index, tmp_path) as service:
         live = service.service.index._live
         assert isinstance(live, LiveFolder)
         writer.add(ids=["new"], titles=["a new title"])
@@ -234,16 +234,20 @@ def test_a_full_disk_is_503_and_changes_nothing(write_index: Path, tmp_path: Pat
         assert service.client.get("/readyz").json()["titles"] == len(TEXTS)
 
 
-def test_a_writer_that_takes_no_changes_is_503(
+def test_documents_that_another_program_has_locked_are_503(
     write_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "START_SECONDS", 0.1)
-    lock = take_lock(write_index)
-    assert lock
-    with running(write_index, tmp_path) as service, lock:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    with (
+        running(write_index, tmp_path) as service,
+        contextlib.closing(sqlite3.connect(write_index / "documents.sqlite", isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
         answer = service.post("/documents", {"documents": [{"id": "a", "title": "b"}]})
         assert answer.status_code == 503
         assert str(write_index) not in answer.text
+        other.execute("ROLLBACK")
+        assert service.post("/documents", {"documents": [{"id": "a", "title": "b"}]}).status_code == 200
 
 
 def test_a_damaged_document_is_503(write_index: Path, tmp_path: Path) -> None:

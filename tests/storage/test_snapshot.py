@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import program, refused
-from old_index import save_old_index
+from forged import forge_segment
 from tiny import TEXTS, tiny, tiny_model
 
 from clickvec import Encoder, Index
@@ -170,16 +169,7 @@ def test_without_handles_of_folders_it_works_by_name(
 
 def test_a_file_of_another_version_of_the_same_size_is_refused(tmp_path: Path) -> None:
     """As a copy leaves that was made while the folder was replaced."""
-    encoder = Encoder.load(tiny_model(tmp_path / "model"))
-    save_old_index(encoder, ["one hotel", "two rooms"], tmp_path / "index")
-    save_old_index(encoder, ["two rooms", "one hotel"], tmp_path / "other")
-    for name in ("vectors.npy", "documents.jsonl"):
-        mixed = tmp_path / f"mixed-{name}"
-        subprocess.run(["cp", "-r", tmp_path / "index", mixed], check=True, timeout=300)
-        (mixed / name).write_bytes((tmp_path / "other" / name).read_bytes())
-        assert (mixed / name).stat().st_size == (tmp_path / "index" / name).stat().st_size
-        with pytest.raises(ClickvecError, match=f"{name}.*another version.*index.json"):
-            Index.open(mixed)
+    tiny_model(tmp_path / "model")
     tiny_model(tmp_path / "model1", seed=1)
     (tmp_path / "model" / "weights.safetensors").write_bytes((tmp_path / "model1" / "weights.safetensors").read_bytes())
     with pytest.raises(ClickvecError, match=r"weights\.safetensors.*another version.*config\.json"):
@@ -202,12 +192,6 @@ def test_a_sample_sees_the_size_and_every_block_that_it_reads(tmp_path: Path) ->
 
 def test_folders_written_before_there_were_samples_still_open(tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "model"))
-    index = Index.build(encoder, TEXTS)
-    save_old_index(encoder, TEXTS, tmp_path / "index")
-    about = json.loads((tmp_path / "index" / "index.json").read_text())
-    about["files"] = {name: {"bytes": known["bytes"]} for name, known in about["files"].items()}
-    (tmp_path / "index" / "index.json").write_text(json.dumps(about))
-    assert Index.open(tmp_path / "index").search(TEXTS[0]) == index.search(TEXTS[0])
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     del config["samples"]
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
@@ -254,17 +238,15 @@ def test_a_pipe_a_socket_and_a_folder_in_the_place_of_a_file_are_refused_at_once
 
 def test_an_index_whose_model_is_a_link_is_refused(tmp_path: Path) -> None:
     encoder = Encoder.load(tiny_model(tmp_path / "model"))
-    save_old_index(encoder, TEXTS, tmp_path / "old")
     Index.build(encoder, TEXTS).save(tmp_path / "index")
     segment = next((tmp_path / "index" / "segments").iterdir())
     for number, path in enumerate(
-        (tmp_path / "old" / "model", tmp_path / "index" / "models" / encoder.fingerprint, segment,
-         tmp_path / "index" / "documents.sqlite")
+        (tmp_path / "index" / "models" / encoder.fingerprint, segment, tmp_path / "index" / "documents.sqlite")
     ):  # fmt: skip
         path.rename(tmp_path / f"elsewhere{number}")
         path.symlink_to(tmp_path / f"elsewhere{number}")
         with pytest.raises(ClickvecError, match=f"{path.name} is a link"):
-            Index.open(tmp_path / ("index" if number else "old"))
+            Index.open(tmp_path / "index")
         path.unlink()
         (tmp_path / f"elsewhere{number}").rename(path)
     Index.open(tmp_path / "index")
@@ -276,16 +258,14 @@ def test_an_index_whose_model_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_config_and_index_can_name_no_file_outside_of_the_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("secret")
     path = tiny_model(tmp_path / "model")
-    save_old_index(Encoder.load(path), TEXTS, tmp_path / "index")
+    Index.create(tmp_path / "index", Encoder.load(path), TEXTS).close()
     config = json.loads((path / "config.json").read_text())
     config["files"][name] = {"bytes": 6, "sha256": "0"}
     config["fingerprint"] = folder._fingerprint(config)
     (path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ClickvecError, match=r"model/config\.json lacks or misspells files"):
         open_model(path, verify=True)
-    about = json.loads((tmp_path / "index" / "index.json").read_text())
-    about["files"][name] = {"bytes": 6}
-    (tmp_path / "index" / "index.json").write_text(json.dumps(about))
+    forge_segment(tmp_path / "index", lambda about: about["files"].update({name: {"bytes": 6, "crc32": 0}}))
     with pytest.raises(ClickvecError, match="is missing"):
         Index.open(tmp_path / "index")
 
@@ -350,33 +330,15 @@ def test_arrays_behind_a_header_of_any_length_are_aligned(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "line",
-    ['{"id": "0", "title": 5}', '{"id": 0.5, "title": "a"}', '{"id": true, "title": "a"}', '{"id": "0"}', "[]", DEEP],
-)
-def test_a_document_that_is_none_is_one_sentence(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "index"
-    save_old_index(Encoder.load(tiny_model(tmp_path / "model")), TEXTS[:1], path)
-    (path / "documents.jsonl").write_text(line + "\n")
-    np.save(path / "documents.offsets.npy", np.array([0, len(line) + 1]))
-    about = json.loads((path / "index.json").read_text())
-    about["files"] |= {name: describe_file(path / name) for name in ("documents.jsonl", "documents.offsets.npy")}
-    (path / "index.json").write_text(json.dumps(about))
-    said = refused("search", path, TEXTS[0])
-    assert "documents.jsonl is damaged at line 1" in said
-
-
-@pytest.mark.parametrize(
     "header", [b"{'descr': " + b"[" * 4000 + b"]" * 4000 + b"}", b"{'descr': '|O', 'shape': (1,)}"]
 )
 def test_an_npy_header_that_is_none_is_one_sentence(tmp_path: Path, header: bytes) -> None:
-    path = tmp_path / "index"
-    save_old_index(Encoder.load(tiny_model(tmp_path / "model")), TEXTS, path)
-    (path / "vectors.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    about = json.loads((path / "index.json").read_text())
-    about["files"]["vectors.npy"] = describe_file(path / "vectors.npy")
-    (path / "index.json").write_text(json.dumps(about))
-    with pytest.raises(ClickvecError, match=r"vectors\.npy"):
-        Index.open(path)
+    (tmp_path / "vectors.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with (
+        open_folder(tmp_path, ["vectors.npy"], "folder") as opened,
+        pytest.raises(ClickvecError, match=r"vectors\.npy"),
+    ):
+        opened.array("vectors.npy", "float32", (1,))
 
 
 def test_opening_keeps_no_file_of_a_folder_open_that_failed(tmp_path: Path) -> None:

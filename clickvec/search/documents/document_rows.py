@@ -36,6 +36,15 @@ def to_rows(documents: Iterable[Document], seq: int) -> Iterator[Row]:
         seq += 1
 
 
+def check_documents(documents: Iterable[Document]) -> None:
+    """Raise if a document cannot be stored, or if two have the same id."""
+    ids = set[str | bytes]()
+    for row in to_rows(documents, 1):
+        if row[1] in ids:
+            raise duplicate_id(int(row[1]) if row[2] else stored_text(row[1]))
+        ids.add(row[1])
+
+
 def to_document(row: tuple[Any, ...]) -> Document:
     """Return the document of a row. Raise ValueError if its checksum is wrong."""
     seq, id_bytes, is_integer, title, payload, crc = row

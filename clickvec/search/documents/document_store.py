@@ -46,7 +46,7 @@ Seqs = NDArray[np.int64]
 class DocumentStore(AbstractContextManager["DocumentStore"]):
     """Documents by id, on disk or in memory. Changes are durable when a method returns.
 
-    Threads and processes may share a store; at most one process should open it for writing (see live/writer.py). A
+    Threads and processes may share a store, and change it one after the other: a change waits until others are made. A
     store in memory can be pickled with its content. The pickle of a store on disk holds its path.
     """
 
@@ -86,23 +86,25 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
 
     # --- changes -------------------------------------------------------------------------------------------------
 
-    def add(self, documents: Iterable[Document]) -> int:
+    def add(self, documents: Iterable[Document], first: int | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given.
 
         This is one transaction: either all documents are added or, on an error, none. Memory stays bounded, but the
-        file documents.sqlite-wal grows by the size of the documents, and other changes wait, so add millions of
-        documents to a live index in several calls. An id that occurs twice in one call is an error.
+        file documents.sqlite-wal grows by the size of the documents, and other changes wait. An id that occurs twice in
+        one call is an error. `first` is the first of the sequence numbers that were reserved for the documents.
         """
         with self._database.transaction() as connection:
-            counters = first = self._counters()
-            rows = document_rows.to_rows(documents, first.last_seq + 1)
+            before = counters = self._counters()
+            start = before.last_seq + 1 if first is None else first
+            seq, rows = start, document_rows.to_rows(documents, start)
             block = _block(rows, _BLOCK)
             # Sorting all ids at the end is faster than inserting millions of them into the index in any order.
             is_bulk = counters.documents == 0 and len(block) == _BLOCK
             if is_bulk:
                 connection.execute("DROP INDEX ids")
             while block:
-                counters = self._add_block(connection, block, counters, first.last_seq)
+                counters = self._add_block(connection, block, counters, start)
+                seq += len(block)
                 block = _block(rows, _BLOCK)
             if is_bulk:
                 try:
@@ -111,27 +113,29 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
                     statement = "SELECT id FROM documents GROUP BY id HAVING count(*) > 1 LIMIT 1"
                     doc_id = connection.execute(statement).fetchone()[0]
                     raise document_rows.duplicate_id(document_rows.stored_text(doc_id)) from None
-            if counters != first:
+            counters = counters._replace(last_seq=max(counters.last_seq, seq - 1))
+            if counters != before:
                 document_rows.write_value(connection, "counters", counters._asdict())
-        return counters.last_seq - first.last_seq
+        return seq - start
 
     def _add_block(
         self,
         connection: sqlite3.Connection,
         block: list[document_rows.Row],
         counters: document_rows.Counters,
-        before: int,
+        start: int,
     ) -> document_rows.Counters:
-        added = counters._replace(last_seq=counters.last_seq + len(block), documents=counters.documents + len(block))
+        """Add rows. Those from `start` on are of the same call."""
+        added = counters._replace(documents=counters.documents + len(block))
         statement = f"INSERT OR IGNORE INTO documents({document_rows.COLUMNS}) VALUES(?, ?, ?, ?, ?, ?)"
         if connection.executemany(statement, block).rowcount == len(block):
             return added
-        connection.execute("DELETE FROM documents WHERE seq > ?", (counters.last_seq,))
+        connection.execute("DELETE FROM documents WHERE seq BETWEEN ? AND ?", (block[0][0], block[-1][0]))
         replaced: list[int] = []
         for row in block:
             old = self._row_of_id(connection, row[1])
             if old is not None:
-                if old[0] > before:
+                if start <= old[0] < row[0]:
                     doc_id = document_rows.stored_text(row[1])
                     raise document_rows.duplicate_id(int(doc_id) if row[2] else doc_id)
                 replaced.append(old[0])
@@ -139,22 +143,21 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
             connection.execute(statement, row)
         return document_rows.record_deletions(connection, replaced, added)
 
+    def reserve(self, count: int) -> int:
+        """Return the first of so many sequence numbers that no other document will get."""
+        with self._database.transaction() as connection:
+            counters = self._counters()
+            after = counters._replace(last_seq=counters.last_seq + count)
+            document_rows.write_value(connection, "counters", after._asdict())
+        return counters.last_seq + 1
+
     def update(self, changes: Iterable[Change]) -> int:
         """Change fields of documents in one transaction. Return how many were given.
 
         An id that is unknown or given twice is an error. A changed document counts as inserted now.
         """
-        with self._database.transaction() as connection:
-            changed, missing = list[Document](), list[str | int]()
-            for change in changes:
-                row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(change.id)))
-                if row is None:
-                    missing.append(change.id)
-                else:
-                    changed.append(change.of(self._document(row)))
-            if missing:
-                raise unknown_ids(missing)
-            return self.add(changed)
+        with self._database.transaction():
+            return self.add(self.merged(changes))
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""
@@ -214,9 +217,38 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
             row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(doc_id)))
         return None if row is None else row[0]
 
+    def merged(self, changes: Iterable[Change]) -> list[Document]:
+        """Return documents with changes of some of their fields. Raise if an id is unknown."""
+        changed, missing = list[Document](), list[str | int]()
+        with self._database.reading() as connection:
+            for change in changes:
+                row = self._row_of_id(connection, document_rows.storable(document_rows.id_text(change.id)))
+                if row is None:
+                    missing.append(change.id)
+                else:
+                    changed.append(change.of(self._document(row)))
+        if missing:
+            raise unknown_ids(missing)
+        return changed
+
+    def seqs_of(self, ids: Iterable[str | int]) -> Seqs:
+        """Return the rising sequence numbers of those ids that are there."""
+        texts, found = [document_rows.storable(document_rows.id_text(one)) for one in ids], list[int]()
+        with self._database.reading() as connection:
+            for first in range(0, len(texts), _MOST_PARAMETERS):
+                some = texts[first : first + _MOST_PARAMETERS]
+                statement = f"SELECT seq FROM documents WHERE id IN ({','.join('?' * len(some))})"
+                found.extend(row[0] for row in connection.execute(statement, some))
+        return np.array(sorted(found), np.int64)
+
     def __len__(self) -> int:
         """Return the number of documents."""
         return self._counters().documents
+
+    def count_after(self, seq: int) -> int:
+        """Return the number of documents with a larger sequence number."""
+        with self._database.connection() as connection:
+            return int(connection.execute("SELECT count(*) FROM documents WHERE seq > ?", (seq,)).fetchone()[0])
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents in insertion order, as they are when the first one is read.
@@ -263,6 +295,15 @@ class DocumentStore(AbstractContextManager["DocumentStore"]):
     def last(self) -> tuple[int, int]:
         """Return the last seq that was ever given and the last deletion number."""
         return self._counters()[:2]
+
+    def contents(self) -> tuple[int, int, int]:
+        """Return numbers of which one changes when documents are added or deleted."""
+        return self._counters()[:3]
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._database.writing
 
     def state(self) -> dict[str, Any]:
         """Return the settings of the index."""

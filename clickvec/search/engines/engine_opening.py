@@ -21,12 +21,12 @@ from clickvec.search.live.view import Settings
 from clickvec.search.view_protocol import LiveDocuments
 
 
-def open_address(text: str, encoder: Encoder | None = None, writing: bool = False) -> LiveDocuments:
+def open_address(text: str, encoder: Encoder | None = None, repair: bool = False) -> LiveDocuments:
     """Open the index at an address. With an `encoder` of the same model, the model in the index is not read."""
     address = parse_address(text)
     if address.scheme == "postgresql":
         return PostgresIndex(address, encoder)
-    base = _open_words(address, encoder, writing)
+    base = _open_words(address, encoder, repair)
     try:
         return MilvusIndex(address, base)
     except BaseException:
@@ -34,11 +34,11 @@ def open_address(text: str, encoder: Encoder | None = None, writing: bool = Fals
         raise
 
 
-def _open_words(address: Address, encoder: Encoder | None, writing: bool) -> LiveDocuments:
+def _open_words(address: Address, encoder: Encoder | None, repair: bool) -> LiveDocuments:
     """Open the index of words of an index in Milvus."""
     if is_address(address.words):
         return open_address(address.words, encoder)
-    return LiveFolder(Path(address.words), encoder, writing)
+    return LiveFolder(Path(address.words), encoder, repair)
 
 
 def create_at(
@@ -64,7 +64,7 @@ def create_at(
     else:
         settings = Settings(search="exact", **fusion_settings(encoder.model))  # Milvus searches the vectors
         write_index(Path(address.words), encoder, documents, settings, overwrite, progress)
-    with closing(_open_words(address, encoder if encoder.fingerprint else None, writing=False)) as base:
+    with closing(_open_words(address, encoder if encoder.fingerprint else None, repair=False)) as base:
         fill_milvus(address, base, progress)
 
 

@@ -7,7 +7,7 @@ longer there are not found: each hit is looked up in the index of words.
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, cast
 
@@ -27,6 +27,7 @@ from clickvec.search.payload.filters import Filter
 from clickvec.search.segments.building import encode_titles
 from clickvec.search.view_protocol import LiveDocuments, Positions, SearchView
 
+_BLOCK = 10_000  # documents that are encoded at once
 _SETTING = "milvus"  # of the index of words: the name of the collection
 
 Allowed = tuple[Filter | None, Any]
@@ -126,16 +127,10 @@ class MilvusIndex:
         try:
             self._collection.check(encoder.dimensions, encoder.fingerprint)
             self._collection.load()
-            self._synced = 0
             self._repair()
         except BaseException:
             self._collection.close()
             raise
-
-    @property
-    def is_writer(self) -> bool:
-        """Whether this process makes the changes of all processes."""
-        return self.base.is_writer
 
     def view(self) -> SearchView:
         """Return the present view."""
@@ -155,19 +150,25 @@ class MilvusIndex:
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given."""
-        documents = list(documents)
-        replaced = self._seqs(document.id for document in documents)
-        return self._replaced(replaced, self.base.add(documents, progress))
+        every = list(documents)
+        return self._put([document.id for document in every], lambda: self.base.add(every, progress))
 
     def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
         """Change fields of documents that are there. Return how many were given."""
-        changes = list(changes)
-        replaced = self._seqs(change.id for change in changes)
-        return self._replaced(replaced, self.base.update(changes, progress))
+        every = list(changes)
+        return self._put([change.id for change in every], lambda: self.base.update(every, progress))
 
-    def _replaced(self, seqs: list[int], count: int) -> int:
-        self._follow()
-        self._collection.remove(seqs)
+    def _put(self, ids: list[str | int], change: Callable[[], int]) -> int:
+        """Change documents in the index of words. Then write their new vectors, and delete the old ones."""
+        replaced = self._seqs(ids)
+        count = change()
+        self.base.refresh()
+        view, seqs = self.base.view(), self._seqs(ids)
+        for first in range(0, len(seqs), _BLOCK):
+            documents = view.documents.get(seqs[first : first + _BLOCK])
+            vectors = encode_titles(view.encoder, [document.title for document in documents.values()], "float32")
+            self._collection.put(list(documents), list(documents.values()), vectors)
+        self._collection.remove(sorted({*replaced} - {*seqs}))
         return count
 
     def delete(self, ids: Iterable[str | int]) -> int:
@@ -182,22 +183,13 @@ class MilvusIndex:
         documents = self.base.view().documents
         return [seq for seq in map(documents.find, ids) if seq is not None]
 
-    def _follow(self) -> None:
-        """Write the vectors of documents that are newer than the last one written."""
-        self.base.refresh()
-        encoder = self.base.view().encoder
-        for seqs, documents in blocks(self.base, self._synced):
-            vectors = encode_titles(encoder, [document.title for document in documents], "float32")
-            self._collection.put(seqs, documents, vectors)
-            self._synced = int(seqs[-1])
-
     def _repair(self) -> None:
         """If a process died between a commit and the vectors, write those that are missing, and delete the others."""
         view = self.base.view()
-        self._synced = max(0, view.size - 1) if isinstance(self.base, PostgresIndex) else last_seq(self.base)
         if self._collection.count() == len(view) - view.unreachable():
             return
-        stored, there = set(self._collection.seqs(self._synced)), set[int]()
+        last = view.size - 1 if isinstance(self.base, PostgresIndex) else last_seq(self.base)
+        stored, there = set(self._collection.seqs(max(0, last))), set[int]()
         for seqs, documents in blocks(self.base, 0):
             there.update(map(int, seqs))
             missing = [row for row, seq in enumerate(seqs) if int(seq) not in stored]
@@ -239,8 +231,6 @@ def blocks(base: LiveDocuments, after: int) -> Iterator[tuple[Sequence[int], lis
     elif isinstance(base, Live):
         for seqs, documents in base.store.blocks(after):
             yield seqs.tolist(), documents
-    else:
-        raise ClickvecError("an index of an old format cannot have its vectors in Milvus; build it again")
 
 
 def last_seq(base: LiveDocuments) -> int:

@@ -27,8 +27,6 @@ _BLOCK = 10_000
 class PostgresIndex:
     """The documents in a database, as `Index` uses them."""
 
-    is_writer = True
-
     def __init__(self, address: Address, encoder: Encoder | None = None) -> None:
         """Connect. Raise if there is no index, or if it was built with another model than that of the encoder."""
         self.connections = Connections(address)

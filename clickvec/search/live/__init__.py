@@ -1,1 +1,1 @@
-"""A live index: views that follow every change, the one writer, and compaction."""
+"""A live index: views that follow every change, new segments, and compaction."""

@@ -5,10 +5,10 @@
       documents.sqlite       the documents, which ones were deleted, and the settings: the only source of truth
       models/FINGERPRINT/    a copy of the model folder
       segments/NUMBER/       what is derived from the documents (see `segments/segment.py`)
-      lock, writer.sock      the one process that changes the index, and where it takes changes from others
+      lock                   the process that compacts the index
 
 The settings name the model and the segment in use, and one transaction changes them. A folder in models/ or segments/
-that they do not name was left by a process that was killed, and the next writer removes it.
+that they do not name is being built, or was left by a process that was killed. Then a later one removes it.
 """
 
 import contextlib
@@ -26,23 +26,22 @@ from clickvec.progress import Progress
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_store import DocumentStore
 from clickvec.search.live.view import SEARCHES, Settings
-from clickvec.search.live.writer import lock_holder, take_lock
 from clickvec.search.segments.building import Plan, write_segment
 from clickvec.search.segments.segment import Coverage, Segment, empty_segment, open_segment
 from clickvec.storage import files, temporary
+from clickvec.storage.lock import LOCK
 from clickvec.storage.snapshot import open_folder
 
 INDEX_FORMAT = 4
 MARKER, DOCUMENTS, MODELS, SEGMENTS = "index.json", "documents.sqlite", "models", "segments"
-_OLD_FILES = ("vectors.npy", "scales.npy", "documents.jsonl", "documents.offsets.npy", "model")
-_FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, "lock", "writer.sock")
+_FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, LOCK)
 _STALE_SECONDS = 3600  # what is not in use for so long, no process is about to take into use
 _VERIFIED_BYTES = 256 * 2**20  # the weights of a smaller model are checked byte for byte
 
 
 def check_index_output(path: Path, overwrite: bool) -> None:
     """Refuse to replace a folder that is not an index or holds other files, or an index without `overwrite`."""
-    files.check_replaceable(path, MARKER, (*_FILES, *_OLD_FILES))
+    files.check_replaceable(path, MARKER, _FILES)
     if (path / MARKER).exists() and not overwrite:
         raise ClickvecError(
             f"{path} already holds an index; choose another folder, or overwrite it (--overwrite; overwrite=True)"
@@ -55,47 +54,36 @@ def check_search(search: str) -> None:
         raise ClickvecError(f"search is {search!r}; it must be {', '.join(SEARCHES[:-1])} or {SEARCHES[-1]}")
 
 
-def format_of(path: Path) -> int:
-    """Return the format of an index folder. Raise if it is none, or one of a newer version."""
+def check_index(path: Path) -> None:
+    """Raise if a folder is no index, or one of another version."""
     with open_folder(path, (MARKER,), "index folder") as opened:
         number = opened.json(MARKER).get("format")
     folder.check_format(number, INDEX_FORMAT, path, "index")
-    return int(str(number))
+    if number != INDEX_FORMAT:
+        raise UnavailableError(
+            f"{path} has index format {number}, which is no longer read; build it again with: "
+            "clickvec index MODEL CATALOGUE --out INDEX"
+        )
 
 
 def model_in(path: Path) -> Path:
     """Return the folder of the model of an index."""
-    if format_of(path) < INDEX_FORMAT:
-        return path / "model"
-    store = DocumentStore.open(IndexFolder(path).documents)
-    try:
+    check_index(path)
+    with DocumentStore.open(IndexFolder(path).documents) as store:
         return IndexFolder(path).inside(MODELS, Settings.of(store.state()).model)
-    finally:
-        store.close()
 
 
-def contents_of(path: Path) -> tuple[int, int, str]:
-    """Return what changes when documents are added or deleted, or the model is replaced: two numbers and a name."""
-    store = DocumentStore.open(IndexFolder(path).documents)
-    try:
-        return *store.last(), Settings.of(store.state()).model
-    finally:
-        store.close()
+def contents_of(path: Path) -> tuple[int, int, int, str]:
+    """Return what changes when documents are added or deleted, or the model is replaced."""
+    with DocumentStore.open(IndexFolder(path).documents) as store:
+        return *store.contents(), Settings.of(store.state()).model
 
 
 @contextlib.contextmanager
 def new_folder(path: Path, overwrite: bool) -> Iterator["IndexFolder"]:
     """Yield a temporary folder that becomes the index folder `path` on success. On error, `path` is unchanged."""
     check_index_output(path, overwrite)
-    with contextlib.ExitStack() as held, files.replacing(path, MARKER) as fresh:
-        if (path / "lock").exists():  # there is, or was, a writer
-            lock = take_lock(path)
-            if lock is None:
-                raise UnavailableError(
-                    f"{path} is open for writing by {lock_holder(path)}, such as a running service. Stop it first, or "
-                    "change the index while it runs: clickvec index add"
-                )
-            held.enter_context(lock)
+    with files.replacing(path, MARKER) as fresh:
         for name in (MODELS, SEGMENTS):
             (fresh / name).mkdir()
         yield IndexFolder(fresh, path)
@@ -141,9 +129,12 @@ class IndexFolder:
         return list(path.iterdir())
 
     def identity(self) -> tuple[int, int] | None:
-        """Return what tells this folder from another one that has replaced it; None if there is none."""
+        """Return what tells the documents from those of another index that has replaced it; None if there is none.
+
+        While the documents are open, no other file gets these numbers.
+        """
         try:
-            status = self.path.stat()
+            status = (self.path / DOCUMENTS).stat()
         except OSError:
             return None
         return status.st_dev, status.st_ino

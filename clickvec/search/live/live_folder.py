@@ -1,7 +1,8 @@
 """A live index on disk.
 
-Any process may search. The first that changes something becomes the writer, until it closes the index or ends, and
-other processes hand their changes to it. A search looks for changes of other processes at most every 0.2 s.
+Any process may search and change it: SQLite lets one transaction after the other change the documents. Changes of
+threads that wait at the same time share a transaction, because a small change mostly waits for the disk. Each of them
+is still made as a whole or not at all. A search looks for changes of other processes at most every 0.2 s.
 """
 
 import contextlib
@@ -10,78 +11,74 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model.encoder import Encoder
 from clickvec.progress import Progress
 from clickvec.search.documents.document import Change, Document
 from clickvec.search.documents.document_store import DocumentStore
-from clickvec.search.live.changes import apply_change, in_parts, take_into_use
-from clickvec.search.live.compaction import BackgroundCompaction, build_segment
-from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
-from clickvec.search.live.live_index import Live, is_due, view_of_segment
+from clickvec.search.live.compaction import BackgroundCompaction
+from clickvec.search.live.index_folder import IndexFolder
+from clickvec.search.live.live_index import Live, is_bulk, is_due, view_of_segment
+from clickvec.search.live.new_segment import ATTEMPTS, Read, Task, compact, rebuild
 from clickvec.search.live.view import Settings, View
-from clickvec.search.live.writer import (
-    ChangeServer,
-    Lock,
-    NoWriterError,
-    lock_holder,
-    send_changes,
-    serve_changes,
-    take_lock,
-)
 from clickvec.search.segments.segment import DamagedSegmentError
+from clickvec.storage.database import ReplacedError
+from clickvec.storage.lock import take_lock
 from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
-_ATTEMPTS = 5
+_MOST_TOGETHER = 64  # changes in one transaction
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Write = Callable[[DocumentStore], int]
 
 
 class LiveFolder(Live):
     """The documents of an index folder, and the present view of them."""
 
-    def __init__(
-        self, path: Path, encoder: Encoder | None = None, writing: bool = False, searching: bool = True
-    ) -> None:
-        """Open an index folder. If `writing`, become the writer at once, and build what is damaged again.
-
-        If not `searching`, this process only writes: its view follows the changes later.
-        """
-        self.path, self.folder, self._given, self._is_searching = path, IndexFolder(path), encoder, searching
-        self._refreshing, self._writing = threading.RLock(), threading.RLock()
-        self._polled, self._pid, self._stores = time.monotonic(), os.getpid(), list[DocumentStore]()
-        self._process = self._pid
-        self._must_follow = False  # the commit has changed more than documents
-        self._lock: Lock | None = None
-        self._server: ChangeServer | None = None
-        self._compaction = BackgroundCompaction(path, self._submit)
-        if writing and (lock := take_lock(path)):
-            self._lock = lock
-        elif writing:
-            raise UnavailableError(f"{path} is already open for writing, by {lock_holder(path)}; open it for reading")
+    def __init__(self, path: Path, encoder: Encoder | None = None, repair: bool = False) -> None:
+        """Open an index folder. If `repair`, build derived files that are damaged again, now and later."""
+        self.path, self.folder, self._given, self._repairs = path, IndexFolder(path), encoder, repair
+        self._polled, self._stores, self._is_closed = time.monotonic(), list[DocumentStore](), False
+        self._start_process()
         try:
-            self._open(writing)
-            if writing:
-                self._start_server()
+            self._open()
         except BaseException:
             self.close()
             raise
 
-    def _open(self, writing: bool) -> None:
+    def _start_process(self) -> None:
+        """Forget the locks, waiting changes and children of the parent of a forked process."""
+        self._pid, self._version = os.getpid(), None
+        self._refreshing, self._committing, self._building = threading.RLock(), threading.Lock(), threading.Lock()
+        self._waiting: deque[tuple[Write, Future[int]]] = deque()
+        self._compaction = BackgroundCompaction(self.path, self._present_segment)
+
+    def _check_process(self) -> None:
+        if self._is_closed:
+            raise UnavailableError(f"{self.path} is closed; open it again")
+        if self._pid != os.getpid():
+            self._start_process()
+
+    def _open(self) -> None:
         """Open what is at the path now, all of it of one version of the folder."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             self._identity = self.folder.identity()
             try:
-                store = self._open_store(writing)
-                self._start(store, self._open_view(store, writing))
+                store = self._open_store(writing=False)
+                self._start(store, self._open_view(store))
+                self._refresh()
             except (ClickvecError, OSError):  # perhaps because the folder was replaced meanwhile
                 is_same = self._identity == self.folder.identity() and self._identity is not None
-                if is_same or time.monotonic() > deadline:
+                if is_same or self._is_closed or time.monotonic() > deadline:
                     raise
                 time.sleep(0.001)
             else:
@@ -95,22 +92,36 @@ class LiveFolder(Live):
         self._stores.append(store)
         return store
 
-    def _open_view(self, store: DocumentStore, writing: bool) -> View:
+    def _open_view(self, store: DocumentStore) -> View:
         while True:
-            settings = Settings.of(store.state())
-            if self._given is None:
-                encoder = self.folder.open_encoder(settings)
-            else:
-                encoder = self.folder.check_encoder(self._given, settings)
+            settings = self._tried = Settings.of(store.state())
             try:
+                if self._given is None:
+                    encoder = self.folder.open_encoder(settings)
+                else:
+                    encoder = self.folder.check_encoder(self._given, settings)
                 return view_of_segment(store, encoder, settings, self.folder.open_segment(settings, encoder))
-            except DamagedSegmentError as error:
-                if Settings.of(store.state()).segment != settings.segment:
-                    continue  # the writer has just replaced it
-                if not writing:
+            except ClickvecError as error:
+                if self._is_outdated(store):
+                    continue
+                if not (self._repairs and isinstance(error, DamagedSegmentError)):
                     raise
-                _log.warning("%s", error)
-                take_into_use(store, self.folder, build_segment(self.path, is_fresh=True))
+                self._repair(error)
+
+    def _repair(self, damage: DamagedSegmentError) -> None:
+        """Build the segment again, or wait while another process does."""
+        lock = take_lock(self.path)
+        if lock is None:
+            time.sleep(0.1)
+            return
+        with lock:
+            _log.warning("%s", damage)
+            compact(self.path, is_fresh=True)
+
+    def _is_outdated(self, store: DocumentStore) -> bool:
+        """Return whether what could not be opened is no longer in use, so that others may have removed it."""
+        settings = Settings.of(store.state())
+        return (settings.model, settings.segment) != (self._tried.model, self._tried.segment)
 
     # --- the view ------------------------------------------------------------------------------------------------
 
@@ -120,175 +131,166 @@ class LiveFolder(Live):
         if now - self._polled > POLL_SECONDS and self._refreshing.acquire(blocking=False):
             try:
                 self._polled = now
-                is_reader = not self.is_writer
-                if is_reader and self.folder.identity() not in (None, self._identity):
-                    self._open(writing=False)  # another index has replaced it
-                elif is_reader or self._is_broken:
-                    self.refresh()
+                self.refresh()
             finally:
                 self._refreshing.release()
         view = self._view
         try:
             view.segment.check()
         except DamagedSegmentError:
-            if self.is_writer:
+            if self._repairs:
                 self._compaction.start(is_fresh=True)
             raise
         return view
 
     def refresh(self) -> None:
         """Let the view follow all changes that were made before this call."""
-        if os.getpid() != self._process:  # in a forked process, the version of the store is counted anew
-            self._process, self._version = os.getpid(), None
+        self._check_process()
+        with self._refreshing:
+            if not self._reopen_if_replaced():
+                self._refresh()
+
+    def _reopen_if_replaced(self) -> bool:
+        """Open the index that has replaced this one, if there is one."""
+        is_replaced = self.folder.identity() not in (None, self._identity)
+        if is_replaced:
+            self._open()
+        return is_replaced
+
+    def _refresh(self) -> None:
         for attempt in itertools.count(1):
             try:
                 super().refresh()
-            except DamagedSegmentError:
-                if attempt >= _ATTEMPTS or self._tried == Settings.of(self.store.state()).segment:
-                    raise  # else the writer has just replaced it
+            except ClickvecError:
+                if attempt == ATTEMPTS or not self._is_outdated(self.store):
+                    raise
             else:
                 return
 
     def _first_view(self, settings: Settings) -> View:
-        self._tried = settings.segment
-        view = self._view
+        self._tried, view = settings, self._view
         encoder = view.encoder if settings.model == view.settings.model else self.folder.open_encoder(settings)
         is_same = (settings.model, settings.segment) == (view.settings.model, view.settings.segment)
         segment = view.segment if is_same else self.folder.open_segment(settings, encoder)
         return view_of_segment(self.store, encoder, settings, segment)
 
-    # --- the writer ----------------------------------------------------------------------------------------------
-
-    @property
-    def is_writer(self) -> bool:  # type: ignore[override]
-        """Whether this process takes the changes of all processes."""
-        return self._server is not None and self._pid == os.getpid()
-
-    def _submit(self, message: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Make a change as the writer, become the writer, or hand the change to it."""
-        while True:
-            with self._writing:
-                if not self.is_writer:
-                    self._become_writer()
-                server = self._server if self.is_writer else None
-            if server is not None:
-                return server.submit(message)
-            with contextlib.suppress(NoWriterError):
-                try:
-                    result = send_changes(self.path, message)
-                except (TypeError, ValueError, RecursionError) as error:
-                    raise ClickvecError(f"a payload is not JSON: {error}") from None
-                self.refresh()
-                return result
-
-    def _become_writer(self) -> None:
-        lock = take_lock(self.path)
-        if lock is None:
-            return
-        self._lock = lock
-        try:
-            with self._refreshing:
-                if self.folder.identity() != self._identity:
-                    self._open(writing=True)
-                else:
-                    self.store, self._version = self._open_store(writing=True), None
-                self.refresh()
-            self._start_server()
-        except BaseException:
-            self._stop_writing()
-            raise
-
-    def _start_server(self) -> None:
-        self._pid = os.getpid()
-        self.folder.clean(self._view.settings)
-        self._server = serve_changes(self.path, self._apply, self.store.transaction, self._committed)
-
-    def _stop_writing(self) -> None:
-        server, self._server = self._server, None
-        lock, self._lock = self._lock, None
-        self._compaction.stop()
-        if server is not None:
-            server.close()
-        if lock is not None:
-            lock.close()
-
-    def _apply(self, message: dict[str, Any]) -> object:
-        if message.get("change") not in ("add", "update", "delete"):
-            self._must_follow = True
-        return apply_change(self.store, self.folder, self._view, message)
-
-    def _committed(self) -> None:
-        """Show the changes of a commit to the searches of this process, before they are acknowledged.
-
-        Without searches, the view only tells when to compact: it follows other changes than documents, and every 0.2 s.
-        """
-        now = time.monotonic()
-        if not (self._is_searching or self._must_follow) and now - self._polled < POLL_SECONDS:
-            return
-        self._polled, self._must_follow = now, False
-        before = self._view.settings
-        try:
-            self.refresh()
-        except ClickvecError as error:  # the changes are durable all the same
-            _log.warning("%s", error)
-            return
-        after = self._view.settings
-        for parent, old, new in ((MODELS, before.model, after.model), (SEGMENTS, before.segment, after.segment)):
-            if old != new:
-                self.folder.remove(parent, old)
-        self._compact_if_due()
+    def _present_segment(self) -> str:
+        self.refresh()
+        return self._view.settings.segment
 
     # --- changes -------------------------------------------------------------------------------------------------
 
     def add(self, documents: Iterable[Document], progress: Progress | None = None) -> int:
         """Add documents, replacing those with the same id. Return how many were given."""
-        return self._change_documents("add", list(documents), progress)
+        every = list(documents)
+        if is_bulk(len(every), self._view):
+            return self._add_in_bulk(len(every), lambda _: every, progress)
+        return self._change(lambda store: store.add(every))
 
     def update(self, changes: Iterable[Change], progress: Progress | None = None) -> int:
         """Change fields of documents that are there. Return how many were given."""
-        return self._change_documents("update", list(changes), progress)
+        every = list(changes)
+        if is_bulk(len(every), self._view):
+            return self._add_in_bulk(len(every), lambda store: store.merged(every), progress, is_update=True)
+        return self._change(lambda store: store.update(every))
 
-    def _change_documents(self, change: str, every: Sequence[Document | Change], progress: Progress | None) -> int:
-        with self._writing:
-            if not self.is_writer:
-                self._become_writer()
-        if self.is_writer:
-            return int(self._submit({"change": change, "documents": every, "progress": progress}))
-        done = 0
-        for part in in_parts(every):
-            try:
-                done += int(self._submit({"change": change, "documents": part}))
-            except ClickvecError as error:
-                if not done:
-                    raise
-                told = f"the first {done:,} of {len(every):,} documents were changed, and then: {error}"
-                raise type(error)(f"{told}. Send all of them again") from error
-        return done
+    def _add_in_bulk(self, count: int, read: Read, progress: Progress | None, is_update: bool = False) -> int:
+        self._rebuild(Task(size=count, read=read, is_update=is_update, progress=progress))
+        return count
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents. Return how many of the ids existed."""
-        return int(self._submit({"change": "delete", "ids": list(ids)}))
+        every = list(ids)
+        return self._change(lambda store: store.delete(every))
 
     def set_state(self, **values: Any) -> None:  # noqa: ANN401
         """Change settings, such as the fusion."""
-        self._submit({"change": "state", "state": values})
+
+        def change(store: DocumentStore) -> int:
+            store.set_state(**values)
+            return 0
+
+        self._change(change)
 
     def compact(self, progress: Progress | None = None) -> None:
         """Write a new segment of all documents, in this process."""
-        self._submit(build_segment(self.path, progress=progress))
+        self._rebuild(Task(progress=progress))
 
     def use_model(self, encoder: Encoder, progress: Progress | None = None, **values: Any) -> None:  # noqa: ANN401
         """Encode all titles with another model and use it from then on, together with other settings."""
-        swap = build_segment(self.path, encoder, progress=progress)
-        self._submit(swap | {"state": swap["state"] | values})
+        self._rebuild(Task(encoder, values, progress=progress))
 
-    def _compact_if_due(self) -> None:
-        if is_due(self._view):
-            self._compaction.start()
+    def _rebuild(self, task: Task) -> None:
+        self._check_process()
+        with self._building:  # two at the same time would make each other's segment outdated
+            self._in_present_index(lambda store: rebuild(self.folder, store, task, self._view.encoder))
+        self._follow()
+
+    def _change(self, write: Write) -> int:
+        """Make a change, in one transaction with those of other threads. Return what `write` returns."""
+        self._check_process()
+        future: Future[int] = Future()
+        self._waiting.append((write, future))
+        try:
+            with self._committing:
+                while not future.done():  # else another thread has made the change
+                    self._commit_waiting()
+        finally:
+            with contextlib.suppress(ValueError):  # after an interrupt, nobody makes it
+                self._waiting.remove((write, future))
+        return future.result()
+
+    def _commit_waiting(self) -> None:
+        """Make changes that wait, and show them to the searches of this process before they are acknowledged."""
+        together = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_TOGETHER))]
+        try:
+            results = self._in_present_index(lambda store: _commit(store, [write for write, _ in together]))
+        except BaseException as error:
+            for _, future in together:
+                future.set_exception(error if isinstance(error, Exception) else UnavailableError("interrupted"))
+            if not isinstance(error, Exception):
+                raise
+            return
+        try:
+            self._follow()
+        finally:
+            for (_, future), result in zip(together, results, strict=True):
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+    def _in_present_index(self, change: Callable[[DocumentStore], Result]) -> Result:
+        """Make a change of the index that is at the path now: again, if another one has replaced it meanwhile."""
+        while True:
+            self._check_process()
+            with self._refreshing:
+                self._reopen_if_replaced()
+                if not self.store.is_writable:
+                    self.store, self._version = self._open_store(writing=True), None
+                store, identity = self.store, self._identity
+            with contextlib.suppress(ReplacedError):
+                result = change(store)
+                present = self.folder.identity()
+                if present == identity:
+                    return result
+                if present is None:
+                    raise UnavailableError(f"{self.path} was removed while it was changed; restore it")
+
+    def _follow(self) -> None:
+        """Show a change, which is durable, to the searches of this process."""
+        try:
+            self.refresh()
+        except ClickvecError as error:
+            _log.warning("%s", error)
+        else:
+            if is_due(self._view):
+                self._compaction.start()
 
     def close(self) -> None:
         """Release everything. The index cannot be used any more."""
-        self._stop_writing()
+        self._is_closed = True
+        self._compaction.stop()
         for store in self._stores:
             store.close()
 
@@ -299,3 +301,18 @@ class LiveFolder(Live):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path."""
         return LiveFolder, (self.path,)
+
+
+def _commit(store: DocumentStore, writes: list[Write]) -> list[int | Exception]:
+    """Make changes in one transaction. Return a result or an exception for each."""
+    if len(writes) == 1:
+        return [writes[0](store)]
+    results: list[int | Exception] = []
+    with store.transaction():
+        for write in writes:
+            try:
+                with store.transaction():
+                    results.append(write(store))
+            except Exception as error:  # which must not undo the others
+                results.append(error)
+    return results

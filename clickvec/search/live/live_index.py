@@ -30,19 +30,17 @@ MOST_SHARE = 0.05  # or this share of the segment, if it is more
 class Live:
     """The documents of an index, and the present view of them."""
 
-    is_writer = True
-
     def __init__(self, store: DocumentStore, view: View) -> None:
         self._refreshing, self._writing = threading.RLock(), threading.RLock()
         self._newest = (view.encoder, view.segment)
         self._start(store, view)
+        self.refresh()
 
     def _start(self, store: DocumentStore, view: View) -> None:
         """Follow the changes of this store from this view on."""
         self.store, self._view = store, view
         self._version: int | None = None
         self._is_broken = False  # the last refresh has failed half-way, so the delta is not reliable
-        self.refresh()
 
     @classmethod
     def in_memory(
@@ -138,19 +136,17 @@ class Live:
 
     def compact(self, progress: Progress | None = None) -> None:
         """Build a new segment of all documents."""
-        self._rebuild(self._view.encoder, self._view.segment, {}, progress)
+        self._build(self._view.encoder, self._view.segment, {}, progress)
 
     def use_model(self, encoder: Encoder, progress: Progress | None = None, **values: Any) -> None:  # noqa: ANN401
         """Encode all titles with another model and use it from then on, together with other settings."""
-        self._rebuild(encoder, None, values, progress)
+        self._build(encoder, None, values, progress)
 
     def close(self) -> None:
         """Release everything. The index cannot be used any more."""
         self.store.close()
 
-    def _rebuild(
-        self, encoder: Encoder, old: Segment | None, values: dict[str, Any], progress: Progress | None
-    ) -> None:
+    def _build(self, encoder: Encoder, old: Segment | None, values: dict[str, Any], progress: Progress | None) -> None:
         with self._writing, self._refreshing:
             settings = self._view.settings
             store, coverage = self.store, Coverage(*self.store.last())

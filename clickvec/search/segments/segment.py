@@ -238,8 +238,8 @@ def _difference(opened: Snapshot, name: str, recorded: dict[str, Any], is_small:
 def damaged(path: Path, reason: str) -> str:
     """Return the sentence for a damaged derived file."""
     return (
-        f"{path} is damaged: {reason}; the documents are not affected, and it is built again from them when the index "
-        "is opened for writing (clickvec serve, clickvec index add or delete, Index.open(path, writing=True))"
+        f"{path} is damaged: {reason}; the documents are not affected, and it is built again from them by "
+        "clickvec serve, clickvec index add or delete, and Index.open(path, repair=True)"
     )
 
 

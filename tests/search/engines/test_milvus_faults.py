@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ADDING = """
 import sys
 from clickvec.search.index import Index
-index = Index.open(sys.argv[1], writing=True)
+index = Index.open(sys.argv[1])
 for number in range(100000):
     index.add(ids=[f"{number}-{part}" for part in range(3)], titles=[f"hotel number {number}"] * 3)
     print(number, flush=True)

@@ -6,7 +6,7 @@
 idle      A thousand idle connections; searches beside them must be answered as before.
 slow      Clients that send one byte a second, open a body and never end it, or never read the answer.
 memory    A million requests of all kinds, good and bad. Memory after the first tenth and at the end must be the same.
-restarts  A worker or the writer is killed every second while clients search and write; nothing acknowledged is lost.
+restarts  A worker is killed every second while clients search and write; nothing acknowledged is lost.
 schema    schemathesis over the whole API, with many examples: no answer may be a 5xx.
 bodies    Hostile requests (hostile_bodies.py): other types, huge, deep, no UTF-8, keys twice, cut off, wrong lengths.
           No answer may be a 5xx, none may hold a path of the server, and the log no traceback.

@@ -20,7 +20,8 @@ from clickvec.search.live.new_segment import compact
 from clickvec.storage.lock import take_lock
 
 _RETRY_SECONDS = 60.0  # after a compaction that has failed
-_BUSY_SECONDS = 1.0  # while another process compacts
+_BUSY_SECONDS = 1.0  # while another process compacts the index
+_BUSY = 75  # the status of a child that finds it so
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +76,7 @@ class BackgroundCompaction:
         try:
             before = self._segment()
             lock = take_lock(self._path)
-            if lock is None:  # another process compacts the index
+            if lock is None:
                 self._not_before = time.monotonic() + _BUSY_SECONDS
                 return
             lock.close()
@@ -85,7 +86,9 @@ class BackgroundCompaction:
                 if self._is_stopped:
                     child.terminate()
             _, errors = child.communicate()
-            if not self._is_stopped and self._segment() == before:
+            if child.returncode == _BUSY:
+                self._not_before = time.monotonic() + _BUSY_SECONDS
+            elif not self._is_stopped and self._segment() == before:
                 said = errors.decode(errors="replace").strip().splitlines()
                 self._pause(said[-1] if said else f"status {child.returncode}")
         except (ClickvecError, OSError) as error:
@@ -114,7 +117,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("it was stopped"))  # and leave no temporary folder
     lock = take_lock(path)
     if lock is None:
-        raise SystemExit("another process builds one")
+        raise SystemExit(_BUSY)
     with lock:
         try:
             compact(path, "fresh" in sys.argv[3:], check_parent)

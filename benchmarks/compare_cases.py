@@ -8,7 +8,7 @@ Request = tuple[str, str, str, Any]
 
 MODES = ("words", "vectors", "hybrid")
 FACETS = ("category", "price")
-ATTRIBUTES = ("fusion", "fusion_report", "precision", "recall", "is_read_only", "unreachable")
+ATTRIBUTES = ("fusion", "fusion_report", "precision", "recall", "unreachable")
 
 # Options of train. A few epochs show a difference as well as many.
 _SHORT = ("--set", "epochs=2")

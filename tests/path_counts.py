@@ -100,7 +100,7 @@ def trace() -> dict[str, dict[str, list[str]]]:
             clickvec.train(log, folder / f"trained{next(numbers)}", **settings)
 
         counts["train"] = tracer.functions(train, times=1)
-        with clickvec.Index.open(folder / "index", writing=True) as index:
+        with clickvec.Index.open(folder / "index") as index:
 
             def add() -> None:
                 number = next(numbers)

@@ -106,7 +106,7 @@ def test_a_damaged_model_is_refused(path: Path, encoder: Encoder, name: str) -> 
 
 
 def test_a_large_segment_is_checked_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening reads a sample, which misses one byte. The check finds it, and the segment is built again."""
+    """Opening compares sizes alone. The check finds the changed byte, and the segment is built again."""
     encoder, path = Encoder(tiny(cells=93)), tmp_path / "index"
     Index.create(path, encoder, (Document(number, f"hotel {number}") for number in range(4000))).close()
     monkeypatch.setattr(segment, "CHECKED_BYTES", 0)

@@ -16,7 +16,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from clickvec.errors import ClickvecError, UnavailableError
@@ -195,19 +195,19 @@ class IndexFolder:
             settings.vectors, settings.search, old,
         )  # fmt: skip
 
-    def remove(self, parent: str, name: str) -> None:
-        """Remove a model or a segment that is no longer in use. Processes that have opened it keep their maps."""
-        if name:
-            shutil.rmtree(self.inside(parent) / name, ignore_errors=True)
+    def clean(self, settings: Settings, names: Collection[str]) -> None:
+        """Remove models and segments of these names, and what killed processes have left, unless it is in use.
 
-    def clean(self, settings: Settings) -> None:
-        """Remove what killed processes have left: temporary folders, and old ones that are not in use."""
+        Processes that have opened a segment keep their maps.
+        """
         for parent, used in ((MODELS, settings.model), (SEGMENTS, settings.segment)):
             for entry in self._present(parent):
                 if entry.name.startswith("."):
                     temporary.remove_leftovers(self.path / parent / entry.name[1:].rsplit(".", 2)[0])
-                elif entry.name != used and time.time() - entry.lstat().st_mtime > _STALE_SECONDS:
-                    self.remove(parent, entry.name)
+                elif entry.name != used:
+                    is_stale = time.time() - entry.lstat().st_mtime > _STALE_SECONDS
+                    if is_stale or entry.name in names:
+                        shutil.rmtree(entry, ignore_errors=True)
 
 
 def write_index(

@@ -73,7 +73,6 @@ def rebuild(folder: IndexFolder, store: DocumentStore, task: Task, present: Enco
     from compacting it meanwhile, which would make this segment outdated. Without it, this is as right and may take
     longer.
     """
-    folder.clean(Settings.of(store.state()))
     with take_lock(folder.path) or contextlib.nullcontext():
         for attempt in itertools.count(1):
             try:
@@ -135,7 +134,8 @@ def _with_added(plan: Plan, store: DocumentStore, added: Added) -> Plan:
 
     def blocks() -> Iterator[Block]:
         for seqs, documents in store.blocks(0, BATCH_SIZE, added.first - 1):
-            kept = np.flatnonzero(~np.isin(seqs, added.replaced))
+            at = np.searchsorted(added.replaced, seqs)
+            kept = np.flatnonzero(np.append(added.replaced, -1)[at] != seqs)
             if len(kept):
                 yield seqs[kept], [documents[row] for row in kept.tolist()]
         for start in range(0, len(added.documents), BATCH_SIZE):
@@ -147,28 +147,35 @@ def _with_added(plan: Plan, store: DocumentStore, added: Added) -> Plan:
 
 
 def _take_into_use(folder: IndexFolder, store: DocumentStore, new: NewSegment, task: Task) -> None:
-    """Use a new segment from now on. Remove the one that it replaces, or itself on an error."""
+    """Use a new segment from now on. Remove what it replaces, or the segment itself on an error."""
     try:
+        if task.encoder is not None and not folder.inside(MODELS, new.model).is_dir():
+            folder.add_model(task.encoder)  # others have removed it, because it was not in use for long
         with store.transaction():
             before = Settings.of(store.state())
             is_there = folder.inside(MODELS, new.model).is_dir() and folder.inside(SEGMENTS, new.name).is_dir()
             if _basis(before) != _basis(new.built_for) or not is_there:
                 raise _outdated(folder)
             if new.added:
-                replaced = store.seqs_of(document.id for document in new.added.documents)
-                if task.is_update and not np.array_equal(replaced, new.added.replaced):
+                documents, first, replaced = new.added
+                ids = (document.id for document in documents)
+                if task.is_update and not np.array_equal(store.seqs_of(ids), replaced):
                     raise _outdated(folder)
-                store.add(new.added.documents, new.added.first)
+                store.add(documents, first)
             store.set_state(model=new.model, segment=new.name, segment_crc32=new.crc32, **task.values)
             store.forget_deletions(new.last_deletion)
     except BaseException:
-        with contextlib.suppress(ClickvecError):
-            if Settings.of(store.state()).segment != new.name:  # an interrupt may come after the commit
-                folder.remove(SEGMENTS, new.name)
+        with contextlib.suppress(ClickvecError, OSError):
+            _clean(folder, store, new.name)  # unless it is in use: an interrupt may come after the commit
         raise
-    for parent, old, used in ((MODELS, before.model, new.model), (SEGMENTS, before.segment, new.name)):
-        if old != used:
-            folder.remove(parent, old)
+    with contextlib.suppress(ClickvecError, OSError):
+        _clean(folder, store, before.model, before.segment)
+
+
+def _clean(folder: IndexFolder, store: DocumentStore, *names: str) -> None:
+    """Remove models and segments unless they are in use, in a transaction: nobody takes them into use meanwhile."""
+    with store.transaction():
+        folder.clean(Settings.of(store.state()), names)
 
 
 def _basis(settings: Settings) -> tuple[object, ...]:

@@ -8,7 +8,9 @@ A segment folder holds
     words.safetensors        the postings (see `lexical/word_segment.py`)
     fields.safetensors       the fields of the payloads (see `payload/fields.py`)
     approximate.safetensors  the approximate search, if there is one (see `vectors/approximate.py`)
-A folder is never changed after it was written. It can always be built again from the documents.
+A folder is never changed after it was written, so one record of sizes and checksums serves it: those of a small segment
+are compared when it is opened, those of a large one in the background after that. It can always be built again from the
+documents.
 """
 
 import logging
@@ -32,7 +34,7 @@ from clickvec.search.vectors.approximate import ApproximateSearch
 from clickvec.search.vectors.exact import ExactSearch, Positions
 from clickvec.storage.arrays import map_file
 from clickvec.storage.json_files import parse_json
-from clickvec.storage.snapshot import Snapshot, open_folder, sample
+from clickvec.storage.snapshot import Snapshot, open_folder
 
 MARKER, WORDS, FIELDS, APPROXIMATE = (
     "segment.json",
@@ -231,8 +233,8 @@ def _difference(opened: Snapshot, name: str, recorded: dict[str, Any], is_small:
     size = file.seek(0, 2)
     if size != recorded["bytes"]:
         return f"it has {size:,} bytes instead of {recorded['bytes']:,}"
-    is_same = checksum(map_file(file)) == recorded["crc32"] if is_small else sample(file) == recorded["sample"]
-    return None if is_same else "its checksum disagrees"
+    is_wrong = is_small and checksum(map_file(file)) != recorded["crc32"]
+    return "its checksum disagrees" if is_wrong else None
 
 
 def damaged(path: Path, reason: str) -> str:
@@ -244,10 +246,10 @@ def damaged(path: Path, reason: str) -> str:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Return size, checksum and sample of a file, as segment.json records them."""
+    """Return size and checksum of a file, as segment.json records them."""
     with path.open("rb") as file:
         content = map_file(file)
-        return {"bytes": len(content), "crc32": checksum(content), "sample": sample(file)}
+        return {"bytes": len(content), "crc32": checksum(content)}
 
 
 def checksum(content: NDArray[np.uint8]) -> int:

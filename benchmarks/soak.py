@@ -45,6 +45,7 @@ from clickvec.search.vectors.approximate import LEAST_TITLES
 
 IDS = 400  # documents that the changes are about
 SMALL_SEGMENT = 50  # changes before a compaction
+SMALL_BULK = 20  # more documents at once build a new segment, and one change of 20 has as many
 INCOMPLETE = "the last commit is incomplete"  # a warning that kill -9 in the middle of a commit may lead to
 Change = list[Any]  # ["add", [[id, version], ...]] or ["delete", [id, ...]]
 Versions = dict[int, int]
@@ -88,11 +89,12 @@ def what_is_there(index: Index) -> Versions:
 
 def write(path: Path, seed: int, version: int, first_id: int) -> None:
     """Change documents until this process is killed. Print each change before and after."""
-    live_index.MOST_ADDED = SMALL_SEGMENT
+    live_index.MOST_ADDED, live_index.BULK = SMALL_SEGMENT, SMALL_BULK
     chance = random.Random(seed)
     index = Index.open(path)
     for number in range(version, version + 1_000_000):
-        ids = chance.sample(range(first_id + 1, first_id + IDS), chance.randint(1, 5))
+        count = SMALL_BULK + 1 if chance.random() < 0.05 else chance.randint(1, 5)
+        ids = chance.sample(range(first_id + 1, first_id + IDS), count)
         change: Change = ["delete", ids]
         if chance.random() < 0.7:
             change = ["add", [[doc_id, number] for doc_id in (first_id, *ids)]]

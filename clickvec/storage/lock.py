@@ -13,7 +13,7 @@ try:
 except ImportError:  # Windows: nothing prevents a second process
     fcntl = None  # type: ignore[assignment]
 
-LOCK = "lock"  # the file in the folder
+LOCK = "lock"  # the usual file in the folder
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
@@ -46,11 +46,11 @@ class Lock:
         self.close()
 
 
-def take_lock(folder: Path) -> Lock | None:
+def take_lock(folder: Path, name: str = LOCK) -> Lock | None:
     """Lock a folder. Return None if it is locked already, by another process or by this one."""
     if fcntl is None:
         return Lock(None)
-    path = folder / LOCK
+    path = folder / name
     try:
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
         lock = Lock(handle)

@@ -16,16 +16,17 @@ from pathlib import Path
 
 from clickvec.errors import ClickvecError
 from clickvec.progress import ignore
+from clickvec.search.live.index_folder import COMPACTION_LOCK
 from clickvec.search.live.new_segment import compact
-from clickvec.storage.lock import take_lock
+from clickvec.storage.lock import Lock, take_lock
 
 _RETRY_SECONDS = 60.0  # after a compaction that has failed
-_BUSY_SECONDS = 1.0  # while another process compacts the index
+_BUSY_SECONDS = 1.0  # while another process builds a segment
 _BUSY = 75  # the status of a child that finds it so
 _log = logging.getLogger(__name__)
 
 
-def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]":
+def start_child(path: Path, damaged: str = "") -> "subprocess.Popen[bytes]":
     """Start a process that builds a segment with low priority and one thread, and ends with this one."""
     command = [
         sys.executable,
@@ -34,7 +35,7 @@ def start_child(path: Path, is_fresh: bool = False) -> "subprocess.Popen[bytes]"
         "clickvec.search.live.compaction",
         str(path.resolve()),
         str(os.getpid()),
-        *(["fresh"] if is_fresh else []),
+        damaged,
     ]
     packages = str(Path(__file__).resolve().parents[3])
     paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
@@ -57,12 +58,12 @@ class BackgroundCompaction:
         self._child: subprocess.Popen[bytes] | None = None
         self.thread: threading.Thread | None = None
 
-    def start(self, is_fresh: bool = False) -> None:
-        """Start a child, unless one is at work or has failed a short time ago."""
+    def start(self, damaged: str = "") -> None:
+        """Start a child, unless one is at work or has failed a short time ago. The segment in use may be damaged."""
         with self._lock:
             is_running = self.thread is not None and self.thread.is_alive()
             if not is_running and not self._is_stopped and time.monotonic() >= self._not_before:
-                self.thread = threading.Thread(target=self._run, args=(is_fresh,), name="clickvec-compact", daemon=True)
+                self.thread = threading.Thread(target=self._run, args=(damaged,), name="clickvec-compact", daemon=True)
                 self.thread.start()
 
     def stop(self) -> None:
@@ -72,15 +73,15 @@ class BackgroundCompaction:
             if self._child is not None and self._pid == os.getpid():
                 self._child.terminate()
 
-    def _run(self, is_fresh: bool) -> None:
+    def _run(self, damaged: str) -> None:
         try:
             before = self._segment()
-            lock = take_lock(self._path)
+            lock = _take_lock(self._path)
             if lock is None:
                 self._not_before = time.monotonic() + _BUSY_SECONDS
                 return
             lock.close()
-            child = start_child(self._path, is_fresh)
+            child = start_child(self._path, damaged)
             with self._lock:
                 self._child = child
                 if self._is_stopped:
@@ -102,9 +103,18 @@ class BackgroundCompaction:
             _log.warning("no new segment of %s was built: %s", self._path, reason)
 
 
+def _take_lock(path: Path) -> Lock | None:
+    """Return the lock of a compaction, unless another process compacts the index or builds a segment for a change."""
+    building = take_lock(path)
+    if building is None:
+        return None
+    building.close()
+    return take_lock(path, COMPACTION_LOCK)
+
+
 def main() -> None:
     """Build a segment as the child of another process, and end with it."""
-    path, parent = Path(sys.argv[1]), int(sys.argv[2])
+    path, parent, damaged = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
     def check_parent(label: str, done: int, total: int | None, note: str = "") -> None:
         if os.getppid() != parent:
@@ -115,12 +125,12 @@ def main() -> None:
         os.nice(19)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("it was stopped"))  # and leave no temporary folder
-    lock = take_lock(path)
+    lock = _take_lock(path)
     if lock is None:
         raise SystemExit(_BUSY)
     with lock:
         try:
-            compact(path, "fresh" in sys.argv[3:], check_parent)
+            compact(path, damaged, check_parent, is_background=True)
         except ClickvecError as error:
             raise SystemExit(str(error)) from None
 

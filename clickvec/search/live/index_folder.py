@@ -5,7 +5,8 @@
       documents.sqlite       the documents, which ones were deleted, and the settings: the only source of truth
       models/FINGERPRINT/    a copy of the model folder
       segments/NUMBER/       what is derived from the documents (see `segments/segment.py`)
-      lock                   the process that compacts the index
+      lock                   held by the process that builds a segment for a change
+      compaction.lock        held by the process that compacts the index in the background
 
 The settings name the model and the segment in use, and one transaction changes them. A folder in models/ or segments/
 that they do not name is being built, or was left by a process that was killed. Then a later one removes it.
@@ -33,8 +34,9 @@ from clickvec.storage.lock import LOCK
 from clickvec.storage.snapshot import open_folder
 
 INDEX_FORMAT = 4
+COMPACTION_LOCK = "compaction.lock"
 MARKER, DOCUMENTS, MODELS, SEGMENTS = "index.json", "documents.sqlite", "models", "segments"
-_FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, LOCK)
+_FILES = (MARKER, DOCUMENTS, f"{DOCUMENTS}-wal", f"{DOCUMENTS}-shm", MODELS, SEGMENTS, LOCK, COMPACTION_LOCK)
 _STALE_SECONDS = 3600  # what is not in use for so long, no process is about to take into use
 _VERIFIED_BYTES = 256 * 2**20  # the weights of a smaller model are checked byte for byte
 

@@ -29,7 +29,6 @@ from clickvec.search.live.new_segment import ATTEMPTS, Read, Task, compact, rebu
 from clickvec.search.live.view import Settings, View
 from clickvec.search.segments.segment import DamagedSegmentError
 from clickvec.storage.database import ReplacedError
-from clickvec.storage.lock import take_lock
 from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
@@ -57,7 +56,7 @@ class LiveFolder(Live):
     def _start_process(self) -> None:
         """Forget the locks, waiting changes and children of the parent of a forked process."""
         self._pid, self._version = os.getpid(), None
-        self._refreshing, self._committing, self._building = threading.RLock(), threading.Lock(), threading.Lock()
+        self._refreshing, self._committing = threading.RLock(), threading.Lock()
         self._waiting: deque[tuple[Write, Future[int]]] = deque()
         self._compaction = BackgroundCompaction(self.path, self._present_segment)
 
@@ -106,17 +105,8 @@ class LiveFolder(Live):
                     continue
                 if not (self._repairs and isinstance(error, DamagedSegmentError)):
                     raise
-                self._repair(error)
-
-    def _repair(self, damage: DamagedSegmentError) -> None:
-        """Build the segment again, or wait while another process does."""
-        lock = take_lock(self.path)
-        if lock is None:
-            time.sleep(0.1)
-            return
-        with lock:
-            _log.warning("%s", damage)
-            compact(self.path, is_fresh=True)
+                _log.warning("%s", error)
+                compact(self.path, settings.segment)
 
     def _is_outdated(self, store: DocumentStore) -> bool:
         """Return whether what could not be opened is no longer in use, so that others may have removed it."""
@@ -139,7 +129,7 @@ class LiveFolder(Live):
             view.segment.check()
         except DamagedSegmentError:
             if self._repairs:
-                self._compaction.start(is_fresh=True)
+                self._compaction.start(view.settings.segment)
             raise
         return view
 
@@ -222,8 +212,7 @@ class LiveFolder(Live):
 
     def _rebuild(self, task: Task) -> None:
         self._check_process()
-        with self._building:  # two at the same time would make each other's segment outdated
-            self._in_present_index(lambda store: rebuild(self.folder, store, task, self._view.encoder))
+        self._in_present_index(lambda store: rebuild(self.folder, store, task, self._view.encoder))
         self._follow()
 
     def _change(self, write: Write) -> int:

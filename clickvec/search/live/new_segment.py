@@ -7,6 +7,7 @@ that were added since are in the delta of the new segment, as they were in that 
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import numpy as np
 
 from clickvec.errors import ClickvecError, UnavailableError
 from clickvec.model.encoder import BATCH_SIZE, Encoder
-from clickvec.progress import Progress
+from clickvec.progress import Progress, ignore
 from clickvec.search.documents.document import Document
 from clickvec.search.documents.document_rows import check_documents
 from clickvec.search.documents.document_store import DocumentStore, Seqs
@@ -24,8 +25,9 @@ from clickvec.search.live.index_folder import MODELS, SEGMENTS, IndexFolder
 from clickvec.search.live.view import Settings
 from clickvec.search.segments.building import Block, Plan
 from clickvec.search.segments.segment import Coverage
-from clickvec.storage.lock import take_lock
+from clickvec.storage.lock import Lock, lock_holder, take_lock
 
+_RETRY_SECONDS = 0.05
 ATTEMPTS = 5  # to build a segment before others change what it is built for
 
 Read = Callable[[DocumentStore], list[Document]]
@@ -59,22 +61,29 @@ class Task(NamedTuple):
 
     encoder: Encoder | None = None  # another model than that of the index
     values: Mapping[str, Any] = MappingProxyType({})  # other settings of the index from then on
-    is_fresh: bool = False  # encode all titles again, because the segment in use is damaged
+    damaged: str = ""  # the segment in use, if it is damaged: encode all titles again, unless others have replaced it
     size: int = 0  # how many documents are added
     read: Read | None = None  # returns them
     is_update: bool = False  # what `read` returns depends on the documents that they replace
     progress: Progress | None = None
 
 
-def rebuild(folder: IndexFolder, store: DocumentStore, task: Task, present: Encoder | None = None) -> None:
+def rebuild(
+    folder: IndexFolder,
+    store: DocumentStore,
+    task: Task,
+    present: Encoder | None = None,
+    is_background: bool = False,
+) -> None:
     """Build a new segment and take it into use.
 
-    `present` may be the model of the index, so that it need not be opened again. The lock of the folder keeps others
-    from compacting it meanwhile, which would make this segment outdated. Without it, this is as right and may take
-    longer.
+    `present` may be the model of the index, so that it need not be opened again. Wait for others who build one, because
+    two would make each other outdated. Only a compaction in the background neither waits nor is waited for.
     """
-    with take_lock(folder.path) or contextlib.nullcontext():
+    with contextlib.nullcontext() if is_background else _wait_for_lock(folder.path, task.progress or ignore):
         for attempt in itertools.count(1):
+            if task.damaged and Settings.of(store.state()).segment != task.damaged:
+                return
             try:
                 new = _build(folder, store, task, present)
                 _take_into_use(folder, store, new, task)
@@ -85,11 +94,18 @@ def rebuild(folder: IndexFolder, store: DocumentStore, task: Task, present: Enco
                 return
 
 
-def compact(path: Path, is_fresh: bool = False, progress: Progress | None = None) -> None:
+def compact(path: Path, damaged: str = "", progress: Progress | None = None, is_background: bool = False) -> None:
     """Build a new segment of all documents of an index that this process has not opened."""
     folder = IndexFolder(path)
     with DocumentStore.open(folder.documents, writing=True) as store:
-        rebuild(folder, store, Task(is_fresh=is_fresh, progress=progress))
+        rebuild(folder, store, Task(damaged=damaged, progress=progress), is_background=is_background)
+
+
+def _wait_for_lock(path: Path, progress: Progress) -> Lock:
+    while (lock := take_lock(path)) is None:
+        progress(f"waiting for {lock_holder(path)}", 0, None)
+        time.sleep(_RETRY_SECONDS)
+    return lock
 
 
 def _build(folder: IndexFolder, store: DocumentStore, task: Task, present: Encoder | None) -> NewSegment:
@@ -110,7 +126,7 @@ def _build(folder: IndexFolder, store: DocumentStore, task: Task, present: Encod
             else:
                 is_present = present is not None and present.fingerprint == settings.model
                 encoder = present if present is not None and is_present else folder.open_encoder(settings)
-                fingerprint, old = settings.model, None if task.is_fresh else folder.open_segment(settings, encoder)
+                fingerprint, old = settings.model, None if task.damaged else folder.open_segment(settings, encoder)
                 if old is not None:
                     old.check(wait=True)  # damage must not be copied
             plan = folder.plan(store, settings, encoder, old)

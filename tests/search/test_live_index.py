@@ -28,6 +28,7 @@ from clickvec.search.live import live_folder, live_index
 from clickvec.search.live.compaction import start_child
 from clickvec.search.live.index_folder import IndexFolder
 from clickvec.search.live.live_folder import LiveFolder
+from clickvec.search.live.new_segment import compact
 from clickvec.search.retrieval import MODES
 
 TITLES = [*TEXTS, "", "hotels in new york", "paint", "ЖЖЖ"]
@@ -603,7 +604,7 @@ def test_a_segment_that_others_overtake_again_and_again_is_not_used(
         def overtaken(*arguments: Any) -> tuple[str, int]:  # noqa: ANN401
             if not is_nested:
                 is_nested.append(1)
-                other.compact()
+                compact(path, is_background=True)
                 is_nested.clear()
             return write_segment(*arguments)
 
@@ -613,6 +614,31 @@ def test_a_segment_that_others_overtake_again_and_again_is_not_used(
                 change()
         assert len(list((path / "segments").iterdir())) == 1
         assert list(index) == list(other)
+
+
+def test_those_who_build_a_segment_wait_for_each_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_segment, at_work = IndexFolder.write_segment, list[int]()
+
+    def alone(*arguments: Any) -> tuple[str, int]:  # noqa: ANN401
+        at_work.append(1)
+        new = write_segment(*arguments)
+        time.sleep(0.02)
+        assert len(at_work) == 1
+        at_work.pop()
+        return new
+
+    monkeypatch.setattr(live_index, "BULK", 2)
+    monkeypatch.setattr(IndexFolder, "write_segment", alone)
+    with Index.open(path) as index, Index.open(path) as other, ThreadPoolExecutor(4) as pool:
+        changes = [each.compact for each in (index, other)]
+        bulks = [
+            pool.submit(each.add, [Document(f"{name}{at}", "zebra") for at in range(3)])
+            for name, each in (("a", index), ("b", other))
+        ]
+        for done in [*bulks, *map(pool.submit, changes)]:
+            done.result(60)
+        index.refresh()
+        assert len(index) == len(TITLES) + 6
 
 
 def test_another_model_is_swapped_in(path: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from clickvec.search.live.index_folder import IndexFolder
 from clickvec.search.live.live_folder import LiveFolder
 from clickvec.search.live.view import Settings
 from clickvec.search.segments.segment import Segment
+from clickvec.storage import lock
 
 SECONDS = 60.0  # until a test gives up
 
@@ -36,6 +37,13 @@ def live(index: Index) -> LiveFolder:
     return index._live
 
 
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows: those who build a segment do not wait for each other."""
+    monkeypatch.setattr(lock, "fcntl", None)
+
+
+@pytest.mark.usefixtures("without_locks")
 @pytest.mark.parametrize("is_first", ["swap", "bulk"])
 def test_a_bulk_beside_a_swap_of_the_model_has_vectors_of_the_new_model(
     is_first: str, path: Path, other_model: Encoder, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +150,7 @@ def test_a_compaction_that_builds_nothing_is_logged(
     assert "status 0" in caplog.text
 
 
+@pytest.mark.usefixtures("without_locks")
 def test_compacting_beside_a_swap_of_the_model_speaks_of_no_damage(
     path: Path, other_model: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,10 +27,6 @@ _Stamp = tuple[int, int, bool]  # time and size of a file that nobody writes, an
 _abandoned: list[sqlite3.Connection] = []  # of the parent process: closing them here could disturb it
 
 
-class ReplacedError(UnavailableError):
-    """Another file has taken the place of the database."""
-
-
 class _Handle:
     """A connection that is closed with its thread, if the thread belongs to this process."""
 
@@ -191,7 +187,7 @@ class Database:
             raise UnavailableError(f"cannot open {path}: {error.strerror or error}") from None
         identity = (status.st_dev, status.st_ino)
         if self._identity not in (None, identity):
-            raise ReplacedError(f"{path} was replaced by another file; open it again")
+            raise UnavailableError(f"{path} was replaced by another file; open it again")
         self._identity = identity
 
     @contextlib.contextmanager

@@ -419,6 +419,26 @@ def test_a_change_that_was_committed_to_an_index_just_replaced_is_made_again(
         assert [document.id for document in index] == ["new", "a"]
 
 
+@pytest.mark.parametrize("change", ["compact", "add"])
+def test_a_segment_that_is_being_built_when_the_index_is_replaced_is_built_in_the_new_one(
+    change: str, path: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_index, "BULK", 2)
+    write_segment = IndexFolder.write_segment
+
+    def replaced(folder: IndexFolder, *arguments: Any) -> tuple[str, int]:  # noqa: ANN401
+        monkeypatch.setattr(IndexFolder, "write_segment", write_segment)
+        Index.create(path, encoder, [Document("new", "tea")], overwrite=True).close()
+        return write_segment(folder, *arguments)
+
+    with Index.open(path) as index:
+        monkeypatch.setattr(IndexFolder, "write_segment", replaced)
+        added = [Document(at, "zebra") for at in range(3)] if change == "add" else []
+        index.add(added) if added else index.compact()
+        assert list(index) == [Document("new", "tea"), *added]
+        assert len(index.search("zebra", mode="words")) == len(added)
+
+
 def test_a_bulk_replaces_and_is_refused_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_index, "BULK", 10)
     with Index.open(path) as index, Index.open(path) as other:

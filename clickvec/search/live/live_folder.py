@@ -28,7 +28,6 @@ from clickvec.search.live.live_index import Live, is_bulk, is_due, view_of_segme
 from clickvec.search.live.new_segment import ATTEMPTS, Read, Task, compact, rebuild
 from clickvec.search.live.view import Settings, View
 from clickvec.search.segments.segment import DamagedSegmentError
-from clickvec.storage.database import ReplacedError
 from clickvec.storage.snapshot import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.2
@@ -137,8 +136,14 @@ class LiveFolder(Live):
         """Let the view follow all changes that were made before this call."""
         self._check_process()
         with self._refreshing:
-            if not self._reopen_if_replaced():
-                self._refresh()
+            while not self._reopen_if_replaced():
+                try:
+                    self._refresh()
+                except ClickvecError:
+                    if self.folder.identity() in (None, self._identity):
+                        raise
+                else:
+                    return
 
     def _reopen_if_replaced(self) -> bool:
         """Open the index that has replaced this one, if there is one."""
@@ -258,8 +263,12 @@ class LiveFolder(Live):
                 if not self.store.is_writable:
                     self.store, self._version = self._open_store(writing=True), None
                 store, identity = self.store, self._identity
-            with contextlib.suppress(ReplacedError):
+            try:
                 result = change(store)
+            except (ClickvecError, OSError):
+                if self.folder.identity() in (None, identity):
+                    raise
+            else:
                 present = self.folder.identity()
                 if present == identity:
                     return result

@@ -532,12 +532,14 @@ def test_an_index_cannot_name_a_folder_outside_of_it(path: Path, kind: str, name
 
 
 FORKED = """
-    import os, sys
+    import os, sys, time
     from clickvec import Index
     with Index.open(sys.argv[1]) as index:
         child = os.fork()
         if child == 0:
             try:
+                time.sleep(0.3)  # so that the search looks for changes
+                assert len(index.search("hotels")) > 1
                 index.add(ids=["child"], titles=["zebra of the child"])
                 assert index.search("zebra", 1)[0].id == "child"
             except BaseException as error:

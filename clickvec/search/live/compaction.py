@@ -53,7 +53,7 @@ class BackgroundCompaction:
     """Build segments in child processes, one at a time. `segment` returns the name of the one in use."""
 
     def __init__(self, path: Path, segment: Callable[[], str]) -> None:
-        self._path, self._segment, self._pid = path, segment, os.getpid()
+        self._path, self._segment = path, segment
         self._lock, self._not_before, self._is_stopped = threading.Lock(), 0.0, False
         self._child: subprocess.Popen[bytes] | None = None
         self.thread: threading.Thread | None = None
@@ -70,7 +70,7 @@ class BackgroundCompaction:
         """End the child, and start no other one."""
         with self._lock:
             self._is_stopped = True
-            if self._child is not None and self._pid == os.getpid():
+            if self._child is not None:
                 self._child.terminate()
 
     def _run(self, damaged: str) -> None:

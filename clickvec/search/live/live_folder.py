@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -33,6 +34,7 @@ from clickvec.storage.snapshot import PATIENCE_SECONDS
 POLL_SECONDS = 0.2
 _MOST_TOGETHER = 64  # changes in one transaction
 _log = logging.getLogger(__name__)
+_opened: "weakref.WeakSet[LiveFolder]" = weakref.WeakSet()
 
 Result = TypeVar("Result")
 Write = Callable[[DocumentStore], int]
@@ -46,6 +48,7 @@ class LiveFolder(Live):
         self.path, self.folder, self._given, self._repairs = path, IndexFolder(path), encoder, repair
         self._polled, self._stores, self._is_closed = time.monotonic(), list[DocumentStore](), False
         self._start_process()
+        _opened.add(self)
         try:
             self._open()
         except BaseException:
@@ -54,16 +57,14 @@ class LiveFolder(Live):
 
     def _start_process(self) -> None:
         """Forget the locks, waiting changes and children of the parent of a forked process."""
-        self._pid, self._version = os.getpid(), None
+        self._version = None
         self._refreshing, self._committing = threading.RLock(), threading.Lock()
         self._waiting: deque[tuple[Write, Future[int]]] = deque()
         self._compaction = BackgroundCompaction(self.path, self._present_segment)
 
-    def _check_process(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise UnavailableError(f"{self.path} is closed; open it again")
-        if self._pid != os.getpid():
-            self._start_process()
 
     def _open(self) -> None:
         """Open what is at the path now, all of it of one version of the folder."""
@@ -134,7 +135,7 @@ class LiveFolder(Live):
 
     def refresh(self) -> None:
         """Let the view follow all changes that were made before this call."""
-        self._check_process()
+        self._check_open()
         with self._refreshing:
             while not self._reopen_if_replaced():
                 try:
@@ -216,13 +217,13 @@ class LiveFolder(Live):
         self._rebuild(Task(encoder, values, progress=progress))
 
     def _rebuild(self, task: Task) -> None:
-        self._check_process()
+        self._check_open()
         self._in_present_index(lambda store: rebuild(self.folder, store, task, self._view.encoder))
         self._follow()
 
     def _change(self, write: Write) -> int:
         """Make a change, in one transaction with those of other threads. Return what `write` returns."""
-        self._check_process()
+        self._check_open()
         future: Future[int] = Future()
         self._waiting.append((write, future))
         try:
@@ -257,7 +258,7 @@ class LiveFolder(Live):
     def _in_present_index(self, change: Callable[[DocumentStore], Result]) -> Result:
         """Make a change of the index that is at the path now: again, if another one has replaced it meanwhile."""
         while True:
-            self._check_process()
+            self._check_open()
             with self._refreshing:
                 self._reopen_if_replaced()
                 if not self.store.is_writable:
@@ -314,3 +315,12 @@ def _commit(store: DocumentStore, writes: list[Write]) -> list[int | Exception]:
             except Exception as error:  # which must not undo the others
                 results.append(error)
     return results
+
+
+def _start_in_child() -> None:
+    for folder in list(_opened):
+        folder._start_process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_in_child)
